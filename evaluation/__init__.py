@@ -1,0 +1,1 @@
+"""Benchmarks, sampling, pass@k and its statistics, reports."""

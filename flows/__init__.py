@@ -1,0 +1,1 @@
+"""What a person triggers: the flows and the command line."""

@@ -1,0 +1,79 @@
+"""The one protocol between those who ask for text and the engines that make it.
+
+A request is one prompt and one sample of it; an engine yields completions **in the order they finish**, so
+that verification can start while others are still being decoded. Every random choice an engine makes for a
+request is a function of `Request.seed` alone and not of the batch the request happened to share, up to
+floating-point rounding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+FinishReason = Literal["stop", "length", "error"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling settings. `top_p` 1 and `top_k` 0 mean off, which is what training requires."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sample of one prompt.
+
+    `key` is the caller's own name for it and comes back on the completion. Either `prompt_ids` (local engines, exact
+    tokens) or `messages` (OpenAI-compatible endpoints) is set; an engine that is given the other one raises
+    `RatchetError`. `context` is for the procedural teacher of the tiny world alone; real engines ignore it.
+    """
+
+    key: Any
+    seed: int
+    prompt_ids: tuple[int, ...] | None = None
+    messages: tuple[dict[str, str], ...] | None = None
+    context: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What came back. `token_ids` include the end-of-sequence token when `finish_reason` is `stop`.
+
+    `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token; None where
+    an engine cannot give them. `tokens` is the count that budgets and length rules use.
+    """
+
+    key: Any
+    text: str
+    finish_reason: FinishReason
+    tokens: int
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    error: str | None = None
+
+
+class Engine(Protocol):
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yield one completion for each request, as each finishes."""
+        ...
+
+    def close(self) -> None:
+        """Give back memory, connections and processes. Safe to call twice."""
+        ...
+
+
+def derive_seed(*parts: Any) -> int:
+    """A 63-bit seed from any mixture of run seed, step, problem id and sample number.
+
+    Hash-derived rather than counted, so that an interrupted run continues with the same numbers, and so that
+    neighbouring samples do not get neighbouring (correlated) generator states.
+    """
+    digest = hashlib.sha256("\x00".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

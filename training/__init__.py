@@ -1,0 +1,1 @@
+"""The reinforcement-learning engine: curriculum, rollouts, rewards, GRPO, policy, checkpoints."""
