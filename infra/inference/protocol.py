@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length", "error"]
@@ -31,15 +31,14 @@ class Request:
     """One sample of one prompt.
 
     `key` is the caller's own name for it and comes back on the completion. Either `prompt_ids` (local engines, exact
-    tokens) or `messages` (OpenAI-compatible endpoints) is set; an engine that is given the other one raises
-    `RatchetError`. `context` is for the procedural teacher of the tiny world alone; real engines ignore it.
+    tokens) or `messages` (OpenAI-compatible endpoints and the tiny world's teacher) is set; an engine that is given
+    the other one raises `RatchetError`.
     """
 
     key: Any
     seed: int
     prompt_ids: tuple[int, ...] | None = None
     messages: tuple[dict[str, str], ...] | None = None
-    context: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,27 @@
+"""From a problem to the tokens a model sees. Training, evaluation and the teacher all come through here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infra.problems import Problem
+from infra.recipe.model import PromptFormat
+
+
+def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
+    """The user turn: the recipe's template for the domain, filled in."""
+    if problem.domain == "math":
+        template = prompt_format.math
+    elif problem.starter_code:
+        template = prompt_format.code_with_starter
+    else:
+        template = prompt_format.code
+    return template.format(prompt=problem.prompt, starter_code=problem.starter_code or "")
+
+
+def prompt_ids(tokenizer: Any, problem: Problem, prompt_format: PromptFormat) -> tuple[int, ...]:
+    """Token ids of the whole prompt: chat template, generation prompt, and the recipe's response prefix."""
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": user_message(problem, prompt_format)}], add_generation_prompt=True, tokenize=False
+    )
+    return tuple(tokenizer(text + prompt_format.response_prefix, add_special_tokens=False).input_ids)
