@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import date
-from typing import Any, Iterable
+from typing import Any
 
 import pyarrow as pa
 

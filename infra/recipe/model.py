@@ -35,7 +35,7 @@ class GrownModel(Section):
 
 
 class PromptFormat(Section):
-    """How a problem becomes a prompt. `{prompt}` and `{starter_code}` are replaced; then the tokenizer's chat template."""
+    """How a problem becomes the user turn: `{prompt}` and `{starter_code}` are filled in, then the chat template."""
 
     math: str = "{prompt}\n\nReason step by step and put the final answer in \\boxed{{}}."
     code: str = "{prompt}\n\nWrite Python code that solves the problem, in one fenced ```python block."

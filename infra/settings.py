@@ -1,0 +1,46 @@
+"""What belongs to this machine and not to a recipe: where things are kept, and who is asked.
+
+None of it enters a cache key: moving the store or the tracking server changes no result.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    home: Path
+    """Everything Ratchet writes lies below it (`RATCHET_HOME`, default `.ratchet` here)."""
+    tracking_uri: str
+    """MLflow (`MLFLOW_TRACKING_URI`, default SQLite in the home)."""
+    python: str
+    """The interpreter that trainers and evaluators run under (`RATCHET_PYTHON`): may be another environment's."""
+
+    @property
+    def artifacts(self) -> Path:
+        return self.home / "artifacts"
+
+    @property
+    def journals(self) -> Path:
+        return self.home / "tracking"
+
+    @property
+    def prefect_home(self) -> Path:
+        return self.home / "prefect"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+
+def load_settings(home: str | Path | None = None) -> Settings:
+    root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").resolve()
+    return Settings(
+        home=root,
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root / 'mlflow.db'}",
+        python=os.environ.get("RATCHET_PYTHON") or sys.executable,
+    )
