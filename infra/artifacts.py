@@ -4,10 +4,10 @@
         …                files of the step; for data sets kept.parquet and rejected.parquet
         manifest.json    written last, before the directory gets its name
 
-`key = sha256(step, step version, resolved parameters, input keys)`, so the same work has the same name before it is
-done: a finished step is found instead of run again, and a plan can be printed without running anything. Work in progress
-lies in `<root>/.drafts`, under a lock that dies with its process, and moves to its final name by one rename; nothing that
-was interrupted can look finished.
+`key = sha256(step, step version, resolved parameters, input keys)`: the same work has the same name before it
+is done, so a finished step is found instead of run again, and a plan can be printed without running anything. Work
+in progress lies in `<root>/.drafts`, under a lock that dies with its process, and moves to its final name by one
+rename; nothing that was interrupted can look finished.
 """
 
 from __future__ import annotations
@@ -218,7 +218,6 @@ def _exclusive(lock_file: Path, target: Artifact) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
-    lock_file.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,0 +1,269 @@
+"""Replays run journals into MLflow: `python -m infra.mlflow_mirror JOURNALS TRACKING_URI`.
+
+One process mirrors every journal it finds, and exits when all are complete. A journal whose writer is dead gets its
+open runs ended as KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was
+created just before an interruption is found again by its tag, and MLflow drops repeated metric points.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the default blocks for four minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+from mlflow import MlflowClient
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelInput,
+    LoggedModelOutput,
+    LoggedModelStatus,
+    Metric,
+    Param,
+)
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+
+from infra.artifacts import write_atomically
+
+POLL_S = 0.3
+METRICS_PER_CALL = 1000  # MLflow's limit
+GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is gone
+
+
+class Journal:
+    """One run's journal and how far it has been replayed."""
+
+    def __init__(self, path: Path, client: MlflowClient) -> None:
+        self.path = path
+        self.client = client
+        self.state_file = path.with_suffix(".state.json")
+        state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
+        self.offset: int = state.get("offset", 0)
+        self.experiment_id: str = state.get("experiment_id", "")
+        self.runs: dict[str, str] = state.get("runs", {})
+        self.open_runs: list[str] = state.get("open_runs", [])
+        self.complete: bool = state.get("complete", False)
+
+    def save(self) -> None:
+        facts = ("offset", "experiment_id", "runs", "open_runs", "complete")
+        write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
+
+    def replay(self) -> int:
+        """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            lines = file.read().split(b"\n")
+        events = [(len(line) + 1, json.loads(line)) for line in lines[:-1]]  # the last line may be half written
+        position = 0
+        while position < len(events):
+            batch = [events[position]]
+            if batch[0][1]["event"] == "metrics":
+                batch = _same_run_metrics(events, position)
+            self._send([event for _, event in batch])
+            self.offset += sum(size for size, _ in batch)
+            position += len(batch)
+            self.save()
+        # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
+        begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
+        if not self.complete and not events and begun and not _writer_lives(self.path):
+            for run in list(self.open_runs):
+                self._end(run, "KILLED", time.time())
+            self.complete = True
+            self.save()
+        return len(events)
+
+    def _send(self, events: list[dict[str, Any]]) -> None:
+        kind = events[0]["event"]
+        if kind == "metrics":
+            points = [
+                Metric(name.replace("@", "_at_"), value, int(e["at"] * 1000), e["step"])
+                for e in events
+                for name, value in e["values"].items()
+            ]
+            for start in range(0, len(points), METRICS_PER_CALL):
+                self.client.log_batch(self.runs[events[0]["run"]], metrics=points[start : start + METRICS_PER_CALL])
+            return
+        (event,) = events
+        run = self.runs.get(event.get("run", ""), "")
+        if kind == "open":
+            self.experiment_id = _experiment(self.client, event["experiment"], self.path.parent.parent)
+        elif kind == "start":
+            self._start(event)
+        elif kind == "dataset":
+            self._dataset(run, event)
+        elif kind == "model":
+            self._model(run, event)
+        elif kind == "file":
+            if Path(event["path"]).is_file():
+                self.client.log_artifact(run, event["path"], event["folder"] or None)
+        elif kind == "text":
+            self.client.log_text(run, event["text"], event["name"])
+        elif kind == "tags":
+            for name, value in event["tags"].items():
+                self.client.set_tag(run, name, value)
+        elif kind == "end":
+            self._end(event["run"], event["status"], event["time"])
+        elif kind == "close":
+            for left in list(self.open_runs):
+                self._end(left, "FAILED", event["time"])
+            self.complete = True
+
+    def _start(self, event: dict[str, Any]) -> None:
+        tags = {**event["tags"], "ratchet.run": event["run"]}
+        if event["parent"]:
+            tags[MLFLOW_PARENT_RUN_ID] = self.runs[event["parent"]]
+        note = self._lineage_note(event)
+        if note:
+            tags[MLFLOW_RUN_NOTE] = note
+        if event["output"]:
+            tags["ratchet.artifact"] = _ref(event["output"])
+            tags["ratchet.path"] = event["output"]["path"]
+            tags["ratchet.key"] = event["output"]["key"]
+            tags["ratchet.cached"] = str(event["cached"]).lower()
+        found = self.client.search_runs([self.experiment_id], f"tags.`ratchet.run` = '{event['run']}'", max_results=1)
+        if found:
+            run_id = found[0].info.run_id
+        else:
+            started_ms = int(event["time"] * 1000)
+            run_id = self.client.create_run(
+                self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
+            ).info.run_id
+            parameters = [Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+            self.client.log_batch(run_id, params=parameters[:100])
+        self.runs[event["run"]] = run_id
+        self.open_runs.append(event["run"])
+
+    def _lineage_note(self, event: dict[str, Any]) -> str:
+        """The run's description: what it was made from, each with a link to the run that made it."""
+        lines = []
+        if event["cached"]:
+            maker = self._maker(event["output"]["key"])
+            made = f"[this run]({self._link(maker)})" if maker else "an earlier run"
+            lines.append(f"**Cached.** Nothing was run: the artifact was made by {made}.\n")
+        if event["inputs"]:
+            lines.append("**Made from**\n")
+        for made_from in event["inputs"]:
+            maker = self._maker(made_from["key"])
+            link = f" — [the run that made it]({self._link(maker)})" if maker else ""
+            where = f" — raw file `{made_from['path']}`" if made_from["kind"] == "file" else link
+            lines.append(f"- `{_ref(made_from)}` (sha256 `{made_from['key'][:32]}…`){where}")
+        return "\n".join(lines)
+
+    def _maker(self, key: str) -> str | None:
+        query = f"tags.`ratchet.key` = '{key}' and tags.`ratchet.cached` = 'false'"
+        found = self.client.search_runs([self.experiment_id], query, max_results=1)
+        return found[0].info.run_id if found else None
+
+    def _link(self, run_id: str) -> str:
+        return f"#/experiments/{self.experiment_id}/runs/{run_id}"
+
+    def _dataset(self, run: str, event: dict[str, Any]) -> None:
+        facts = event["dataset"]
+        columns = [{"name": name, "type": kind, "required": False} for name, kind in facts["columns"].items()]
+        dataset = Dataset(
+            name=f"{facts['kind']}/{facts['name']}",
+            digest=facts["key"][:32],  # the column holds 36 characters; the whole hash is a tag
+            source_type="local",
+            source=json.dumps({"uri": facts["path"]}),
+            schema=json.dumps({"mlflow_colspec": columns}),
+            profile=json.dumps({"num_rows": facts["rows"]}),
+        )
+        tags = [InputTag("mlflow.data.context", event["context"]), InputTag("sha256", facts["key"])]
+        self.client.log_inputs(run, datasets=[DatasetInput(dataset, tags)])
+
+    def _model(self, run: str, event: dict[str, Any]) -> None:
+        facts = event["model"]
+        query = f"tags.`ratchet.key` = '{facts['key']}'"
+        found = self.client.search_logged_models([self.experiment_id], filter_string=query, max_results=1)
+        if found:
+            model_id = found[0].model_id
+        else:
+            model = self.client.create_logged_model(
+                self.experiment_id,
+                name=facts["name"],
+                source_run_id=run,
+                model_type="checkpoint",
+                tags={"ratchet.key": facts["key"], "ratchet.artifact": _ref(facts), "ratchet.path": facts["path"]},
+                params={name: str(value)[:500] for name, value in event["parameters"].items()},
+            )
+            model_id = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+        if event["role"] == "input":
+            self.client.log_inputs(run, models=[LoggedModelInput(model_id)])
+        else:
+            self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
+
+    def _end(self, run: str, status: str, at: float) -> None:
+        self.client.set_terminated(self.runs[run], status, int(at * 1000))
+        if run in self.open_runs:
+            self.open_runs.remove(run)
+
+
+def _same_run_metrics(events: list[tuple[int, dict[str, Any]]], start: int) -> list[tuple[int, dict[str, Any]]]:
+    end = start
+    while (
+        end < len(events) and events[end][1]["event"] == "metrics" and events[end][1]["run"] == events[start][1]["run"]
+    ):
+        end += 1
+    return events[start:end]
+
+
+def _experiment(client: MlflowClient, name: str, home: Path) -> str:
+    found = client.get_experiment_by_name(name)
+    if found:
+        return found.experiment_id
+    return client.create_experiment(name, artifact_location=(home / "mlflow-files").as_uri())
+
+
+def _writer_lives(path: Path) -> bool:
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _ref(facts: dict[str, Any]) -> str:
+    return f"{facts['kind']}/{facts['name']}-{facts['key'][:12]}"
+
+
+def mirror(directory: Path, tracking_uri: str) -> bool:
+    """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left to wait for."""
+    lock: TextIO = open(directory / ".mirror.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
+    client = MlflowClient(tracking_uri)
+    journals: dict[Path, Journal] = {}
+    last_success = time.monotonic()
+    while True:
+        for path in directory.glob("*.jsonl"):
+            if path not in journals:
+                journals[path] = Journal(path, client)
+        pending = [journal for journal in journals.values() if not journal.complete]
+        if not pending:
+            return True
+        sent = 0
+        for journal in pending:
+            try:
+                sent += journal.replay()
+                last_success = time.monotonic()
+            except (MlflowException, OSError) as error:
+                print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {error}", flush=True)
+                if time.monotonic() - last_success > GIVE_UP_AFTER_S and not _writer_lives(journal.path):
+                    return False
+                time.sleep(2)
+        if not sent:
+            time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)

@@ -1,0 +1,44 @@
+"""Child processes that never outlive their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def guarded(argv: Sequence[str]) -> list[str]:
+    """The command line behind a guard that asks the kernel for SIGTERM when the parent dies, then becomes `argv`."""
+    return [sys.executable, "-I", str(Path(__file__).with_name("exec_guard.py")), str(os.getpid()), *argv]
+
+
+@contextmanager
+def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `argv` in a process group of its own, its output in `log`; whatever happens here, the group is gone after.
+
+    On the way out the group gets SIGTERM, ten seconds, then SIGKILL. Output goes to a file and not a pipe, so an
+    orphan could never block us by holding the other end.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab", buffering=0) as output:
+        process = subprocess.Popen(
+            guarded(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        for number, grace_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                break
+            try:
+                process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                continue
+        process.wait()

@@ -1,0 +1,113 @@
+"""Lineage and metrics, written to a local journal first.
+
+A run never talks to MLflow itself. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process
+(`infra/mlflow_mirror.py`) replays them into MLflow. A tracking server that is slow or down therefore never slows or
+stops a run, and what it missed arrives with the next command. The journal is locked while its writer lives, so a
+mirror can tell a run that was killed from one that is busy, and ends it in MLflow as KILLED.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from infra.artifacts import Artifact, disk_errors
+from infra.process_group import guarded
+from infra.settings import Settings
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+
+
+class Tracking:
+    """The writing side: one journal, one experiment, one parent run with nested step runs."""
+
+    def __init__(self, settings: Settings, experiment: str) -> None:
+        self.settings = settings
+        self.run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        with disk_errors(settings.journals):
+            settings.journals.mkdir(parents=True, exist_ok=True)
+            self.path = settings.journals / f"{self.run_id}.jsonl"
+            self._file = open(self.path, "a")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._open_runs: list[str] = []
+        self._write(event="open", experiment=experiment)
+        self._mirror = start_mirror(settings)
+
+    def _write(self, **event: Any) -> None:
+        with disk_errors(self.path):
+            self._file.write(json.dumps({"time": time.time(), **event}, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def start_run(self, name: str, *, parent: str | None = None, tags: Mapping[str, str] | None = None,
+                  parameters: Mapping[str, Any] | None = None, output: Artifact | None = None, cached: bool = False,
+                  inputs: tuple[Artifact, ...] = ()) -> str:  # fmt: skip
+        """Open a run and return its id in the journal. `output` and `inputs` become the links of the lineage."""
+        run = self.run_id if parent is None else f"{self.run_id}.{len(self._open_runs)}"
+        self._open_runs.append(run)
+        self._write(
+            event="start", run=run, parent=parent, name=name, tags=dict(tags or {}), cached=cached,
+            parameters=dict(parameters or {}), output=_describe(output) if output else None,
+            inputs=[_describe(a) for a in inputs],
+        )  # fmt: skip
+        return run
+
+    def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None) -> None:
+        self._write(event="metrics", run=run, values=dict(values), step=step, at=at or time.time())
+
+    def dataset(self, run: str, artifact: Artifact, context: str, rows: int | None, columns: Mapping[str, str]) -> None:
+        """A data set that the run read (`input`, `training`, `evaluation`) or made (`output`)."""
+        facts = {**_describe(artifact), "rows": rows, "columns": dict(columns)}
+        self._write(event="dataset", run=run, context=context, dataset=facts)
+
+    def model(
+        self, run: str, artifact: Artifact, role: Literal["input", "output"], parameters: Mapping[str, Any]
+    ) -> None:
+        self._write(event="model", run=run, role=role, model=_describe(artifact), parameters=dict(parameters))
+
+    def file(self, run: str, path: Path, folder: str = "") -> None:
+        """A small file to show in the run's page; large ones are referenced by their artifact, never copied."""
+        self._write(event="file", run=run, path=str(path), folder=folder)
+
+    def text(self, run: str, text: str, name: str) -> None:
+        self._write(event="text", run=run, text=text, name=name)
+
+    def tags(self, run: str, tags: Mapping[str, str]) -> None:
+        self._write(event="tags", run=run, tags=dict(tags))
+
+    def end_run(self, run: str, status: Status) -> None:
+        self._write(event="end", run=run, status=status)
+
+    def close(self, wait_s: float) -> bool:
+        """Release the journal and give the mirror `wait_s` seconds to finish; whether MLflow has everything."""
+        self._write(event="close")
+        self._file.close()
+        try:
+            return self._mirror.wait(wait_s) == 0
+        except subprocess.TimeoutExpired:
+            self._mirror.kill()
+            return False
+
+
+def _describe(artifact: Artifact) -> dict[str, str]:
+    return {"kind": artifact.kind, "name": artifact.name, "key": artifact.key, "path": str(artifact.path)}
+
+
+def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
+    """Start the process that replays every journal below the home into MLflow, then exits."""
+    settings.logs.mkdir(parents=True, exist_ok=True)
+    with open(settings.logs / "mlflow-mirror.log", "ab") as log:
+        argv = [sys.executable, "-m", "infra.mlflow_mirror", str(settings.journals), settings.tracking_uri]
+        return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+
+def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
+    """What the mirror knows of a journal: `{"experiment_id", "runs": {run: MLflow run id}}`, or nothing yet."""
+    state = settings.journals / f"{run_id}.state.json"
+    return json.loads(state.read_text()) if state.is_file() else {}
