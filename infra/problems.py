@@ -47,11 +47,17 @@ PROBLEM_SCHEMA = pa.schema(
 @dataclass(frozen=True)
 class CodeTest:
     """One test of a code problem. JSON in `tests`: `{"input": str, "output": str}` for stdin/stdout,
-    `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call."""
+    `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or
+    `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong.
 
-    output: Any
+    A `check` runs beside the solution, which can therefore tamper with it; use it only where a problem cannot be put
+    as inputs and outputs.
+    """
+
+    output: Any = None
     input: str | None = None
     call: dict[str, Any] | None = None
+    check: str | None = None
 
 
 @dataclass(frozen=True)
