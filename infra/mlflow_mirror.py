@@ -238,7 +238,7 @@ def _ref(facts: dict[str, Any]) -> str:
 
 
 def mirror(directory: Path, tracking_uri: str) -> bool:
-    """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left to wait for."""
+    """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
     lock: TextIO = open(directory / ".mirror.lock", "w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
     client = MlflowClient(tracking_uri)

@@ -132,7 +132,7 @@ class TestValidation(Section):
 
 class MathCuration(Section):
     inputs: tuple[str, ...] = ()
-    """Raw files in any published format; none means the tiny world's."""
+    """Raw files in any published format; with `curation.tiny_world`, none means the world's own."""
     benchmarks: tuple[str, ...] = ()
     """Held-out files that nothing kept may be contaminated with."""
     max_rejected: float = Field(0.98, gt=0, le=1)
@@ -158,7 +158,8 @@ class CodeCuration(Section):
 
 
 class Curation(Section):
-    tiny_world: TinyWorld = TinyWorld()
+    tiny_world: TinyWorld | None = None
+    """Make procedural raw material and benchmarks; without it, raw files must be given."""
     math: MathCuration = MathCuration()
     code: CodeCuration = CodeCuration()
 
@@ -272,7 +273,7 @@ class Benchmark(Section):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: Domain
     path: str | None = None
-    """A file in its published format; none means the tiny world's held-out problems of this domain."""
+    """A file in its published format; with `curation.tiny_world`, none means the world's held-out problems."""
     samples: int = Field(16, ge=1)
     """Responses per problem: n of pass@k."""
 

@@ -1,0 +1,251 @@
+"""The command line: `ratchet`.
+
+Only what every command needs is imported here; flows bring Prefect along and are imported by the commands that run
+them, so that `--help`, `show` and a mistyped recipe answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from infra.errors import RatchetError
+from infra.recipe import Recipe, load_recipe
+from infra.settings import Settings, load_settings
+
+app = typer.Typer(
+    help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+RecipeArgument = Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, what is cached.")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
+InputOption = Annotated[
+    list[str] | None, typer.Option("--input", help="A raw file in any published format; repeatable.")
+]
+BenchmarkOption = Annotated[
+    list[str] | None, typer.Option("--benchmark", help="A held-out file to decontaminate against; repeatable.")
+]
+
+
+@app.callback()
+def every_command(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    os.environ["RATCHET_DEBUG"] = "1" if debug else ""
+
+
+@app.command()
+def run(
+    recipe: RecipeArgument = "tiny",
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """The whole pipeline: curate, train, evaluate, report.
+
+    Killed at any moment, the same command goes on where it was.
+
+    Example: `ratchet run tiny --set training.stages.0.stop.steps=20`
+    """
+    from flows.pipeline import pipeline
+
+    _run_flow(pipeline, _recipe(recipe, set_, seed), (), dry_run, home)
+
+
+@app.command()
+def curate(
+    domain: Annotated[str, typer.Argument(help="`math` or `code`.")],
+    recipe: RecipeArgument = "tiny",
+    input_: InputOption = None,
+    benchmark: BenchmarkOption = None,
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """One curation flow: raw rows to problems worth training on, every drop with its reason.
+
+    Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
+    """
+    if domain not in ("math", "code"):
+        raise RatchetError(f"There is no curation flow {domain!r}: say `ratchet curate math` or `ratchet curate code`.")
+    from flows.curate_code import curate_code
+    from flows.curate_math import curate_math
+
+    overrides = list(set_ or [])
+    overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
+    overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
+    flow = curate_math if domain == "math" else curate_code
+    _run_flow(flow, _recipe(recipe, overrides, seed), (), dry_run, home)
+
+
+@app.command()
+def train(
+    recipe: RecipeArgument = "tiny",
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Warm start and all stages, on the curated problems (curated first where they are not yet).
+
+    Example: `ratchet train tiny --set training.stages.0.learning_rate=2e-4 --dry-run`
+    """
+    from flows.train import train as train_flow
+
+    _run_flow(train_flow, _recipe(recipe, set_, seed), (), dry_run, home)
+
+
+@app.command()
+def evaluate(
+    recipe: RecipeArgument = "tiny",
+    model: Annotated[str, typer.Option("--model", help="A checkpoint (`checkpoint/…`) or a model directory.")] = "",
+    set_: SetOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """pass@k of one model on the recipe's benchmarks, with errors, truncation and lengths.
+
+    Example: `ratchet evaluate tiny --model checkpoint/math-final-1a2b3c4d5e6f`
+    """
+    if not model:
+        raise RatchetError(
+            "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`) or a directory."
+        )
+    from flows.evaluate import evaluate as evaluate_flow
+
+    _run_flow(evaluate_flow, _recipe(recipe, set_, None), (model,), dry_run, home)
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(help="An artifact, a kind of artifact, or nothing for all.")] = "",
+    home: HomeOption = None,
+) -> None:
+    """What has been made: a list, or one artifact with all it was made from, down to the raw files.
+
+    Example: `ratchet show evaluation/math-final-1a2b3c4d5e6f`
+    """
+    from flows.inspection import show_artifacts
+
+    show_artifacts(console, load_settings(home), what)
+
+
+@app.command()
+def ui(
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
+    home: HomeOption = None,
+) -> None:
+    """Both UIs on loopback, and the addresses of the last run's pages; Ctrl-C stops them.
+
+    Example: `ratchet ui --mlflow-port 5001`
+    """
+    from flows.ui import serve_uis
+
+    serve_uis(console, load_settings(home), mlflow_port, prefect_port)
+
+
+@app.command()
+def doctor(home: HomeOption = None) -> None:
+    """Whether this machine can run the recipes: versions, cores, memory, disk, sandbox, store.
+
+    Example: `ratchet doctor`
+    """
+    from flows.inspection import check_machine
+
+    if not check_machine(console, load_settings(home)):
+        raise typer.Exit(1)
+
+
+def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
+    return load_recipe(name, [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])])
+
+
+def _yaml_list(paths: list[str]) -> str:
+    return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
+
+
+def _run_flow(flow: Any, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
+    settings = load_settings(home)
+    if dry_run:
+        from flows.inspection import show_plan
+        from tasks.pipeline_run import plan_run
+
+        with plan_run(recipe, settings) as plan:
+            flow.fn(recipe, *arguments)
+        show_plan(console, plan.plan)
+        return
+    from flows.inspection import show_result
+    from flows.live import LiveWatcher
+    from tasks.pipeline_run import LogWatcher, open_run
+
+    with ExitStack() as stack:
+        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
+        run = stack.enter_context(open_run(recipe, flow.name, settings, watcher))
+        result = flow(recipe, *arguments)
+    show_result(console, run, result)
+
+
+def _prepare_prefect(settings: Settings) -> None:
+    """Prefect keeps its database in our home, says nothing, and uses our server when `ratchet ui` has one up."""
+    os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    if "PREFECT_API_URL" not in os.environ:
+        from flows.ui import running_prefect
+
+        address = running_prefect(settings)
+        if address:
+            os.environ["PREFECT_API_URL"] = address
+
+
+def _on_sigterm(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    home = next((a for flag, a in zip(sys.argv, sys.argv[1:], strict=False) if flag == "--home"), None)
+    _prepare_prefect(load_settings(home))
+    try:
+        app()
+    except RatchetError as error:
+        if os.environ.get("RATCHET_DEBUG"):
+            raise
+        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
+        sys.exit(130)
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Text from any Hugging Face causal language model, with nothing but torch: the default engine.
+
+One batch is decoded together. Every distinct prompt is read once and its keys and values repeated for its samples;
+the cache is allocated once per batch; rows that have finished are dropped by compaction. The randomness of a request
+is a counter-based function of its seed and the position of the token, so what a request says does not depend on the
+batch that it happened to be in (up to rounding: a matrix product over other rows may round differently).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, Cache
+from transformers.cache_utils import CacheLayerMixin
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Completion, Request, Sampling
+
+COMPACT_BELOW = 0.75
+"""Drop finished rows when at most this share of the batch is still decoding: a copy of the cache must pay for itself."""
+
+
+class TransformersEngine:
+    """Implements `infra.inference.protocol.Engine` for a model that is already in memory.
+
+    `model` may be trained between calls: its weights are read at every call and never copied. `batch_size` is the
+    number of responses decoded together.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256) -> None:
+        layer_types = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+        if layer_types != {"full_attention"}:
+            raise RatchetError(
+                f"the transformers engine decodes full attention only; {model.config.model_type} has layers of type "
+                f"{', '.join(sorted(layer_types))}. Use the vllm engine for this model."
+            )
+        self.model, self.tokenizer, self.batch_size = model, tokenizer, batch_size
+        self.stop_ids = stop_token_ids(model, tokenizer)
+
+    @classmethod
+    def load(cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256) -> TransformersEngine:
+        """An engine for the model in `path` (directory or hub name). Raises RatchetError when it cannot be read."""
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(path)
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
+        except (OSError, ValueError) as error:
+            raise RatchetError(f"cannot read a causal language model from {path}: {error}") from error
+        return cls(model.to(device).eval(), tokenizer, batch_size)
+
+    def close(self) -> None:
+        self.model = None
+
+    @torch.no_grad()
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yield one completion per request as each finishes.
+
+        Raises RatchetError for a request without `prompt_ids`, or one that does not fit into the model's positions:
+        shortening it silently would make every length limit a lie.
+        """
+        pending = iter(requests)
+        while batch := list(islice(pending, self.batch_size)):
+            self._check(batch, sampling)
+            yield from self._decode(batch, sampling)
+
+    def _check(self, batch: list[Request], sampling: Sampling) -> None:
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        for request in batch:
+            if not request.prompt_ids:
+                raise RatchetError(f"request {request.key}: the transformers engine needs prompt_ids, not messages")
+            needed = len(request.prompt_ids) + sampling.max_tokens
+            if limit is not None and needed > limit:
+                raise RatchetError(
+                    f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
+                    f"{sampling.max_tokens} need {needed} positions; the model has {limit}. Lower the response "
+                    "limit, drop long prompts in curation, or use a model with more positions."
+                )
+
+    def _decode(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
+        model = self.model
+        device = next(model.parameters()).device
+        cache, hidden, lengths, prompt_width = self._prefill(batch, sampling.max_tokens, device)
+        # Keys left of a prompt are padding: -inf there, for every later token of the row. [rows, 1, 1, width]
+        mask = torch.zeros(len(batch), 1, 1, prompt_width + sampling.max_tokens, dtype=hidden.dtype, device=device)
+        mask.masked_fill_(
+            torch.arange(mask.shape[-1], device=device) < (prompt_width - lengths)[:, None, None, None], -torch.inf
+        )
+        noise = uniform_noise([request.seed for request in batch], sampling.max_tokens, device)
+        rows = torch.arange(len(batch), device=device)  # which request each row of the cache belongs to
+        alive = torch.ones(len(batch), dtype=torch.bool, device=device)
+        stop_ids = torch.tensor(self.stop_ids, device=device)
+        tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
+        logprobs = torch.empty(len(batch), sampling.max_tokens, dtype=torch.float32, device=device)
+
+        for step in range(sampling.max_tokens):
+            logits = model.get_output_embeddings()(hidden[:, -1]).float()
+            chosen, logprob = sample(logits, noise[rows, step], sampling)
+            tokens[rows, step], logprobs[rows, step] = chosen, logprob
+            stopped = torch.isin(chosen, stop_ids)
+            last = step + 1 == sampling.max_tokens
+            finished = alive if last else alive & stopped
+            if finished.any():
+                for row, ended in zip(rows[finished].tolist(), stopped[finished].tolist(), strict=True):
+                    yield self._completion(batch[row], tokens[row, : step + 1], logprobs[row, : step + 1], ended)
+                alive = alive & ~stopped
+                remaining = 0 if last else int(alive.sum())
+                if not remaining:
+                    return
+                if remaining <= COMPACT_BELOW * len(rows):
+                    keep = alive.nonzero().squeeze(1)
+                    rows, chosen, lengths, mask, alive = (t[keep] for t in (rows, chosen, lengths, mask, alive))
+                    cache.keep_rows(keep)
+            hidden = model.base_model(
+                input_ids=chosen[:, None],
+                attention_mask=mask[..., : prompt_width + step + 1],
+                position_ids=(lengths + step)[:, None],
+                past_key_values=cache,
+                use_cache=True,
+            ).last_hidden_state
+
+    def _prefill(
+        self, batch: list[Request], max_tokens: int, device: torch.device
+    ) -> tuple[RowCache, torch.Tensor, torch.Tensor, int]:
+        """Read each distinct prompt once. Returns the cache with one row per request, the hidden state that predicts
+        the first token [requests, 1, hidden], prompt lengths [requests] and the padded width."""
+        distinct = list(dict.fromkeys(request.prompt_ids for request in batch))
+        number = {prompt: i for i, prompt in enumerate(distinct)}
+        row_of = torch.tensor([number[request.prompt_ids] for request in batch], device=device)
+        lengths = torch.tensor([len(prompt) for prompt in distinct], device=device)
+        width = int(lengths.max())
+        # Padded on the left, so that all rows end, and write their next key, at the same place.
+        padded = torch.tensor([(0,) * (width - len(prompt)) + prompt for prompt in distinct], device=device)
+        positions = (torch.arange(width, device=device) - (width - lengths)[:, None]).clamp(min=0)
+        cache = RowCache(self.model.config.num_hidden_layers, capacity=width + max_tokens)
+        hidden = self.model.base_model(
+            input_ids=padded,
+            attention_mask=(torch.arange(width, device=device) >= (width - lengths)[:, None]).long(),
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state[:, -1:]
+        cache.keep_rows(row_of)
+        return cache, hidden[row_of], lengths[row_of], width
+
+    def _completion(self, request: Request, tokens: torch.Tensor, logprobs: torch.Tensor, stopped: bool) -> Completion:
+        ids = tokens.tolist()
+        return Completion(
+            key=request.key,
+            text=self.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
+            finish_reason="stop" if stopped else "length",
+            tokens=len(ids),
+            token_ids=tuple(ids),
+            logprobs=tuple(logprobs.tolist()),
+        )
+
+
+class RowCache(Cache):
+    """Keys and values in buffers of fixed capacity that are returned filled part only, so that early tokens do not
+    pay for the length the last ones will have."""
+
+    def __init__(self, layers: int, capacity: int) -> None:
+        super().__init__(layers=[RowCacheLayer(capacity) for _ in range(layers)])
+
+    def keep_rows(self, rows: torch.Tensor) -> None:
+        """Keep these rows, in this order, with repetition: [n] indices into the present rows."""
+        for layer in self.layers:
+            layer.keep_rows(rows)
+
+
+class RowCacheLayer(CacheLayerMixin):
+    """One attention layer's part of `RowCache`: keys and values [rows, heads, capacity, head_dim]."""
+
+    is_sliding = False
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.capacity, self.filled = capacity, 0
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        rows, heads, _, head_dim = key_states.shape
+        self.keys = key_states.new_empty(rows, heads, self.capacity, head_dim)
+        self.values = value_states.new_empty(rows, heads, self.capacity, value_states.shape[-1])
+        self.is_initialized = True
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any):
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start, self.filled = self.filled, self.filled + key_states.shape[2]
+        self.keys[:, :, start : self.filled] = key_states
+        self.values[:, :, start : self.filled] = value_states
+        return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
+
+    def keep_rows(self, rows: torch.Tensor) -> None:
+        self.keys, self.values = (self._gathered(states, rows) for states in (self.keys, self.values))
+
+    def _gathered(self, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        kept = states.new_empty(len(rows), *states.shape[1:])
+        kept[:, :, : self.filled] = states[rows, :, : self.filled]
+        return kept
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.filled + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.filled
+
+    def get_max_length(self) -> int:
+        return self.capacity
+
+
+def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Choose one token per row by inverting the cumulative distribution at `uniform`.
+
+    logits [rows, vocabulary] float32, uniform [rows] float64 in [0, 1). Returns token ids [rows] and the natural
+    logarithm of the probability each was sampled with [rows], after temperature, top-k and top-p. Temperature 0 takes
+    the most likely token and reports its untempered probability.
+    """
+    if sampling.temperature == 0:
+        chosen = logits.argmax(-1)
+        return chosen, torch.log_softmax(logits, -1).gather(-1, chosen[:, None]).squeeze(-1)
+    if sampling.temperature != 1:
+        logits = logits / sampling.temperature
+    if sampling.top_k and sampling.top_k < logits.shape[-1]:
+        kth = logits.topk(sampling.top_k, -1).values[:, -1:]
+        logits = logits.masked_fill(logits < kth, -torch.inf)
+    if sampling.top_p < 1:
+        ordered, order = logits.sort(-1, descending=True)
+        mass = ordered.softmax(-1).cumsum(-1)
+        # A token stays while the mass before it is below top_p: the most likely one always does.
+        outside = mass - ordered.softmax(-1) >= sampling.top_p
+        logits = logits.masked_fill(outside.gather(-1, order.argsort(-1)), -torch.inf)
+    logprobs = torch.log_softmax(logits, -1)
+    # Summed in float64: in float32 a large vocabulary rounds its own tail away.
+    cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
+    target = uniform[:, None] * cumulative[:, -1:]
+    # The first token whose cumulative probability exceeds the target; one of probability 0 never does.
+    chosen = torch.searchsorted(cumulative, target, right=True)
+    return chosen.squeeze(-1), logprobs.gather(-1, chosen).squeeze(-1)
+
+
+def uniform_noise(seeds: list[int], count: int, device: torch.device | str) -> torch.Tensor:
+    """Uniform numbers in [0, 1), float64 [len(seeds), count]; row i is a function of seeds[i] alone.
+
+    SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators"): number j of a seed is
+    a mix of seed + (j+1)·golden ratio, so any part of the stream is computed at once, on any device, the same.
+    int64 arithmetic wraps around, which is what the algorithm wants of its uint64.
+    """
+    state = torch.tensor(seeds, dtype=torch.int64, device=device)[:, None]
+    z = state + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)
+    z = (z ^ _shift_right(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ _shift_right(z, 27)) * _signed(0x94D049BB133111EB)
+    z = z ^ _shift_right(z, 31)
+    return _shift_right(z, 11).double() * 2.0**-53
+
+
+def _signed(constant: int) -> int:
+    return constant - (1 << 64) if constant >> 63 else constant
+
+
+def _shift_right(z: torch.Tensor, bits: int) -> torch.Tensor:
+    """Logical shift: torch's `>>` on int64 copies the sign bit."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def stop_token_ids(model: Any, tokenizer: Any) -> list[int]:
+    """Every id that ends a response: all of the generation configuration's, or else the tokenizer's one."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    if configured is None:
+        configured = tokenizer.eos_token_id
+    if configured is None:
+        raise RatchetError(
+            "the model names no end-of-sequence token: set eos_token_id in generation_config.json, "
+            "or no response would ever end"
+        )
+    return [configured] if isinstance(configured, int) else list(configured)

@@ -1,0 +1,180 @@
+"""The one place where a step meets Prefect, the artifact store and the lineage.
+
+A task says what its output is made of and how to make it; everything else is here: the key, the cache, the Prefect task
+run, the draft and its lock, the MLflow child run with its data sets and models, the terminal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
+from infra.errors import RatchetError
+from tasks.pipeline_run import PipelineRun, PlannedStep, active_run
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kind of work. Raise `version` when the same inputs and parameters would now give something else."""
+
+    name: str
+    version: int
+    kind: str
+    """The artifact kind it makes: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
+    resumable: bool = False
+    """Whether what a killed run left in the draft is the start of the next one, or is thrown away."""
+
+
+def run_step(
+    step: Step,
+    name: str,
+    *,
+    parameters: Mapping[str, Any],
+    inputs: Sequence[Artifact],
+    make: Callable[[Draft], None],
+) -> Artifact:
+    """Find or make the artifact of this step. `make` fills the draft; `parameters` must be JSON."""
+    run = active_run()
+    inputs = tuple(inputs)
+    target = run.store.locate(step.kind, name, artifact_key(step.name, step.version, parameters, inputs))
+    title = f"{step.name} {name}" if step.name != name else name
+    if run.planning:
+        cached = target.path.exists()
+        run.plan.append(PlannedStep(title, target, inputs, cached))
+        return target
+
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    # Prefect shows the step; whether it has to run is the store's decision alone: a second cache is a second truth.
+    def execute() -> Artifact:
+        return _find_or_make(run, step, title, target, parameters, inputs, make)
+
+    return task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)()
+
+
+def _find_or_make(
+    run: PipelineRun,
+    step: Step,
+    title: str,
+    target: Artifact,
+    parameters: Mapping[str, Any],
+    inputs: tuple[Artifact, ...],
+    make: Callable[[Draft], None],
+) -> Artifact:
+    tracking = run.tracking
+    assert tracking is not None
+    run.watcher.step_started(title)
+    started_at = time.time()
+    cached = run.store.find(target.kind, target.name, target.key) is not None
+    child = tracking.start_run(
+        title, parent=run.root, tags={"ratchet.step": step.name}, parameters=_flat(parameters),
+        output=target, cached=cached, inputs=inputs,
+    )  # fmt: skip
+    try:
+        for artifact in inputs:
+            _log_input(run, child, artifact, training=step.kind == "checkpoint")
+        if not cached:
+            with run.store.draft(target, resumable=step.resumable) as draft:
+                run.current_child = child
+                make(draft)
+                run.store.finish(
+                    target, draft, step=step.name, step_version=step.version, parameters=parameters,
+                    inputs=inputs, started_at=started_at,
+                )  # fmt: skip
+        _log_output(run, child, target)
+    except BaseException as error:
+        tracking.end_run(child, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        raise
+    tracking.end_run(child, "FINISHED")
+    run.watcher.step_finished(title, summary(target), time.time() - started_at, cached)
+    return target
+
+
+def not_done(step: Step, domain: str, reason: str) -> None:
+    """Record a step of the recipe that cannot be taken: shown in the plan, the terminal and the lineage."""
+    run = active_run()
+    title = f"{step.name} {domain}"
+    if run.tracking is None:
+        run.plan.append(PlannedStep(title, run.store.locate(step.kind, domain, "0" * 64), (), False, reason))
+        return
+    run.watcher.not_done(title, reason)
+    child = run.tracking.start_run(f"{title} (not done)", parent=run.root, tags={"ratchet.not_done": reason})
+    run.tracking.end_run(child, "FINISHED")
+
+
+def write_split(
+    draft: Draft, kept: pa.Table, rejected: pa.Table, summary: Mapping[str, Any], max_rejected: float
+) -> None:
+    """Store both sides of a curation step. Raises RatchetError when more than `max_rejected` of the rows would go."""
+    rows_in = len(kept) + len(rejected)
+    if rows_in and len(rejected) / rows_in > max_rejected:
+        counts = rejected.column("rule").value_counts().to_pylist()
+        worst = max(counts, key=lambda c: c["counts"])
+        example = next(row for row in rejected.to_pylist() if row["rule"] == worst["values"])
+        raise RatchetError(
+            f"{rejected.column('step')[0]} would reject {len(rejected)} of {rows_in} rows, more than the recipe allows "
+            f"(max_rejected {max_rejected:.0%}). Most of them by rule {worst['values']!r} ({worst['counts']} rows), "
+            f"e.g. row {example['source_id']} of {example['source']}: {str(example['evidence'])[:200]}. "
+            "Look at the input, or raise max_rejected."
+        )
+    draft.write_dataset(kept, rejected, rows_in)
+    draft.extra["summary"] = dict(summary)
+    draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "rows_rejected": len(rejected)}
+
+
+def summary(artifact: Artifact) -> str:
+    """One line for the terminal: what came out."""
+    counts = artifact.manifest["counts"]
+    if "kept" in counts:
+        return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected"
+    return str(artifact.manifest.get("headline", ""))
+
+
+def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _log_input(run: PipelineRun, child: str, artifact: Artifact, training: bool) -> None:
+    assert run.tracking is not None
+    if artifact.kind == "checkpoint":
+        run.tracking.model(child, artifact, "input", {})
+    elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
+        rows, columns = _table_facts(artifact)
+        run.tracking.dataset(child, artifact, "training" if training else "input", rows, columns)
+
+
+def _log_output(run: PipelineRun, child: str, artifact: Artifact) -> None:
+    assert run.tracking is not None
+    manifest = artifact.manifest
+    if artifact.kind == "checkpoint":
+        run.tracking.model(child, artifact, "output", _flat(manifest["parameters"]))
+    elif artifact.kind in ("problems", "attempts", "traces", "raw"):
+        rows, columns = _table_facts(artifact)
+        run.tracking.dataset(child, artifact, "output", rows, columns)
+    if manifest.get("metrics"):
+        run.tracking.metrics(child, manifest["metrics"])
+    for shown in ["manifest.json", *manifest.get("shown", [])]:
+        run.tracking.file(child, artifact.path / shown)
+
+
+def _table_facts(artifact: Artifact) -> tuple[int | None, dict[str, str]]:
+    table = artifact.path if artifact.path.is_file() else artifact.kept
+    if table.suffix != ".parquet" or not table.is_file():
+        return None, {}
+    schema = pq.read_schema(table)
+    kinds = {"string": "string", "large_string": "string", "int32": "integer", "int64": "long", "double": "double"}
+    columns = {name: kinds.get(str(kind), "string") for name, kind in zip(schema.names, schema.types, strict=True)}
+    return pq.read_metadata(table).num_rows, columns

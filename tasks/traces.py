@@ -1,0 +1,64 @@
+"""Teacher traces for the supervised warm start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from infra.artifacts import Artifact, Draft
+from infra.inference.prompts import user_message
+from infra.problems import from_table
+from infra.recipe.model import Recipe, Teacher
+from tasks.curation import draft_attempts
+from tasks.step import Step, run_step
+
+TEACHER_TRACES = Step("teacher_traces", 1, "traces", resumable=True)
+
+
+def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
+    """The teacher's answers to the curated problems, right and wrong, as (prompt, response) pairs.
+
+    Columns: problem_id, domain, prompt (the user turn), response. Answers cut at the token limit are left out: a model
+    must not learn to stop in the middle.
+    """
+    warm_start = recipe.training.warm_start
+    assert warm_start is not None
+    teachers = {"math": recipe.curation.math.teacher, "code": recipe.curation.code.teacher}
+    wanted = {"math": round(warm_start.traces * warm_start.math_share)}
+    wanted["code"] = warm_start.traces - wanted["math"]
+    hidden = {"concurrency", "timeout_s", "api_key_env"}
+    parameters = {
+        "wanted": wanted,
+        "teachers": {domain: teacher.model_dump(mode="json", exclude=hidden) for domain, teacher in teachers.items()},
+        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "seed": recipe.seed,
+    }
+
+    def make(draft: Draft) -> None:
+        tables = [_traces(recipe, draft, d, problems[d], teachers[d], wanted[d]) for d in wanted if wanted[d]]
+        traces = pa.concat_tables(tables)
+        pq.write_table(traces, draft.path / "kept.parquet")
+        draft.counts = {"traces": len(traces)}
+        draft.extra["headline"] = ", ".join(f"{len(t):,} {d}" for d, t in zip(wanted, tables, strict=False))
+
+    return run_step(TEACHER_TRACES, "warm-start", parameters=parameters, inputs=list(problems.values()), make=make)
+
+
+def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
+    table = pq.read_table(problems.kept)
+    asked = teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, len(table)))})
+    attempts = draft_attempts(recipe, draft, table, asked, purpose=f"traces-{domain}").to_pylist()
+    prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(table)}
+    finished = [row for row in attempts if row["finish_reason"] == "stop"]
+    by_sample = sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]
+    return pa.table(
+        {
+            "problem_id": [row["problem_id"] for row in by_sample],
+            "domain": [domain] * len(by_sample),
+            "prompt": [prompts[row["problem_id"]] for row in by_sample],
+            "response": [row["response"] for row in by_sample],
+        }
+    )
