@@ -65,7 +65,7 @@ def run(
 
     Killed at any moment, the same command goes on where it was.
 
-    Example: `ratchet run tiny --set training.stages.0.stop.steps=20`
+    Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
     from flows.pipeline import pipeline
 

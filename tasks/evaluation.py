@@ -60,7 +60,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
     """The validation blend of a stage that stops on a plateau: the recipe's benchmarks, one a domain."""
-    if not stage.stop.plateau_evaluations:
+    if not stage.plateau_evaluations:
         return {}
     return {b.domain: benchmark_problems(recipe, b.domain, b.path) for b in recipe.evaluation.benchmarks}
 

@@ -41,7 +41,7 @@ def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
     """One stage of the curriculum: from checkpoint to checkpoint."""
-    validation = validation if stage.stop.plateau_evaluations else {}
+    validation = validation if stage.plateau_evaluations else {}
     spec = _spec(
         recipe,
         kind="stage",

@@ -53,10 +53,10 @@ def _resolve(path: str | Path) -> Path:
 
 
 def _override(data: dict[str, Any], override: str) -> None:
-    """`training.stages.0.stop.steps=20`: dots descend, numbers index lists, the value is YAML."""
+    """`training.stages.0.steps=20`: dots descend, numbers index lists, the value is YAML."""
     dotted, separator, text = override.partition("=")
     if not separator:
-        raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.stop.steps=20.")
+        raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
     *parents, last = dotted.strip().split(".")
     node: Any = data
     for position, part in enumerate(parents):

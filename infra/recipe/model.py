@@ -182,22 +182,18 @@ class WarmStart(Section):
     checkpoint_every: int = 500
 
 
-class Stop(Section):
-    """When a stage ends: after `steps`, or earlier when the validation score has stopped rising."""
-
-    steps: int = Field(..., ge=1)
-    plateau_evaluations: int | None = None
-    """End after this many validations in a row without a new best; none means run all steps."""
-    validate_every: int = 50
-
-
 class Stage(Section):
     """One stage of the curriculum: one domain, one response length, one set of knobs."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
     domain: Domain
     max_response_tokens: int = Field(..., ge=1)
-    stop: Stop
+    steps: int = Field(..., ge=1)
+    """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""
+    plateau_evaluations: int | None = None
+    """End earlier, after this many validations in a row without a new best; none means run all steps."""
+    validate_every: int = 50
+    """Steps between validations, where a plateau ends the stage."""
     prompts_per_batch: int = 128
     rollouts: int | tuple[int, ...] = 16
     """Responses per prompt; a list is a schedule over epochs, its last value holding on."""
