@@ -1,0 +1,38 @@
+# The two commands a newcomer needs: make demo, make test. Each does all its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint ui clean
+
+help:  ## What there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (about six minutes)
+	$(BIN)/ratchet run tiny
+
+test: $(READY)  ## All tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## Style and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+ui: $(READY)  ## MLflow and Prefect on loopback, with the addresses of the last run
+	$(BIN)/ratchet ui
+
+clean:  ## Remove the virtual environment and everything that was made
+	rm -rf $(VENV) .ratchet
+
+# DeepSpeed builds from source: it must see the torch that is installed, and compile no kernels ahead of time.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Ratchet needs Python 3.11 or newer; $(PYTHON) is `$(PYTHON) -V`. Use: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@echo "Setting up $(VENV): a few minutes, once."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools wheel
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch ninja psutil py-cpuinfo
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $(READY)
