@@ -39,14 +39,14 @@ def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
         raise RatchetError(f"benchmark {name}: no file {path}. Give the path of a Parquet file of problems.")
     try:
         table = pq.read_table(path)
+        absent = [field.name for field in PROBLEM_SCHEMA if not field.nullable and field.name not in table.column_names]
+        if absent:
+            raise ValueError(f"no column {', '.join(absent)}")
         table = table.select([n for n in PROBLEM_SCHEMA.names if n in table.column_names])
         table = table.cast(pa.schema([PROBLEM_SCHEMA.field(n) for n in table.column_names]))
         problems = tuple(from_table(table))
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as error:
-        columns = ", ".join(f.name for f in PROBLEM_SCHEMA if not f.nullable)
-        raise RatchetError(
-            f"benchmark {name}: {path} is not a Parquet file of problems ({error}). It needs at least {columns}."
-        ) from error
+        raise RatchetError(f"benchmark {name}: {path} is not a Parquet file of problems: {error}") from error
     if not problems:
         raise RatchetError(f"benchmark {name}: {path} holds no problems")
     first_row: dict[str, int] = {}

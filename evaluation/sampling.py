@@ -57,21 +57,22 @@ def read_shard(directory: Path, batch: Batch) -> pa.Table | None:
 
 def sample_batch(engine: Engine, tokenizer: Any, plan: Plan, batch: Batch) -> pa.Table:
     """Decode one batch; rows in the order of its requests, whatever order they finished in."""
+    prompts = {p.problem_id: prompt_ids(tokenizer, p, plan.spec.prompt) for p, _, _ in batch.requests}
     requests = [
-        Request(key=row, seed=seed, prompt_ids=prompt_ids(tokenizer, problem, plan.spec.prompt))
-        for row, (problem, _, seed) in enumerate(batch.requests)
+        Request(key=(problem.problem_id, sample), seed=seed, prompt_ids=prompts[problem.problem_id])
+        for problem, sample, seed in batch.requests
     ]
     completions = {completion.key: completion for completion in engine.generate(requests, plan.sampling)}
     rows = [
         {
             "benchmark": batch.benchmark,
-            "problem_id": problem.problem_id,
-            "sample": sample,
-            "text": completions[row].text,
-            "finish_reason": completions[row].finish_reason,
-            "tokens": completions[row].tokens,
+            "problem_id": request.key[0],
+            "sample": request.key[1],
+            "text": completions[request.key].text,
+            "finish_reason": completions[request.key].finish_reason,
+            "tokens": completions[request.key].tokens,
         }
-        for row, (problem, sample, _) in enumerate(batch.requests)
+        for request in requests
     ]
     return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
@@ -154,16 +155,16 @@ def main(spec_path: Path, directory: Path, index: int) -> None:
     todo = [b for b in plan.batches[index :: plan.spec.processes] if not shard_path(directory, b).exists()]
     # Imported here: everything else in `evaluation` must load without torch.
     import torch
-    from transformers import AutoTokenizer
 
     from infra.inference.transformers_engine import TransformersEngine
 
     device = f"cuda:{index % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
-    tokenizer = AutoTokenizer.from_pretrained(plan.spec.model_dir)
-    engine = TransformersEngine.load(plan.spec.model_dir, dtype=plan.spec.dtype, device=device)
+    engine = TransformersEngine.load(
+        str(plan.spec.model_dir), dtype=plan.spec.dtype, device=device, batch_size=plan.spec.rollout_batch
+    )
     try:
         for batch in todo:
-            write_parquet(sample_batch(engine, tokenizer, plan, batch), shard_path(directory, batch))
+            write_parquet(sample_batch(engine, engine.tokenizer, plan, batch), shard_path(directory, batch))
     finally:
         engine.close()
 

@@ -5,6 +5,7 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,13 +33,14 @@ def score(rows: Sequence[Mapping[str, Any]], problem_ids: Sequence[str], pass_at
     `rows` have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `extracted`; `problem_ids` is the
     benchmark in order, questions without a single row included. Rows whose outcome is `infra_error` say nothing about
     the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose answers can
-    be compared with one another.
+    be compared with one another. pass@1 is always among the scores.
     """
     graded = [row for row in rows if row["outcome"] != Outcome.INFRA_ERROR]
     by_problem: dict[str, list[Mapping[str, Any]]] = {problem: [] for problem in problem_ids}
     for row in sorted(graded, key=lambda row: row["sample"]):
         by_problem[row["problem_id"]].append(row)
     answered = {problem: rows for problem, rows in by_problem.items() if rows}
+    pass_at = sorted({1, *pass_at})
     n = np.array([len(rows) for rows in answered.values()], dtype=int)
     c = np.array([sum(map(_passed, rows)) for rows in answered.values()], dtype=int)
 
@@ -189,7 +191,7 @@ def solve_rates(rates: np.ndarray) -> dict[str, Any]:
     """
     inner = rates[(rates > 0) & (rates < 1)]
     counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
-    labels = [f"{low:.0%}–{high:.0%}" for low, high in zip(SOLVE_RATE_EDGES, SOLVE_RATE_EDGES[1:], strict=False)]
+    labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
     return {
         "bins": ["never", *labels, "always"],
         "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],

@@ -119,7 +119,8 @@ class Plan:
         made_of = {
             "model": {f.name: sha256_file(f) for f in sorted(spec.model_dir.iterdir()) if f.is_file()},
             "prompt": spec.prompt.model_dump(),
-            "benchmarks": [(b.name, b.content_hash, s.samples) for b, s in zip(self.benchmarks, spec.benchmarks, strict=True)],
+            "benchmarks": [(b.name, b.content_hash) for b in self.benchmarks],
+            "samples": [b.samples for b in spec.benchmarks],
             "sampling": asdict(self.sampling),
             "seed": spec.seed,
             "dtype": spec.dtype,

@@ -1,0 +1,61 @@
+"""A verdict for every generation. Apart from sampling, because text is kept and judged again, and from scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from evaluation.sampling import GENERATION_SCHEMA
+from infra.problems import Problem
+from verifiers.outcome import Outcome, Verdict
+from verifiers.pool import VerifierPool
+
+GRADED_SCHEMA = pa.schema(
+    [
+        *GENERATION_SCHEMA,
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("decided_by", pa.string(), nullable=False),
+        pa.field("fraction", pa.float64(), nullable=False),
+        pa.field("extracted", pa.large_string()),
+    ]
+)
+
+
+class Grading:
+    """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
+
+    `problems` maps a benchmark's name to its problems by id.
+    """
+
+    def __init__(self, pool: VerifierPool, problems: Mapping[str, Mapping[str, Problem]]) -> None:
+        self.pool, self.problems = pool, problems
+        self.verdicts: dict[tuple[str, str, int], Verdict] = {}
+
+    def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
+        """Rows of `GENERATION_SCHEMA`. One that the engine failed to make says nothing about the model: infra error."""
+        for row in generations:
+            ticket = (row["benchmark"], row["problem_id"], row["sample"])
+            if row["finish_reason"] == "error":
+                self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine")
+            else:
+                problem = self.problems[row["benchmark"]][row["problem_id"]]
+                self.pool.submit(ticket, problem, row["text"], finished=row["finish_reason"] == "stop")
+
+    def collect(self) -> None:
+        """Wait for every verdict that is still out."""
+        self.verdicts.update(self.pool.results())
+
+    def graded(self, generations: pa.Table) -> pa.Table:
+        """The same rows with their verdicts, in `GRADED_SCHEMA`."""
+        keys = zip(*(generations[name].to_pylist() for name in ("benchmark", "problem_id", "sample")), strict=True)
+        verdicts = [self.verdicts[key] for key in keys]
+        columns = {
+            "outcome": [verdict.outcome.value for verdict in verdicts],
+            "decided_by": [verdict.decided_by for verdict in verdicts],
+            "fraction": [verdict.fraction for verdict in verdicts],
+            "extracted": [verdict.extracted for verdict in verdicts],
+        }
+        arrays = [*generations.columns, *(pa.array(v, GRADED_SCHEMA.field(n).type) for n, v in columns.items())]
+        return pa.table(arrays, schema=GRADED_SCHEMA)

@@ -1,0 +1,82 @@
+"""A model that can be evaluated in a second: random weights, and a vocabulary in which whole answers are words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from infra.problems import problem_id, to_table
+
+CODE_ANSWER = "```python\ndef solve(xs):\n    return {}\n```"
+WORDS = (
+    ["<unk>", "<|im_start|>", "<|im_end|>", "user", "assistant", "add", "and", "what", "is"]
+    + [str(digit) for digit in range(10)]
+    + [f"\\boxed{{{digit}}}" for digit in range(3)]
+    + [CODE_ANSWER.format(value) for value in ("0", "sum(xs)")]
+)
+
+
+@pytest.fixture(scope="session")
+def random_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    path = tmp_path_factory.mktemp("model")
+    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="<|im_end|>")
+    tokenizer.chat_template = (
+        "{% for m in messages %}user {{ m.content }} {% endfor %}{% if add_generation_prompt %}assistant{% endif %}"
+    )
+    tokenizer.save_pretrained(path)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(WORDS), hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=128, eos_token_id=WORDS.index("<|im_end|>"), bos_token_id=None,
+    )  # fmt: skip
+    Qwen2ForCausalLM(config).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def benchmark_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    directory = tmp_path_factory.mktemp("benchmarks")
+    math = [
+        {"problem_id": problem_id("math", text), "domain": "math", "prompt": text, "answer": str(i % 3)}
+        for i, text in enumerate(f"what is {i} and {i + 1}" for i in range(7))
+    ]
+    tests = json.dumps([{"call": {"args": [xs], "kwargs": {}}, "output": sum(xs)} for xs in ([], [1], [2, 3])])
+    code = [
+        {"problem_id": problem_id("code", text), "domain": "code", "prompt": text, "tests": tests,
+         "entry_point": "solve", "time_limit_s": 2.0}
+        for text in (f"add {i}" for i in range(4))
+    ]  # fmt: skip
+    files = {"math": directory / "math.parquet", "code": directory / "code.parquet"}
+    pq.write_table(to_table(math), files["math"])
+    pq.write_table(to_table(code), files["code"])
+    return files
+
+
+@pytest.fixture
+def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -> dict:
+    """A complete spec as `evaluation.main` reads it, to be changed by the test."""
+    return {
+        "model_dir": str(random_model),
+        "label": "start",
+        "prompt": {"math": "{prompt}", "code": "{prompt}"},
+        "benchmarks": [
+            {"name": "small-math", "domain": "math", "path": str(benchmark_files["math"]), "samples": 6},
+            {"name": "small-code", "domain": "code", "path": str(benchmark_files["code"]), "samples": 4},
+        ],
+        "sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 20},
+        "seed": 7,
+        "pass_at": [1, 2, 4, 8],
+        "dtype": "float32",
+        "rollout_batch": 8,
+        "processes": 1,
+        "work_dir": str(tmp_path / "work"),
+    }

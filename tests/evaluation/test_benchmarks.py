@@ -1,0 +1,45 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evaluation.benchmarks import load_benchmark
+from infra.errors import RatchetError
+from infra.problems import to_table
+
+GOOD = {"problem_id": "p1", "domain": "math", "prompt": "1 + 1?", "answer": "2"}
+
+
+def test_content_hash_is_of_the_content_and_not_of_the_file(tmp_path):
+    pq.write_table(to_table([GOOD]), tmp_path / "a.parquet")
+    pq.write_table(to_table([GOOD]), tmp_path / "b.parquet", compression="zstd")
+    pq.write_table(to_table([{**GOOD, "answer": "3"}]), tmp_path / "c.parquet")
+    a, b, c = (load_benchmark("m", "math", tmp_path / f"{name}.parquet") for name in "abc")
+    assert a.content_hash == b.content_hash != c.content_hash
+    assert [p.answer for p in a.problems] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "rows, complaint",
+    [
+        ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): answer is empty"),
+        ([GOOD, GOOD], "row 1 .*same problem_id as row 0"),
+        ([{**GOOD, "domain": "code", "tests": "[]"}], "row 0 .*domain is 'code'"),
+        ([], "holds no problems"),
+    ],
+)
+def test_what_cannot_be_graded_is_named(tmp_path, rows, complaint):
+    pq.write_table(to_table(rows), tmp_path / "bad.parquet")
+    with pytest.raises(RatchetError, match=complaint):
+        load_benchmark("m", "math", tmp_path / "bad.parquet")
+
+
+def test_files_that_are_not_problems(tmp_path):
+    (tmp_path / "text.parquet").write_text("not parquet")
+    pq.write_table(pa.table({"question": ["?"]}), tmp_path / "other.parquet")
+    for name, complaint in [
+        ("none", "no file"),
+        ("text", "not a Parquet"),
+        ("other", "no column problem_id, domain, prompt"),
+    ]:
+        with pytest.raises(RatchetError, match=complaint):
+            load_benchmark("m", "math", tmp_path / f"{name}.parquet")
