@@ -199,7 +199,10 @@ class Journal:
             model_id = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
         if event["role"] == "input":
             self.client.log_inputs(run, models=[LoggedModelInput(model_id)])
-        else:
+            return
+        outputs = self.client.get_run(run).outputs
+        known = {output.model_id for output in outputs.model_outputs} if outputs else set()
+        if model_id not in known:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
 
     def _end(self, run: str, status: str, at: float) -> None:

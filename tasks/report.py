@@ -1,0 +1,119 @@
+"""The report of a run: scores over the pipeline, what curation dropped and how well, and where everything came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from evaluation.report import Section, write_report
+from infra.artifacts import FILE_KIND, Artifact, Draft
+from infra.errors import RatchetError
+from infra.recipe.model import Recipe
+from tasks.curation import Curated
+from tasks.pipeline_run import active_run
+from tasks.step import Step, run_step
+
+REPORT = Step("report", 1, "report")
+
+
+def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Curated]) -> Artifact:
+    """One HTML page and the same in Markdown; the pipeline's last artifact, from which everything else is reached."""
+    if not evaluations:
+        raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
+    store = active_run().store
+
+    def make(draft: Draft) -> None:
+        sections = [section for data in curated for section in _curation_sections(data)]
+        ancestors = _ancestors([*evaluations, *(data.problems for data in curated)], store.locate)
+        sections.append(
+            Section("Lineage", "Every artifact behind these scores, with what it was made from.", _lineage(ancestors))
+        )
+        files = write_report(
+            [(artifact.name, artifact.path) for artifact in evaluations],
+            draft.path,
+            title=f"{recipe.name}, seed {recipe.seed}",
+            sections=sections,
+        )
+        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in ancestors if a.kind != FILE_KIND]))
+        draft.extra["summary_table"] = _summary_table(evaluations)
+        draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
+        draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
+        last = draft.extra["summary_table"][-1]
+        draft.extra["headline"] = ", ".join(f"{name} {value}" for name, value in last.items() if "pass@1" in name)
+
+    inputs = [*evaluations, *(data.problems for data in curated)]
+    return run_step(REPORT, recipe.name, parameters={"recipe": recipe.name}, inputs=inputs, make=make)
+
+
+def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
+    """One row a checkpoint: pass@1 with its standard error, pass@k at the largest k, share cut at the limit."""
+    rows = []
+    for evaluation in evaluations:
+        scores = json.loads((evaluation.path / "scores.json").read_text())
+        row: dict[str, Any] = {"after": evaluation.name}
+        for name, benchmark in scores["benchmarks"].items():
+            first, *_, last = benchmark["pass_at"]
+            value, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
+            row[f"{name} pass@{first}"] = f"{value:.3f} ± {error:.3f}"
+            row[f"{name} pass@{last}"] = f"{benchmark['pass_at'][last]['value']:.3f}"
+            row[f"{name} cut"] = f"{benchmark['truncation_rate']:.1%}"
+        rows.append(row)
+    return rows
+
+
+def _curation_sections(data: Curated) -> list[Section]:
+    directory = data.problems.path
+    rows = pq.read_table(directory / "funnel.parquet").to_pylist()
+    missing = data.problems.manifest["parameters"]["not_done"]
+    text = "Rows in, rows dropped by each rule, rows out." + (f" Not done: {', '.join(missing)}." if missing else "")
+    sections = [
+        Section(f"Curation: {data.domain}", text, rows, figure_png=(directory / "funnel.png").read_bytes()),
+    ]
+    scores = directory / "rule_scores.json"
+    if scores.is_file():
+        sections.append(
+            Section(
+                f"How well each rule did: {data.domain}",
+                "Against what the tiny world did to each row, which curation never reads.",
+                json.loads(scores.read_text()),
+            )
+        )
+    return sections
+
+
+def _ancestors(artifacts: Sequence[Artifact], locate: Any) -> list[Artifact]:
+    """Everything these were made from, themselves included, each once, raw files first."""
+    found: dict[tuple[str, str], Artifact] = {}
+
+    def visit(artifact: Artifact) -> None:
+        if (artifact.kind, artifact.key) in found:
+            return
+        if artifact.kind != FILE_KIND:
+            for facts in artifact.manifest["inputs"]:
+                made_from = locate(facts["kind"], facts["name"], facts["key"])
+                is_file = facts["kind"] == FILE_KIND
+                visit(Artifact(FILE_KIND, facts["name"], facts["key"], facts["path"]) if is_file else made_from)
+        found[artifact.kind, artifact.key] = artifact
+
+    for artifact in artifacts:
+        visit(artifact)
+    return list(found.values())
+
+
+def _lineage(ancestors: Sequence[Artifact]) -> list[dict[str, Any]]:
+    rows = []
+    for artifact in ancestors:
+        is_file = artifact.kind == FILE_KIND
+        inputs = [] if is_file else artifact.manifest["inputs"]
+        rows.append(
+            {
+                "artifact": artifact.ref,
+                "made by": "given" if is_file else artifact.manifest["step"],
+                "made from": ", ".join(f"{i['kind']}/{i['name']}-{i['key'][:12]}" for i in inputs),
+                "sha256 of what it is made of": artifact.key[:16] + "…",
+            }
+        )
+    return rows

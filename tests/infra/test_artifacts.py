@@ -1,0 +1,165 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+
+from infra.artifacts import Artifact, ArtifactStore, artifact_key, disk_errors, write_atomically
+from infra.errors import RatchetError
+
+ROWS = pa.table({"problem_id": ["a", "b", "c"]})
+
+
+def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None = None) -> Artifact:
+    target = store.locate("problems", "math", artifact_key("rules", 1, parameters, inputs or []))
+    with store.draft(target, resumable=False) as draft:
+        draft.write_dataset(ROWS.slice(0, 2), ROWS.slice(2), rows_in=3)
+        return store.finish(
+            target,
+            draft,
+            step="rules",
+            step_version=1,
+            parameters=parameters,
+            inputs=inputs or [],
+            started_at=time.time(),
+        )
+
+
+def test_the_same_work_has_the_same_key_and_any_difference_another(tmp_path):
+    source = ArtifactStore(tmp_path).locate("raw", "x", "1" * 64)
+    other = ArtifactStore(tmp_path).locate("raw", "x", "2" * 64)
+    key = artifact_key("rules", 1, {"a": 1, "b": [2]}, [source])
+    assert key == artifact_key("rules", 1, {"b": [2], "a": 1}, [source])
+    assert len({
+        key,
+        artifact_key("rules", 2, {"a": 1, "b": [2]}, [source]),
+        artifact_key("rule", 1, {"a": 1, "b": [2]}, [source]),
+        artifact_key("rules", 1, {"a": 1, "b": [3]}, [source]),
+        artifact_key("rules", 1, {"a": 1, "b": [2]}, [other]),
+        artifact_key("rules", 1, {"a": 1, "b": [2]}, []),
+    }) == 6  # fmt: skip
+
+
+def test_a_finished_artifact_is_found_and_explains_itself(tmp_path):
+    store = ArtifactStore(tmp_path)
+    made = make(store, {"a": 1})
+    found = store.find("problems", "math", made.key)
+    assert found == made
+    assert found.manifest["counts"] == {"rows_in": 3, "kept": 2, "rejected": 1}
+    assert found.manifest["files"]["kept.parquet"]["bytes"] == made.kept.stat().st_size
+    assert store.open(made.ref) == store.open(made.key[:8]) == store.open(str(made.path)) == made
+    assert store.find("problems", "math", "0" * 64) is None
+
+
+def test_rows_may_not_be_lost(tmp_path):
+    store = ArtifactStore(tmp_path)
+    target = store.locate("problems", "math", "3" * 64)
+    with store.draft(target, resumable=False) as draft, pytest.raises(AssertionError, match="not 4 rows in"):
+        draft.write_dataset(ROWS.slice(0, 2), ROWS.slice(2), rows_in=4)
+
+
+def test_a_file_changed_afterwards_is_an_error_that_names_it(tmp_path):
+    store = ArtifactStore(tmp_path)
+    made = make(store, {"a": 1})
+    with open(made.kept, "ab") as file:
+        file.write(b"x")
+    with pytest.raises(RatchetError, match=r"kept\.parquet is missing or was changed.*Delete"):
+        store.find("problems", "math", made.key)
+
+
+def test_an_unreadable_manifest_is_an_error_that_names_it(tmp_path):
+    store = ArtifactStore(tmp_path)
+    made = make(store, {"a": 1})
+    (made.path / "manifest.json").write_text("{half")
+    with pytest.raises(RatchetError, match=r"manifest\.json cannot be read"):
+        store.find("problems", "math", made.key)
+
+
+def test_an_error_inside_a_draft_leaves_nothing_that_looks_finished(tmp_path):
+    store = ArtifactStore(tmp_path)
+    target = store.locate("problems", "math", "4" * 64)
+    with pytest.raises(ValueError), store.draft(target, resumable=False) as draft:
+        draft.write_dataset(ROWS, ROWS.slice(0, 0), rows_in=3)
+        raise ValueError
+    assert store.find("problems", "math", target.key) is None
+    assert list(store.all()) == []
+
+
+def test_only_a_resumable_draft_keeps_what_was_left(tmp_path):
+    store = ArtifactStore(tmp_path)
+    target = store.locate("attempts", "math", "5" * 64)
+    for resumable, expected in ((True, []), (True, ["journal"]), (False, []), (False, [])):
+        with store.draft(target, resumable=resumable) as draft:
+            assert [p.name for p in draft.path.iterdir()] == expected
+            (draft.path / "journal").write_text("paid for")
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from infra.artifacts import ArtifactStore
+store = ArtifactStore(Path(sys.argv[1]))
+with store.draft(store.locate("problems", "math", "6" * 64), resumable=True) as draft:
+    (draft.path / "kept.parquet").write_text("half")
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_processes_cannot_make_the_same_artifact_and_a_killed_one_leaves_no_lock(tmp_path):
+    store = ArtifactStore(tmp_path)
+    target = store.locate("problems", "math", "6" * 64)
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline().strip() == "held"
+        with pytest.raises(RatchetError, match=f"process {holder.pid}"), store.draft(target, resumable=True):
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    assert store.find("problems", "math", target.key) is None
+    with store.draft(target, resumable=True) as draft:
+        assert (draft.path / "kept.parquet").read_text() == "half"
+
+
+def test_an_input_file_is_known_by_its_content(tmp_path):
+    store = ArtifactStore(tmp_path / "store")
+    (tmp_path / "a.json").write_text("[1]")
+    (tmp_path / "b.json").write_text("[1]")
+    assert store.file(tmp_path / "a.json").key == store.file(tmp_path / "b.json").key
+    (tmp_path / "b.json").write_text("[2]")
+    assert store.file(tmp_path / "a.json").key != store.file(tmp_path / "b.json").key
+    with pytest.raises(RatchetError, match=r"nowhere\.json"):
+        store.file(tmp_path / "nowhere.json")
+
+
+def test_a_full_disk_is_said_with_what_to_do(tmp_path):
+    with (
+        pytest.raises(RatchetError, match=r"No space left on device.*run the same command again"),
+        disk_errors(tmp_path),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "kept.parquet"))
+    with pytest.raises(FileNotFoundError), disk_errors(tmp_path):
+        raise FileNotFoundError(errno.ENOENT, "other errors pass", "x")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_really_full_device(tmp_path):
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    with pytest.raises(RatchetError, match="No space left"), disk_errors(tmp_path), open(full, "w") as file:
+        file.write("x")
+        file.flush()
+
+
+def test_atomic_writing_replaces_whole_files(tmp_path):
+    file = tmp_path / "status.json"
+    write_atomically(file, json.dumps({"n": 1}))
+    write_atomically(file, json.dumps({"n": 2}))
+    assert json.loads(file.read_text()) == {"n": 2}
+    assert [p.name for p in tmp_path.iterdir()] == ["status.json"]

@@ -1,0 +1,138 @@
+"""The journal and its mirror, against a real MLflow store."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts import Artifact
+from infra.settings import Settings
+from infra.tracking import Tracking, read_state, start_mirror
+
+RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
+PROBLEMS = Artifact("problems", "math", "cd" * 32, Path("/store/problems"))
+CHECKPOINT = Artifact("checkpoint", "math-8k", "ef" * 32, Path("/store/checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory) -> Settings:
+    home = tmp_path_factory.mktemp("home")
+    return Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
+
+
+def write_a_run(settings: Settings) -> tuple[Tracking, str]:
+    tracking = Tracking(settings, "tiny")
+    root = tracking.start_run("pipeline", tags={"git.commit": "abc"}, parameters={"seed": 0})
+    curate = tracking.start_run("rules math", parent=root, output=PROBLEMS, inputs=(RAW,))
+    tracking.dataset(curate, RAW, "input", 5, {"prompt": "string"})
+    tracking.dataset(curate, PROBLEMS, "output", 4, {"prompt": "string"})
+    tracking.end_run(curate, "FINISHED")
+    train = tracking.start_run("train math-8k", parent=root, output=CHECKPOINT, inputs=(PROBLEMS,))
+    tracking.model(train, CHECKPOINT, "output", {"learning_rate": 1e-6})
+    for step in range(5):
+        tracking.metrics(train, {"pass@1": step / 10}, step=step)
+    return tracking, root
+
+
+def client(settings: Settings):
+    from mlflow import MlflowClient
+
+    return MlflowClient(settings.tracking_uri)
+
+
+def test_a_run_arrives_whole_with_its_lineage(settings):
+    tracking, root = write_a_run(settings)
+    tracking.end_run(f"{root}.2", "FINISHED")
+    tracking.end_run(root, "FINISHED")
+    assert tracking.close(wait_s=60)
+    runs = read_state(settings, tracking.run_id)["runs"]
+    mlflow = client(settings)
+    parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
+    assert [run.info.status for run in (parent, curate, train)] == ["FINISHED"] * 3
+    assert train.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert [i.dataset.digest for i in curate.inputs.dataset_inputs] == [RAW.key[:32], PROBLEMS.key[:32]]
+    assert curate.info.run_id in train.data.tags["mlflow.note.content"], "the note links to the run that made the input"
+    assert "/data/raw.json" in curate.data.tags["mlflow.note.content"]
+    assert [m.value for m in mlflow.get_metric_history(train.info.run_id, "pass_at_1")] == [0.0, 0.1, 0.2, 0.3, 0.4]
+    (model,) = mlflow.search_logged_models([parent.info.experiment_id], f"tags.`ratchet.key` = '{CHECKPOINT.key}'")
+    assert model.source_run_id == train.info.run_id
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from infra.settings import Settings
+from tests.infra.test_tracking import write_a_run
+home = Path(sys.argv[1])
+tracking, _ = write_a_run(Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable))
+print(tracking.run_id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_run_is_ended_as_killed_by_the_next_mirror(settings):
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(settings.home)], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_id = killed.stdout.strip()
+    assert start_mirror(settings).wait(60) == 0
+    state = read_state(settings, run_id)
+    assert {client(settings).get_run(r).info.status for r in state["runs"].values()} == {"FINISHED", "KILLED"}
+    assert not state["open_runs"] and state["complete"]
+
+
+def test_a_mirror_killed_halfway_sends_nothing_twice(settings):
+    tracking, _ = write_a_run(settings)
+    assert tracking.close(wait_s=60)
+    state_file = settings.journals / f"{tracking.run_id}.state.json"
+    complete = json.loads(state_file.read_text())
+    begin = (settings.journals / f"{tracking.run_id}.jsonl").read_text().splitlines(keepends=True)
+    # As if the mirror had died after creating the parent run and before saying so.
+    state_file.write_text(json.dumps({"offset": len(begin[0]), "experiment_id": complete["experiment_id"], "runs": {}}))
+    assert start_mirror(settings).wait(60) == 0
+    assert json.loads(state_file.read_text())["runs"] == complete["runs"]
+
+
+def test_a_server_that_is_down_slows_nothing(tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    settings = Settings(tmp_path, uri, sys.executable)
+    started = time.monotonic()
+    tracking, root = write_a_run(settings)
+    tracking.end_run(root, "FINISHED")
+    assert time.monotonic() - started < 2
+    assert not tracking.close(wait_s=1), "it says that MLflow has not received everything"
+    reachable = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
+    assert start_mirror(reachable).wait(60) == 0
+    assert read_state(reachable, tracking.run_id)["complete"], "what was missed arrives later"
+
+
+def test_a_mirror_does_not_outlive_its_parent(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from infra.settings import Settings; "
+        "from infra.tracking import Tracking; home = Path(sys.argv[1]); "
+        "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
+        "print(t._mirror.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    mirror = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _alive(mirror):
+        time.sleep(0.1)
+    assert not _alive(mirror)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
