@@ -1,0 +1,82 @@
+"""What a response answers: the text after its thinking, the boxed answer in it, the program in it.
+
+There is no fallback ("the last number", "the bold text"): a policy that is rewarded through a fallback learns not to
+state its answer.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+MAX_ANSWER_CHARACTERS = 2048
+
+_FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+_PYTHON = {"python", "python3", "py", "py3"}
+
+
+def after_thinking(response: str) -> str | None:
+    """The text after the last `</think>`; None when a `<think>` is still open at the end, which is no answer.
+
+    When the prompt itself ends in `<think>` (`PromptFormat.response_prefix`), pass prefix and response joined.
+    """
+    closed = response.rfind("</think>")
+    if response.rfind("<think>") > closed:
+        return None
+    return response if closed < 0 else response[closed + len("</think>") :]
+
+
+def boxed_answer(response: str) -> str | None:
+    r"""The content of the last balanced `\boxed{...}` after the thinking, stripped.
+
+    None when there is none, when it is empty, or when it is longer than 2,048 characters.
+    """
+    text = after_thinking(response)
+    if text is None:
+        return None
+    start = text.rfind("\\boxed")
+    while start >= 0:
+        content = _braced(text, start + len("\\boxed"))
+        if content is not None:
+            return content.strip() or None
+        start = text.rfind("\\boxed", 0, start)
+    return None
+
+
+def _braced(text: str, start: int) -> str | None:
+    """The content of the balanced braces that open at `start` (after spaces); escaped braces do not count."""
+    while start < len(text) and text[start] == " ":
+        start += 1
+    if start >= len(text) or text[start] != "{":
+        return None
+    depth = 0
+    position = start
+    end = min(len(text), start + MAX_ANSWER_CHARACTERS + 2)
+    while position < end:
+        character = text[position]
+        if character == "\\":
+            position += 1
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : position]
+        position += 1
+    return None
+
+
+def python_program(response: str) -> str | None:
+    """The last fenced block after the thinking that is marked as Python, else the last fenced block; dedented.
+
+    None when there is no closed block.
+    """
+    text = after_thinking(response)
+    if text is None or "```" not in text:
+        return None
+    blocks = _FENCE.findall(text)
+    if not blocks:
+        return None
+    marked = [body for language, body in blocks if language.strip().lower() in _PYTHON]
+    program = textwrap.dedent(marked[-1] if marked else blocks[-1][1])
+    return program if program.strip() else None

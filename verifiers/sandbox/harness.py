@@ -1,0 +1,185 @@
+"""What happens inside the confined process of one solution: compile it, run it on each test, report.
+
+Nothing here knows an expected output (except a `check`, which is source code of the data set and runs here by
+nature). What is reported is not trusted by anyone: a lie about one's own output is just another output.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import gc
+import io
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+# What LeetCode-style solutions take for granted when the problem brings no prelude of its own.
+DEFAULT_PRELUDE = """
+import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
+from bisect import *
+from collections import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import inf, gcd, lcm, sqrt, ceil, floor, comb, perm, factorial, log, log2, isqrt, pi
+from typing import *
+"""
+
+_DETAIL_CHARACTERS = 300
+
+
+def namespace(prelude: str) -> dict[str, Any]:
+    """The names a solution starts with."""
+    names: dict[str, Any] = {"__builtins__": builtins}
+    if prelude:
+        exec(compile(prelude, "<prelude>", "exec"), names)
+    return names
+
+
+def run_tests(
+    job: dict[str, Any],
+    inputs: list[int],
+    outputs: list[int],
+    next_test: Callable[[], None],
+    report: Callable[[dict[str, Any]], None],
+    default_names: dict[str, Any],
+) -> None:
+    """Run `job["source"]` on each of `job["tests"]`, with a fresh `__main__` for each.
+
+    `inputs` and `outputs` are file descriptors, one per test: what is read on descriptor 0, and where descriptor 1, or
+    the value of a call, goes. `next_test` is called before each test, `report` after it.
+    """
+    try:
+        code = compile(job["source"], "<solution>", "exec")
+        names = default_names if job["prelude"] is None else namespace(job["prelude"])
+    except BaseException as error:
+        report({"status": "uncompilable", "detail": _describe(error)})
+        return
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends the program instead of being its exception
+    sys.set_int_max_str_digits(0)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 2)
+    main_thread = threading.current_thread()
+    for test, standard_input, output in zip(job["tests"], inputs, outputs, strict=True):
+        calls = test["kind"] != "stdin"
+        os.dup2(standard_input, 0)
+        os.dup2(null if calls else output, 1)
+        next_test()
+        record = _run_one(code, names, test, output, job["entry_point"])
+        for thread in threading.enumerate():
+            if thread is not main_thread and not thread.daemon:
+                thread.join()
+        if not calls:
+            record = _finish_program(record)
+        report(record)
+        if threading.active_count() > 1:
+            return  # daemon threads would run on into the next test; the judge sends the rest to a new process
+
+
+def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_point: str | None) -> dict[str, Any]:
+    # A called solution is a module, so that what it does under `if __name__ == "__main__"` is left alone.
+    name = "__main__" if test["kind"] == "stdin" else "solution"
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__dict__.update(names, __name__=name)
+    sys.argv = ["solution.py"]
+    sys.setrecursionlimit(1000)
+    random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
+    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
+    sys.stderr = sys.__stderr__ = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8")
+    _streams[:] = [sys.stdout]  # a program may replace or delete sys.stdout after printing to it
+    try:
+        exec(code, module.__dict__)
+        if test["kind"] == "call":
+            value = _candidate(entry_point, module.__dict__)(*test["args"], **test["kwargs"])
+            os.write(output, _encode(value))
+        elif test["kind"] == "check":
+            candidate = _candidate(entry_point, module.__dict__)
+            exec(compile(test["check"], "<check>", "exec"), module.__dict__)
+            module.__dict__["check"](candidate)
+    except SystemExit as error:
+        if test["kind"] == "stdin" and error.code in (None, 0):
+            return {"status": "done"}
+        return {"status": "raised", "detail": _describe(error)}
+    except AssertionError as error:
+        status = "refuted" if test["kind"] == "check" else "raised"
+        return {"status": status, "detail": _describe(error)}
+    except BaseException as error:
+        return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": _describe(error)}
+    return {"status": "done"}
+
+
+_streams: list[io.TextIOWrapper] = []
+
+
+def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
+    """What the interpreter does at exit: registered functions, then flushing."""
+    try:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, *_streams):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except BaseException as error:
+        if record["status"] == "done":
+            return {"status": "raised", "detail": _describe(error)}
+    return record
+
+
+def _candidate(entry_point: str | None, names: dict[str, Any]) -> Callable[..., Any]:
+    """What to call: an expression such as `Solution().twoSum`, a function, a class with one public method, or the name
+    of a method of class `Solution`."""
+    if not entry_point:
+        raise LookupError("the problem names no entry point")
+    if entry_point.isidentifier() and entry_point not in names and "Solution" in names:
+        return getattr(names["Solution"](), entry_point)
+    found = eval(entry_point, names)
+    if isinstance(found, type):
+        methods = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+        return getattr(found(), methods[0]) if len(methods) == 1 else found
+    return found
+
+
+def _encode(value: Any) -> bytes:
+    """JSON, tuples as lists; `r` and the repr of what JSON cannot say."""
+    try:
+        return b"j" + json.dumps(value, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError):
+        return b"r" + repr(value).encode("utf-8", "backslashreplace")
+
+
+def _plain(value: Any) -> Any:
+    if type(value).__module__ == "numpy":
+        return value.tolist()
+    raise TypeError
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:
+        text = type(error).__name__
+    return text[:_DETAIL_CHARACTERS]
+
+
+def prepare() -> dict[str, Any]:
+    """Load what most solutions import, once, and return the names of the default prelude."""
+    names = namespace(DEFAULT_PRELUDE)
+    import array  # noqa: F401
+    import dataclasses  # noqa: F401
+    import decimal  # noqa: F401
+    import enum  # noqa: F401
+    import fractions  # noqa: F401
+    import queue  # noqa: F401
+    import statistics  # noqa: F401
+    import traceback  # noqa: F401
+
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise copy every page of the server
+    return names

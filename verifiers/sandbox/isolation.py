@@ -1,0 +1,188 @@
+"""What keeps a solution in: namespaces around the fork server, then user, landlock, seccomp and limits around each
+solution. Each layer is tried once at start; those that work are mandatory for every solution from then on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from verifiers.sandbox import linux
+
+NOBODY = 65534
+OPEN_FILES = 256
+PROCESSES = 64  # threads count; processes are refused by seccomp where it works
+MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
+
+_SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+
+
+def readable_paths(site: list[str]) -> list[str]:
+    """What a Python program needs to read: the interpreter, its libraries, the system's libraries."""
+    paths = [*_SYSTEM_LIBRARIES, sys.prefix, sys.base_prefix, *site]
+    return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
+
+
+def enter_namespaces() -> str:
+    """New pid, network, mount, IPC and host name spaces for this process's children; through a new user namespace
+    when we are not allowed to otherwise. Returns what was entered, "" when the machine does not let us.
+
+    The caller must fork: a process never changes its own pid namespace.
+    """
+    spaces = linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+    if os.geteuid() == 0:
+        try:
+            linux.unshare(spaces)
+            return "namespaces"
+        except OSError:
+            pass  # root without CAP_SYS_ADMIN, as in most containers: a user namespace may still be allowed
+    user, group = os.geteuid(), os.getegid()
+    try:
+        linux.unshare(spaces | linux.CLONE_NEWUSER)
+    except OSError:
+        return ""
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{NOBODY} {user} 1"),
+        ("gid_map", f"{NOBODY} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    return "user-namespaces"
+
+
+def private_root(readable: list[str], mount_point: str) -> None:
+    """Replace the root by an empty, read-only one in which only `readable` and four devices exist.
+
+    Needed beyond landlock because an unprivileged user cannot walk into a home directory where the interpreter may
+    live; a bind mount at the same path can be walked. There is no /proc and nothing writable.
+    """
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    # Opened before the new root hides them: the mount point may lie above the interpreter.
+    sources = {path: os.open(path, os.O_PATH) for path in [*readable, *_DEVICES] if os.path.exists(path)}
+    linux.mount("tmpfs", mount_point, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=1m,mode=755")
+    for path, source in sources.items():
+        target = mount_point + path
+        if os.path.isdir(f"/proc/self/fd/{source}"):
+            os.makedirs(target, exist_ok=True)
+        elif not os.path.exists(target):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            open(target, "w").close()
+        linux.mount(f"/proc/self/fd/{source}", target, None, linux.MS_BIND | linux.MS_REC)
+        if path not in _DEVICES:
+            _make_read_only(target)
+        os.close(source)
+    os.chdir(mount_point)
+    linux.pivot_to_current_directory()
+    _make_read_only("/")
+
+
+def _make_read_only(path: str) -> None:
+    # In a user namespace the flags a mount already has are locked: give them again or be refused.
+    present = os.statvfs(path).f_flag
+    kept = linux.MS_NOEXEC if present & os.ST_NOEXEC else 0
+    linux.mount(
+        "none", path, None,
+        linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | kept,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Hard limits of one solution process. `memory_bytes` comes on top of what the interpreter itself has mapped."""
+
+    cpu_s: float
+    memory_bytes: int
+    output_bytes: int
+
+
+@dataclass
+class Confinement:
+    """The layers put around each solution. `active` names those that worked on this machine, in order."""
+
+    readable: list[str]
+    active: list[str] = field(default_factory=list)
+    _ruleset: int = -1
+    _filter: object = None
+
+    def prepare(self) -> None:
+        """Find out, in throw-away children, which layers work here; build what can be built beforehand."""
+        try:
+            self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
+        except OSError:
+            self._ruleset = -1
+        try:
+            self._filter = linux.seccomp_filter()
+        except OSError:
+            self._filter = None
+        layers = ["uid", "capabilities", "landlock", "seccomp"]
+        self.active = [layer for layer in layers if _works_in_a_child(lambda layer=layer: self._apply(layer))]
+
+    def enter(self, limits: Limits) -> None:
+        """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
+        address_space = _mapped_bytes() + limits.memory_bytes
+        for name, value in (
+            (resource.RLIMIT_AS, address_space),
+            (resource.RLIMIT_FSIZE, limits.output_bytes),
+            (resource.RLIMIT_NOFILE, OPEN_FILES),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),  # a backstop: the server counts finer
+        ):
+            resource.setrlimit(name, (value, value))
+        _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
+        soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
+        resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
+        os.setsid()
+        for layer in self.active:
+            self._apply(layer)
+        linux.die_with_parent(signal.SIGKILL)
+
+    def _apply(self, layer: str) -> None:
+        if layer == "uid":
+            if os.geteuid() not in (0, NOBODY):
+                raise PermissionError("only root can become somebody else")
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+                # After the change, so that it counts the processes of that user only. All servers share the user.
+                resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES * 16, PROCESSES * 16))
+        elif layer == "capabilities":
+            linux.drop_capabilities()
+        elif layer == "landlock":
+            if self._ruleset < 0:
+                raise OSError("no landlock")
+            linux.forbid_new_privileges()
+            linux.landlock_restrict(self._ruleset)
+        elif layer == "seccomp":
+            if self._filter is None:
+                raise OSError("no seccomp")
+            linux.forbid_new_privileges()
+            linux.install_seccomp(self._filter)
+
+
+def _works_in_a_child(action: Callable[[], None]) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+_MAPPED: int | None = None
+
+
+def _mapped_bytes() -> int:
+    """Address space of this process. Measured once, in the server, before /proc is out of sight."""
+    global _MAPPED
+    if _MAPPED is None:
+        with open("/proc/self/statm") as file:
+            _MAPPED = int(file.read().split()[0]) * resource.getpagesize()
+    return _MAPPED

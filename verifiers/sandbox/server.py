@@ -1,0 +1,219 @@
+"""The judge's side of the sandbox: start a fork server, send it work, get back what the solution wrote."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.errors import RatchetError
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_START_TIMEOUT_S = 60.0
+
+
+class SandboxFault(Exception):
+    """Our machine's fault, not the solution's: the server died, or did not answer."""
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """What one test left behind.
+
+    `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `refuted` (a check's
+    assertion failed); `uncompilable`; `exited` (the process ended with code 0 in the middle of the test);
+    `died` (by a signal or a non-zero code); `cpu` or `idle` (over the time limit); `not_run`. `output` are the bytes
+    on standard output, or the encoded value of a call (`harness._encode`).
+    """
+
+    __test__ = False  # not a pytest class
+    status: str
+    output: bytes = b""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Execution:
+    runs: list[TestRun]
+    cpu_s: float
+    peak_kb: int
+
+
+class Sandbox:
+    """One fork server. Not thread-safe: one owner at a time. Starts on first use and restarts after a fault.
+
+    Started as a fresh interpreter, never forked from the caller, which may hold expected answers, locks and a GPU.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen | None = None
+        self._channel: socket.socket | None = None
+        self.isolation = ""
+
+    def start(self) -> None:
+        """Start the server when it is not running. Raises RatchetError where untrusted code cannot be confined."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        if not sys.platform.startswith("linux"):
+            raise RatchetError(
+                f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container"
+            )
+        ours, theirs = socket.socketpair()
+        configuration = {
+            "judge_pid": os.getpid(),
+            "channel": theirs.fileno(),
+            "root": _ROOT,
+            "site": [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))],
+            "mount_point": os.path.realpath(tempfile.gettempdir()),
+        }
+        bootstrap = "import sys; sys.path.append(%r); from verifiers.sandbox.zygote import main; main()" % _ROOT
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-s", "-S", "-c", bootstrap, json.dumps(configuration)],
+                pass_fds=[theirs.fileno()],
+                # Nothing of ours leaks in; sets of strings iterate in the same order in every run.
+                env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C in the terminal is for the trainer, which then closes us
+            )
+        self._channel = ours
+        self._channel.settimeout(_START_TIMEOUT_S)
+        self.isolation = self._answer()[0]["isolation"]
+        if "namespaces" not in self.isolation and "seccomp" not in self.isolation:
+            self.close()
+            raise RatchetError(
+                "this machine offers neither namespaces nor seccomp, so code written by a model cannot be confined: "
+                "allow unprivileged user namespaces, or run in a container that allows seccomp filters"
+            )
+
+    def run(
+        self,
+        source: str,
+        tests: list[dict[str, Any]],
+        *,
+        entry_point: str | None,
+        prelude: str | None,
+        cpu_s: float,
+        total_cpu_s: float,
+        memory_bytes: int,
+        output_bytes: int,
+    ) -> Execution:
+        """Run one program on a batch of tests in one process; a test is `{"kind": "stdin", "input": str}`,
+        `{"kind": "call", "args": list, "kwargs": dict}` or `{"kind": "check", "check": str}`.
+
+        Raises SandboxFault when the sandbox itself failed; it is then stopped, and the next call starts another.
+        """
+        self.start()
+        job = {
+            "source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude, "cpu_s": cpu_s,
+            "total_cpu_s": total_cpu_s, "memory_bytes": memory_bytes, "output_bytes": output_bytes,
+        }  # fmt: skip
+        try:
+            text = json.dumps(job).encode()
+            self._channel.settimeout(60.0 + 30.0 * total_cpu_s)
+            self._channel.sendall(struct.pack("!I", len(text)) + text)
+            result, outputs = self._answer()
+        except SandboxFault:
+            self.close()
+            raise
+        except OSError as error:
+            self.close()
+            raise SandboxFault(f"the sandbox server broke off: {error}") from error
+        code = os.waitstatus_to_exitcode(result["status"])
+        if code == 70 and result["started"] == 0:
+            raise SandboxFault("a solution process could not be confined")
+        return Execution(_runs(result, outputs, code, output_bytes), result["cpu_s"], result["peak_kb"])
+
+    def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
+        try:
+            record = json.loads(self._receive(struct.unpack("!I", self._receive(4))[0]))
+            return record, [self._receive(size) for size in record["sizes"]]
+        except TimeoutError as error:
+            raise SandboxFault("the sandbox server does not answer") from error
+
+    def _receive(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._channel.recv(min(size, 1 << 20))
+            if not part:
+                raise SandboxFault("the sandbox server ended; its last words are on standard error")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Stop the server and everything it started. Safe to call twice."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            # The server sees the end of the channel; killing the guardian first would only race with that.
+            try:
+                self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(signal.SIGKILL)
+                self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _runs(result: dict[str, Any], outputs: list[bytes], code: int, output_bytes: int) -> list[TestRun]:
+    """Match reports with outputs. Reports are the solution's word: malformed ones count as not made."""
+    records = []
+    for line in result["records"]:
+        try:
+            record = json.loads(line)
+            records.append((str(record["status"]), str(record.get("detail", ""))))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            break
+    if records and records[0][0] == "uncompilable":
+        return [TestRun("uncompilable", detail=records[0][1])] * len(outputs)
+    runs = []
+    for index, output in enumerate(outputs):
+        if len(output) > output_bytes or (len(output) == output_bytes and output_bytes):
+            runs.append(TestRun("flooded", output))
+        elif index < len(records):
+            runs.append(TestRun(records[index][0], output, records[index][1]))
+        elif index == len(records) and (index < result["started"] or index == 0):
+            runs.append(_interrupted(result["ended"], code, output))
+        else:
+            runs.append(TestRun("not_run"))
+    return runs
+
+
+def _interrupted(ended: str, code: int, output: bytes) -> TestRun:
+    """The test during which the process ended, or was ended."""
+    if ended != "exited":
+        return TestRun(ended, output)
+    if code == 0:
+        return TestRun("exited", output)
+    reason = f"exit code {code}" if code > 0 else signal.Signals(-code).name
+    if code == -signal.SIGXFSZ:
+        return TestRun("flooded", output, reason)
+    return TestRun("died", output, reason)
+
+
+@functools.cache
+def sandbox_isolation() -> str:
+    """The layers that confine solutions on this machine, outermost first, joined by `+`."""
+    with Sandbox() as sandbox:
+        sandbox.start()
+        return sandbox.isolation
