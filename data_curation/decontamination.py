@@ -1,0 +1,201 @@
+"""Keeping held-out problems held out: rows that share text with a benchmark item are dropped, with the text.
+
+Two presets. `paper` (AceReason, section 3.1) drops a row for a single shared n-gram; boilerplate such as "relatively prime
+positive integers" makes most of its hits false. `coverage` drops a row that holds at least the given share of **one**
+item's distinct n-grams. What both would say is written into every row's metadata, so that either can be quoted from
+one run. An item shorter than n tokens has no n-gram, and is matched whole.
+
+Finding is done on 64-bit hashes of token n-grams of the whole table at once; what is found is then compared as text,
+so that a drop never rests on a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_curation.split import Rejection, Split, add_metadata, partition
+from data_curation.tokens import Tokens, token_texts, tokenise
+from data_curation.urls import problem_key
+from infra.recipe.model import Decontamination
+
+STEP = "decontaminate"
+RULES = ("released_after", "url", "whole_match", "ngram")
+MIN_CONTAINED_TOKENS = 5
+"""A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How a row meets the item it covers best. `shared` counts the item's distinct n-grams that the row holds."""
+
+    item: int = -1
+    coverage: float = 0.0
+    shared: int = 0
+    items_hit: int = 0  # how many items share at least one n-gram: the paper's rule is `items_hit > 0`
+
+
+class BenchmarkIndex:
+    """The n-grams of all benchmark items. `prompts[i]` is named by `names[i]`, (benchmark, item id)."""
+
+    def __init__(self, prompts: Sequence[str], names: Sequence[tuple[str, str]], n: int):
+        self.prompts, self.names, self.n = list(prompts), list(names), n
+        self.tokens = tokenise(self.prompts)
+        grams, first = self.tokens.ngrams(n)
+        owners = self.tokens.texts[first]
+        order = np.lexsort((owners, grams))
+        grams, owners = grams[order], owners[order]
+        new = np.ones(len(grams), bool)
+        new[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
+        self._posting_grams, self._posting_items = grams[new], owners[new]
+        self.gram_counts = np.bincount(self._posting_items, minlength=len(self.prompts))
+        # One bit for each value of a gram's top 22 bits: nearly all grams of clean rows end here.
+        self._seen = np.zeros(1 << 22, bool)
+        self._seen[(self._posting_grams >> np.uint64(42)).astype(np.int64)] = True
+
+    def overlaps(self, tokens: Tokens, rows: int) -> list[Overlap]:
+        """The best overlap of each row; ties go to the longer shared text, then the earlier item."""
+        grams, first = tokens.ngrams(self.n)
+        likely = self._seen[(grams >> np.uint64(42)).astype(np.int64)]
+        grams, owners = grams[likely], tokens.texts[first[likely]]
+        left = np.searchsorted(self._posting_grams, grams, side="left")
+        right = np.searchsorted(self._posting_grams, grams, side="right")
+        # One line for each (row, gram, item); a gram that stands twice in a row counts once.
+        counts = right - left
+        lines = np.repeat(np.arange(len(grams)), counts)
+        postings = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + left[lines]
+        size = max(len(self._posting_grams), 1)
+        gram_rows, posting = np.divmod(np.unique(owners[lines] * size + postings), size)
+        pairs, shared = np.unique(gram_rows * len(self.prompts) + self._posting_items[posting], return_counts=True)
+        pair_rows, pair_items = np.divmod(pairs, len(self.prompts))
+        best = [Overlap()] * rows
+        items_hit = np.bincount(pair_rows, minlength=rows)
+        for row, item, count in zip(pair_rows.tolist(), pair_items.tolist(), shared.tolist(), strict=True):
+            coverage = count / int(self.gram_counts[item])
+            if (coverage, count) > (best[row].coverage, best[row].shared):
+                best[row] = Overlap(item, coverage, count, int(items_hit[row]))
+        return best
+
+    def whole_matches(self, tokens: Tokens, rows: int) -> dict[int, int]:
+        """Row to item, for items too short for an n-gram that are the row or stand in it as a whole."""
+        lengths = np.diff(self.tokens.bounds)
+        row_lengths = np.diff(tokens.bounds)
+        matches: dict[int, int] = {}
+        for length in range(1, self.n):
+            items = np.flatnonzero(lengths == length)
+            if not len(items):
+                continue
+            item_grams, item_first = self.tokens.ngrams(length)
+            chosen = lengths[self.tokens.texts[item_first]] == length
+            item_of = dict(
+                zip(item_grams[chosen].tolist(), self.tokens.texts[item_first[chosen]].tolist(), strict=True)
+            )
+            grams, first = tokens.ngrams(length)
+            owners = tokens.texts[first]
+            if length < MIN_CONTAINED_TOKENS:
+                grams, owners = grams[row_lengths[owners] == length], owners[row_lengths[owners] == length]
+            hits = np.isin(grams, np.fromiter(item_of, np.uint64, len(item_of)))
+            matches |= {
+                row: item_of[gram] for gram, row in zip(grams[hits].tolist(), owners[hits].tolist(), strict=True)
+            }
+        return matches
+
+
+def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontamination) -> Split:
+    """Reject rows that share text (`ngram`, `whole_match`) or address (`url`) with an item of `benchmarks`, or that
+    were released after the settings' date.
+
+    `benchmarks` has `PROBLEM_SCHEMA`; its `source` and `source_id` name benchmark and item. Each kept row's metadata
+    gains `decontaminate`: `coverage` of the item it covers most, that item, and `paper_hit`.
+    """
+    prompts = table.column("prompt").to_pylist()
+    names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
+    index = BenchmarkIndex(benchmarks.column("prompt").to_pylist(), names, settings.ngram)
+    tokens = tokenise(prompts)
+    overlaps = index.overlaps(tokens, len(prompts))
+    whole = index.whole_matches(tokens, len(prompts))
+    item_urls = {k: i for i, url in enumerate(benchmarks.column("source_url").to_pylist()) if (k := problem_key(url))}
+    latest = date.fromisoformat(settings.released_after) if settings.released_after else None
+
+    measured, verdicts = [], []
+    columns = (table.column(c).to_pylist() for c in ("released", "source_url"))
+    for row, (prompt, released, url) in enumerate(zip(prompts, *columns, strict=True)):
+        overlap = overlaps[row]
+        found = {"coverage": round(overlap.coverage, 4), "paper_hit": overlap.items_hit > 0}
+        if overlap.item >= 0:
+            found |= _named(index, overlap.item) | {"shared_ngrams": overlap.shared, "items_hit": overlap.items_hit}
+        measured.append(found)
+        if latest and released and released > latest:
+            verdicts.append(Rejection("released_after", {"released": str(released), "limit": str(latest)} | found))
+        elif (key := problem_key(url)) and key in item_urls:
+            verdicts.append(Rejection("url", found | {"url": key} | _named(index, item_urls[key])))
+        elif row in whole and (evidence := _whole_evidence(index, prompt, whole[row])):
+            verdicts.append(Rejection("whole_match", found | evidence))
+        elif _drops(overlap, index, settings) and (evidence := _ngram_evidence(index, prompt, overlap.item)):
+            verdicts.append(Rejection("ngram", found | evidence))
+        else:
+            verdicts.append(None)
+
+    hits = {
+        "paper_hits": sum(found["paper_hit"] for found in measured),
+        "coverage_hits": sum(_drops(o, index, settings.model_copy(update={"preset": "coverage"})) for o in overlaps),
+        "items": len(names),
+        "items_without_ngram": int((index.gram_counts == 0).sum()),
+    }
+    return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, preset=settings.preset, **hits)
+
+
+def _drops(overlap: Overlap, index: BenchmarkIndex, settings: Decontamination) -> bool:
+    if settings.preset == "paper":
+        return overlap.items_hit > 0
+    if overlap.item < 0:
+        return False
+    # An item with fewer n-grams than the minimum is protected by all that it has.
+    needed = min(settings.min_shared_ngrams, int(index.gram_counts[overlap.item]))
+    return overlap.coverage >= settings.coverage and overlap.shared >= needed
+
+
+def _named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
+    benchmark, item_id = index.names[item]
+    return {"benchmark": benchmark, "item": item_id}
+
+
+def _whole_evidence(index: BenchmarkIndex, prompt: str, item: int) -> dict[str, Any] | None:
+    row, other = token_texts(prompt), token_texts(index.prompts[item])
+    return _longest_shared(prompt, row, other, len(other), index.prompts[item])
+
+
+def _ngram_evidence(index: BenchmarkIndex, prompt: str, item: int) -> dict[str, Any] | None:
+    row, other = token_texts(prompt), token_texts(index.prompts[item])
+    return _longest_shared(prompt, row, other, index.n, index.prompts[item])
+
+
+def _longest_shared(
+    prompt: str, row: list[tuple[str, int, int]], item: list[tuple[str, int, int]], n: int, item_prompt: str
+) -> dict[str, Any] | None:
+    """The longest run of at least n tokens that both texts have, as text, with its place in each; None when there is
+    none, which means that the hashes agreed by accident."""
+    row_words, item_words = [t for t, _, _ in row], [t for t, _, _ in item]
+    places: dict[tuple[str, ...], int] = {}
+    for start in range(len(item_words) - n + 1):
+        places.setdefault(tuple(item_words[start : start + n]), start)
+    best = (0, 0, 0)
+    for start in range(len(row_words) - n + 1):
+        at = places.get(tuple(row_words[start : start + n]))
+        if at is None:
+            continue
+        length = n
+        while row_words[start + length : start + length + 1] == item_words[at + length : at + length + 1] != []:
+            length += 1
+        best = max(best, (length, -start, at))
+    length, start, at = best[0], -best[1], best[2]
+    if not length:
+        return None
+    span, item_span = [row[start][1], row[start + length - 1][2]], [item[at][1], item[at + length - 1][2]]
+    text, item_text = prompt[slice(*span)], item_prompt[slice(*item_span)]
+    return {"text": text, "span": span, "item_text": item_text, "item_span": item_span, "tokens": length}

@@ -1,0 +1,10 @@
+"""Reading raw problems in the formats the field publishes them in: one small function a format.
+
+The format is told by a file's content, never by its name: container by its first bytes, layout by its columns. A row
+that cannot be read is a rejected row with the field and the reason; only a file that cannot be read at all, or whose
+layout is unknown, is an error.
+"""
+
+from data_curation.readers.problems import read_benchmark, read_problems
+
+__all__ = ["read_benchmark", "read_problems"]

@@ -1,0 +1,154 @@
+"""Code problems as they are published: one function a format."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from data_curation.readers.code_tests import TestSuite, decode_private, from_assertions, from_specification
+from data_curation.readers.columns import (
+    Row,
+    parse_structure,
+    python_solutions,
+    take,
+    take_date,
+    take_number,
+    take_structure,
+    take_text,
+)
+from data_curation.readers.raw_files import Malformed
+
+PYTHON_3 = 3  # CodeContests' number for the language
+
+
+def leetcode(row: Row) -> Row:
+    """LeetCodeDataset. The golden solution needs the imports and node classes in its `prompt` column."""
+    meta = row.get("meta") if isinstance(row.get("meta"), dict) else {}
+    entry_point, preamble = take_text(row, "entry_point"), row.pop("prompt", None) or ""
+    row.pop("input_output", None)  # the assertions of `test` once more, as text
+    suite = from_assertions(take_text(row, "test"), entry_point, preamble)
+    statement = take(row, "problem_description") or meta.pop("question_title", None)
+    query = take_text(row, "query") if row.get("query") else None
+    if not (statement or query):
+        raise Malformed("query", "missing or empty")
+    slug = row.get("task_id")
+    return _tested(row, suite) | {
+        "prompt": statement or query,
+        "starter_code": take(row, "starter_code") or meta.pop("lang_code", None),
+        "golden_solutions": [f"{preamble}\n{take_text(row, 'completion')}"],
+        "source_url": f"https://leetcode.com/problems/{slug}/" if slug else None,
+        "released": take_date(row, "estimated_date"),
+    }
+
+
+def humaneval(row: Row) -> Row:
+    """HumanEval: the statement is a function header with a docstring, which the solution continues."""
+    entry_point, prompt = take_text(row, "entry_point"), take_text(row, "prompt")
+    suite = from_assertions(row.pop("test") or "", entry_point)
+    golden = f"{prompt}{take_text(row, 'canonical_solution')}"
+    return _tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
+
+
+def taco(row: Row) -> Row:
+    """TACO and APPS: tests in `input_output`, solutions as a JSON list in a string."""
+    starter = take(row, "starter_code")
+    solutions = python_solutions(take_structure(row, "solutions"))
+    spec = take_structure(row, "input_output")
+    suite = from_specification(spec) if spec else TestSuite()
+    if suite.entry_point and "class Solution" in (starter or "".join(solutions[:1])):
+        suite.entry_point = f"Solution().{suite.entry_point}"
+    return _tested(row, suite) | {
+        "prompt": take_text(row, "question"),
+        "starter_code": starter,
+        "golden_solutions": solutions,
+        "source_url": take(row, "url"),
+        "released": take_date(row, "date"),
+        "time_limit_s": take_number(row, "time_limit"),
+        "memory_limit_mb": take_number(row, "memory_limit"),
+    }
+
+
+def code_contests(row: Row) -> Row:
+    """DeepMind's CodeContests: three groups of tests, solutions with a language each."""
+    suite = TestSuite()
+    for group in ("public_tests", "private_tests", "generated_tests"):
+        cases = row.pop(group, None) or {"input": [], "output": []}
+        suite.tests += from_specification({"inputs": cases["input"], "outputs": cases["output"]}).tests
+    published = row.pop("solutions", None) or {"language": [], "solution": []}
+    languages, solutions = published["language"], published["solution"]
+    row.pop("incorrect_solutions", None)  # many and long; not needed to verify an answer
+    limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
+    memory = take_number(row, "memory_limit_bytes")
+    return _tested(row, suite) | {
+        "prompt": take_text(row, "description"),
+        "golden_solutions": [s for language, s in zip(languages, solutions, strict=True) if language == PYTHON_3],
+        "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
+        "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
+        "memory_limit_mb": memory / 1e6 if memory else None,
+    }
+
+
+def plain_code(row: Row) -> Row:
+    """DeepCoder and its relatives: a statement, `tests` in any shape, perhaps solutions and a header."""
+    starter, entry_point = take(row, "starter_code"), take(row, "entry_point", "fn_name")
+    metadata = take_structure(row, "metadata")
+    if isinstance(metadata, dict):
+        entry_point = entry_point or metadata.get("func_name")
+        row |= {key: value for key, value in metadata.items() if key not in row}
+    spec = take_structure(row, "tests", "test_cases")
+    suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
+    return _tested(row, suite) | {
+        "prompt": take_text(row, "problem", "question", "prompt", "description"),
+        "starter_code": starter,
+        "golden_solutions": python_solutions(take_structure(row, "solutions", "golden_solutions", "solution")),
+        "source_url": take(row, "url", "source_url", "link"),
+        "released": take_date(row, "released", "date", "contest_date"),
+        "time_limit_s": take_number(row, "time_limit_s", "time_limit"),
+        "memory_limit_mb": take_number(row, "memory_limit_mb", "memory_limit"),
+    }
+
+
+def livecodebench(row: Row) -> Row:
+    """LiveCodeBench, code generation: public and private tests, the function's name in the metadata."""
+    cases = parse_structure(take_text(row, "public_test_cases"), "public_test_cases")
+    if private := row.pop("private_test_cases", None):
+        cases = cases + decode_private(private)
+    metadata = take_structure(row, "metadata") or {}
+    starter = take(row, "starter_code")
+    name = metadata.get("func_name")
+    if name and "class Solution" in (starter or ""):
+        name = f"Solution().{name}"
+    return _tested(row, from_specification(cases, name)) | {
+        "prompt": take_text(row, "question_content"),
+        "starter_code": starter,
+        "golden_solutions": [],
+        "source_url": _contest_url(row),
+        "released": take_date(row, "contest_date"),
+    }
+
+
+def verl_code(row: Row, truth: Any) -> Row:
+    """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
+    spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
+    return _tested(row, from_specification(spec)) | {"golden_solutions": []}
+
+
+def _tested(row: Row, suite: TestSuite) -> Row:
+    """The columns that tests fill; what could not be kept of them is said in the metadata."""
+    if suite.left_out:
+        row["tests_left_out"] = suite.left_out
+    tests = json.dumps(suite.tests, ensure_ascii=False) if suite.tests else None
+    return {"tests": tests, "entry_point": suite.entry_point}
+
+
+def _contest_url(row: Row) -> str | None:
+    platform, question = row.get("platform"), str(row.get("question_id") or "")
+    if platform == "leetcode" and row.get("question_title"):
+        slug = re.sub(r"[^a-z0-9]+", "-", str(row["question_title"]).lower()).strip("-")
+        return f"https://leetcode.com/problems/{slug}/"
+    if platform == "atcoder" and row.get("contest_id"):
+        return f"https://atcoder.jp/contests/{row['contest_id']}/tasks/{question}"
+    if platform == "codeforces" and (found := re.fullmatch(r"(\d+)_(\w+)", question)):
+        return f"https://codeforces.com/contest/{found[1]}/problem/{found[2]}"
+    return None

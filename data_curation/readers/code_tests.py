@@ -1,0 +1,176 @@
+"""Tests of code problems, from the shapes they are published in to the house's: see `infra.problems.CodeTest`.
+
+Published tests come as parallel lists of inputs and outputs, as lists of cases, and as Python functions full of
+assertions. Assertions are read, never run. Where each is `candidate(literals) == literal` they become calls whose
+expected results the judge alone holds; where one is not, the whole function is kept as a check.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import json
+import pickle
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from data_curation.readers.columns import parse_structure
+from data_curation.readers.raw_files import Malformed
+
+_NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+
+
+@dataclass
+class TestSuite:
+    """`tests` ready for the `tests` column; `entry_point` None means stdin/stdout; `left_out` could not be kept."""
+
+    __test__ = False  # not a pytest class
+    tests: list[dict[str, Any]] = field(default_factory=list)
+    entry_point: str | None = None
+    left_out: int = 0
+
+
+def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
+    """Any published structure of tests.
+
+    `{"inputs": [...], "outputs": [...], "fn_name"?}`; `{"test_code", "entry_point"}`; or a list of
+    `{"input", "output", "testtype"?, "fn_name"?}`. Raises Malformed when it is none of these.
+    """
+    if isinstance(spec, dict) and "test_code" in spec:
+        entry_point = str(spec.get("entry_point") or entry_point)
+        return from_assertions(str(spec["test_code"]), entry_point, str(spec.get("import_prefix") or ""))
+    if isinstance(spec, dict) and "inputs" in spec and "outputs" in spec:
+        inputs, outputs = spec["inputs"] or [], spec["outputs"] or []
+        if len(inputs) != len(outputs):
+            raise Malformed("tests", f"{len(inputs)} inputs but {len(outputs)} outputs")
+        entry_point = spec.get("fn_name") or entry_point
+        if entry_point:
+            return _calls(inputs, outputs, entry_point)
+        return TestSuite([{"input": _lines(i), "output": _lines(o)} for i, o in zip(inputs, outputs, strict=True)])
+    if isinstance(spec, list) and all(isinstance(case, dict) and "input" in case and "output" in case for case in spec):
+        entry_point = next((case["fn_name"] for case in spec if case.get("fn_name")), entry_point)
+        if entry_point and any("func" in str(case.get("testtype") or case.get("type") or "func") for case in spec):
+            return _text_calls(spec, entry_point)
+        return TestSuite([{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in spec])
+    raise Malformed("tests", "not a known shape of tests")
+
+
+def from_assertions(code: str, entry_point: str, preamble: str = "") -> TestSuite:
+    """Tests in a function `check(candidate)`; `preamble` is source that a check needs before it."""
+    try:
+        tree = ast.parse(code)
+    except _NOT_LITERAL as error:
+        raise Malformed("test", f"not Python ({error})") from None
+    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
+    if function is None:
+        raise Malformed("test", "it defines no check(candidate)")
+    try:
+        tests = [_assertion(statement) for statement in function.body]
+    except _NOT_LITERAL:
+        tests = [{"check": f"{preamble}\n{code}" if preamble else code}]
+    return TestSuite(tests, entry_point)
+
+
+def decode_private(text: str) -> Any:
+    """LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of JSON text.
+
+    The unpickler allows no globals at all, so a file can hold nothing but plain values.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        value = _PlainUnpickler(io.BytesIO(zlib.decompress(base64.b64decode(text)))).load()
+        return json.loads(value) if isinstance(value, str) else value
+    except Exception as error:  # a hostile pickle can raise anything from inside the unpickler
+        raise Malformed("private_test_cases", f"cannot be decoded ({type(error).__name__}: {error})") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of tests may name nothing")
+
+
+def _calls(inputs: list[Any], outputs: list[Any], entry_point: str) -> TestSuite:
+    """One list of arguments a call. APPS and TACO wrap each result in a list of one, which is taken off when all
+    results are wrapped so."""
+    wrapped = all(isinstance(output, list) and len(output) == 1 for output in outputs)
+    suite = TestSuite(entry_point=entry_point)
+    for arguments, output in zip(inputs, outputs, strict=True):
+        if isinstance(arguments, str):
+            suite_of_one = _text_calls([{"input": arguments, "output": output}], entry_point)
+            suite.tests += suite_of_one.tests
+            suite.left_out += suite_of_one.left_out
+            continue
+        call = {"args": arguments if isinstance(arguments, list) else [arguments], "kwargs": {}}
+        suite.tests.append({"call": call, "output": output[0] if wrapped else output})
+    return suite
+
+
+def _text_calls(cases: list[dict[str, Any]], entry_point: str) -> TestSuite:
+    """Arguments as text: one JSON value a line (LiveCodeBench), or Python's `a = [1], b = 2` (LeetCodeDataset)."""
+    suite = TestSuite(entry_point=entry_point)
+    for case in cases:
+        try:
+            call = _arguments(case["input"])
+            output = case["output"]
+            suite.tests.append({"call": call, "output": _value(output) if isinstance(output, str) else output})
+        except (*_NOT_LITERAL, Malformed):
+            suite.left_out += 1
+    return suite
+
+
+def _arguments(text: Any) -> dict[str, Any]:
+    if not isinstance(text, str):
+        return {"args": text if isinstance(text, list) else [text], "kwargs": {}}
+    try:
+        return {"args": [json.loads(line) for line in text.splitlines() if line.strip()], "kwargs": {}}
+    except ValueError:
+        return _call(ast.parse(f"candidate({text})", mode="eval").body)
+
+
+def _value(text: str) -> Any:
+    return _plain(parse_structure(text, "output"))
+
+
+def _assertion(statement: ast.stmt) -> dict[str, Any]:
+    """`assert candidate(...) == literal`, `assert candidate(...)` or `assert not candidate(...)`; raises ValueError
+    for anything else."""
+    if not isinstance(statement, ast.Assert):
+        raise ValueError("not an assertion")
+    test = statement.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is):
+        return {"call": _call(test.left), "output": _plain(ast.literal_eval(test.comparators[0]))}
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return {"call": _call(test.operand), "output": False}
+    return {"call": _call(test), "output": True}
+
+
+def _call(node: ast.expr) -> dict[str, Any]:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "candidate"):
+        raise ValueError("not a call of the candidate")
+    kwargs = {keyword.arg: _plain(ast.literal_eval(keyword.value)) for keyword in node.keywords}
+    if None in kwargs:
+        raise ValueError("** in a call")
+    return {"args": [_plain(ast.literal_eval(argument)) for argument in node.args], "kwargs": kwargs}
+
+
+def _plain(value: Any) -> Any:
+    """The value if JSON can hold it and give it back (a tuple comes back as a list); raises ValueError otherwise."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item) for key, item in value.items()}
+    raise ValueError(f"JSON has no {type(value).__name__}")
+
+
+def _lines(value: Any) -> str:
+    """Standard input or output; some rows publish it as a list of lines."""
+    if isinstance(value, str):
+        return value
+    return "\n".join(map(str, value)) + "\n" if isinstance(value, list) else str(value)

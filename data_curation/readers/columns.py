@@ -1,0 +1,110 @@
+"""Taking columns out of a raw row. What no reader takes stays in the row and becomes the problem's metadata."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import re
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Any
+
+from data_curation.readers.raw_files import Malformed
+
+Row = dict[str, Any]
+
+
+def take(row: Row, *names: str) -> Any:
+    """The first of these columns that says anything, removed from the row; None when none does."""
+    for name in names:
+        if row.get(name) not in (None, "", [], {}):
+            return row.pop(name)
+    return None
+
+
+def take_text(row: Row, *names: str) -> str:
+    """As `take`, but a text must be there: raises Malformed otherwise."""
+    value = take(row, *names)
+    if value is None:
+        raise Malformed(names[0], "missing or empty")
+    if not isinstance(value, str):
+        raise Malformed(names[0], f"{type(value).__name__} instead of text")
+    if not value.strip():
+        raise Malformed(names[0], "blank")
+    return value
+
+
+def take_structure(row: Row, *names: str) -> Any:
+    """A structure that may have been published as itself, as JSON text, or as a Python literal."""
+    value = take(row, *names)
+    return parse_structure(value, names[0]) if isinstance(value, str) else value
+
+
+def parse_structure(text: str, field: str) -> Any:
+    """JSON, or a Python literal (which is data: nothing is evaluated). Raises Malformed."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise Malformed(field, "neither JSON nor a Python literal") from None
+
+
+def take_date(row: Row, *names: str) -> date | None:
+    """The day of release; text is read as ISO, with or without a time."""
+    value = take(row, *names)
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date) or value is None:
+        return value
+    try:
+        return date.fromisoformat(str(value)[:10])
+    except ValueError:
+        raise Malformed(names[0], f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
+
+
+def take_number(row: Row, *names: str) -> float | None:
+    """A number, or the number a text like '256 megabytes' or '2.0 seconds' starts with."""
+    value = take(row, *names)
+    if isinstance(value, str):
+        found = re.match(r"\s*(\d+(?:\.\d+)?)", value)
+        return float(found[1]) if found else None
+    return None if value is None else float(value)
+
+
+def answer_text(value: Any) -> str | None:
+    """A reference answer as text. A list is a list of accepted answers, of which the first stands for all; a whole
+    number published as 142.0 is 142."""
+    if isinstance(value, str) and value.lstrip().startswith('["'):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, list | tuple):
+        value = next(iter(value), None)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return None if value is None or not str(value).strip() else str(value).strip()
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last `\boxed{...}` whose braces balance."""
+    for start in reversed([found.end() for found in re.finditer(r"\\f?boxed\s*\{", text)]):
+        depth = 1
+        for end in range(start, len(text)):
+            depth += (text[end] == "{" and text[end - 1] != "\\") - (text[end] == "}" and text[end - 1] != "\\")
+            if depth == 0:
+                return text[start:end].strip()
+    return None
+
+
+def python_solutions(value: Any) -> list[str]:
+    """Texts among published solutions; null when a data set says it has none."""
+    if isinstance(value, str):
+        value = [value]
+    return [text for text in (value or []) if isinstance(text, str) and text.strip()]
+
+
+def has(columns: Iterable[str], *names: str) -> bool:
+    return set(names) <= set(columns)

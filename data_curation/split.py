@@ -1,0 +1,103 @@
+"""What every step of curation returns: the rows that go on, the rows that do not, and the counts.
+
+A step is a function from a table to a `Split`. It judges each row, in order, as kept or rejected by exactly one rule,
+and says why; `partition` does the rest, so no step can lose a row or drop one without evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from infra.problems import PROBLEM_SCHEMA
+
+REJECTED_SCHEMA = pa.schema(
+    [
+        pa.field("problem_id", pa.string()),  # null for a row that has no statement to identify it by
+        pa.field("source", pa.string()),
+        pa.field("source_id", pa.string()),
+        pa.field("step", pa.string(), nullable=False),
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("evidence", pa.large_string(), nullable=False),  # JSON object: what the rule saw
+        pa.field("prompt", pa.large_string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why one row does not go on. `evidence` must be JSON; a `span` in it counts characters of the prompt."""
+
+    rule: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The outcome of one step.
+
+    `kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order. `summary` is a small JSON
+    object with at least `step`, `rows_in`, `rows_out` and `dropped`: rule to number of rows, every rule of the step in
+    the order in which it is applied, zeros included.
+    """
+
+    kept: pa.Table
+    rejected: pa.Table
+    summary: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        assert self.kept.schema.equals(PROBLEM_SCHEMA), "kept rows must have PROBLEM_SCHEMA"
+        assert self.rejected.schema.equals(REJECTED_SCHEMA), "rejected rows must have REJECTED_SCHEMA"
+        rows_in, dropped = self.summary["rows_in"], sum(self.summary["dropped"].values())
+        assert len(self.kept) + len(self.rejected) == rows_in, "a step must account for each row of its input"
+        assert (len(self.kept), len(self.rejected)) == (self.summary["rows_out"], dropped), "counts must be the rows'"
+
+    @property
+    def step(self) -> str:
+        return self.summary["step"]
+
+
+def partition(
+    step: str, rules: Sequence[str], table: pa.Table, verdicts: Sequence[Rejection | None], **measured: Any
+) -> Split:
+    """Split `table` by one verdict a row (None keeps it). `measured` joins the summary."""
+    keep = pa.array([verdict is None for verdict in verdicts], pa.bool_())
+    dropped = table.filter(pc.invert(keep)).select(["problem_id", "source", "source_id", "prompt"]).to_pylist()
+    reasons = [verdict for verdict in verdicts if verdict is not None]
+    rows = [
+        row | {"step": step, "rule": reason.rule, "evidence": to_json(reason.evidence)}
+        for row, reason in zip(dropped, reasons, strict=True)
+    ]
+    return assemble(step, rules, table.filter(keep), rows, **measured)
+
+
+def assemble(step: str, rules: Sequence[str], kept: pa.Table, rejected: list[dict[str, Any]], **measured: Any) -> Split:
+    """A `Split` from kept rows and rejected rows (dictionaries with the columns of `REJECTED_SCHEMA`)."""
+    dropped = dict.fromkeys(rules, 0)
+    for row in rejected:
+        dropped[row["rule"]] += 1
+    summary = {"step": step, "rows_in": len(kept) + len(rejected), "rows_out": len(kept), "dropped": dropped}
+    return Split(kept, pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA), summary | measured)
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON, the same for the same value, whatever the order of its keys."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
+    """`table` with the column `name` of `PROBLEM_SCHEMA` replaced."""
+    index = PROBLEM_SCHEMA.get_field_index(name)
+    return table.set_column(index, PROBLEM_SCHEMA.field(name), pa.array(values, PROBLEM_SCHEMA.field(name).type))
+
+
+def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """`table` with `values[i]` under `key` in the JSON metadata of row i: how a step hands on what it measured."""
+    old = table.column("metadata").to_pylist()
+    merged = [to_json(json.loads(text or "{}") | {key: value}) for text, value in zip(old, values, strict=True)]
+    return set_column(table, "metadata", merged)
