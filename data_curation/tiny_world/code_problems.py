@@ -273,7 +273,7 @@ _WORDINGS = sorted(
 _PART = re.compile("|".join(f"({wording.replace('{k}', '[0-9]+')})" for wording, _ in _WORDINGS), re.IGNORECASE)
 _NUMBER = re.compile("[0-9]+")
 _OPENING = re.compile(rf"\b{ENTRY_POINT}\(xs\)", re.IGNORECASE)
-_MARKUP = re.compile(r"[`$*]")
+_MARKUP = re.compile(r"\\[()]|[`$*]")
 
 
 def parse(text: str) -> Task | None:

@@ -1,0 +1,189 @@
+"""What is wrong with raw mathematics, as texts: unverifiable, unusable or broken problems of the kinds that published
+sets are full of, and look-alikes, sound problems that contain the words a careless rule would look for.
+
+Each entry is a template; `{a}` to `{d}` become small numbers, different from one another. A kind has many templates
+so that no rule is measured on one sentence.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from data_curation.tiny_world import math_problems
+
+# Each is (problem, answer).
+PROOFS = (
+    ("Prove that the product of any {a} consecutive integers is divisible by {a}.", "proof"),
+    ("Show that the sum of the first $n$ odd numbers is $n^2$ for every $n \\geq {a}$.", "proof"),
+    ("Let $p > {b}$ be a prime. Prove that $p^2 - 1$ is divisible by 24.", "proof"),
+    ("Verify that $n^{a} - n^{b}$ is even for every integer $n$.", "proof"),
+    ("Let $x$ and $y$ be positive reals with $x + y = {a}$. Show that $xy \\leq \\frac{{{a}^2}}{{4}}$.", "proof"),
+    ("Demonstrate that every square leaves remainder 0 or 1 when it is divided by 4, also for $n > {a}$.", "proof"),
+    ("Suppose that $a_1 = {a}$ and $a_{{n+1}} = a_n + {b}$. Prove that the sequence has no upper bound.", "proof"),
+    ("In triangle $ABC$ the medians meet in $G$. Prove that $AG$ is twice as long as $GM$, with $M$ on $BC$.", "proof"),
+    ("Prove by induction that $1 + 2 + \\cdots + n = \\frac{{n(n+1)}}{{2}}$ holds for all $n > {a}$.", "proof"),
+    (
+        "Each of {a} points in the plane is coloured. Show that two of them share a colour if {b} colours are used.",
+        "proof",
+    ),
+    ("Prove: among any {a} integers there are two whose difference is divisible by {b}.", "proof"),
+    ("Give a proof that the square root of {b} added to the square root of {a} exceeds 1.", "proof"),
+    ("Let $f$ be increasing with $f({a}) = {b}$. Prove or disprove that $f$ has an inverse.", "proof"),
+    ("Assume $k$ divides both {a} and {b}. Show that $k$ also divides their difference.", "proof"),
+)
+TRUE_FALSE = (
+    ("True or false: {a}{b} is a prime number.", "False"),
+    ("Is {a}{b}{c} divisible by {d}?", "No"),
+    ("Does the equation $x^2 = -{a}$ have a real solution?", "no"),
+    ("Determine whether the following is true or false: every multiple of {a} is a multiple of {b}.", "false"),
+    ("Can {a} squares of side {b} tile a rectangle with an area of {c}{d}?", "Yes"),
+    ("Are there infinitely many multiples of {a}{b} that end in {c}?", "yes"),
+    ("State whether this is correct: $\\sqrt{{{a}}} + \\sqrt{{{b}}} > {c}$ for all of these numbers.", "True"),
+    ("Tom says the sum of {a} odd numbers is odd. Is he right?", "Yes"),
+    ("Do the lines $y = {a}x$ and $y = {a}x + {b}$ ever meet?", "No"),
+    ("True or False? The number {a}{b}{c} has more than {d} digits.", "\\text{{False}}"),
+)
+SUB_QUESTIONS = (
+    ("A box holds {a} red and {b} blue balls.\n(a) How many balls are there?\n(b) How many more are blue?", "{a}, {b}"),
+    ("(a) Find the sum of {a} and {b}. (b) Find their product. (c) Which of the two is larger?", "see above"),
+    ("Let $f(x) = {a}x + {b}$.\n1. Compute $f({c})$.\n2. Solve $f(x) = {d}$ for $x$.", "two values"),
+    ("(1) Find the area of a square with side {a}.\n(2) Find the length of its diagonal.", "{a}"),
+    (
+        "A car drives {a} hours at {b} miles an hour.\n(i) How far does it go?\n(ii) How long does the way back take?",
+        "{b}",
+    ),
+    ("a) Calculate {a} + {b}.\nb) Calculate {c} - {d}.\nc) Compare the two results.", "{a}"),
+    ("Ann has {a} coins and Bob {b}. 1) How many have they together? 2) How many must Bob give to Ann?", "{c}"),
+    ("Consider the triangle with sides {a}, {b} and {c}.\n(I) Find its perimeter.\n(II) Find its area.", "{d}"),
+    ("(i) Write {a}{b} in base {c}. (ii) Write the result in base {d} as well.", "{a}"),
+    ("For the sequence {a}, {b}, {c}, ... do the following.\n(a) Give the next term.\n(b) Give the tenth term.", "{d}"),
+    ("Let $ABCD$ be a square of side {a}.\n(a) Find its area.\n(b) Find the radius of its inscribed circle.", "{b}"),
+    ("1. How many even numbers lie between {a} and {a}{b}?\n2. How many of them are multiples of {c}?", "{d}"),
+)
+FIGURES = (
+    ("In the figure below, $AB = {a}$ and $BC = {b}$. Find the area of the shaded region.", "{c}"),
+    ("[asy] draw((0,0)--({a},0)--({a},{b})--cycle); [/asy] What is the area of the triangle?", "{c}"),
+    ("The graph of $f$ is shown below. What is $f({a})$?", "{b}"),
+    ("As shown in the diagram, two circles of radius {a} touch each other. How far apart are the centres?", "{b}"),
+    ("![](https://cdn.example.org/{a}{b}{c}.png) How many triangles are there?", "{d}"),
+    ("\\includegraphics[width={a}cm]{{angles.png}} Find the measure of the marked angle in degrees.", "{b}{c}"),
+    ("Refer to the diagram at right. If the small square has side {a}, what is the side of the large one?", "{b}"),
+    ("\\begin{{tikzpicture}} \\draw (0,0) circle ({a}); \\end{{tikzpicture}} Find the length of the arc.", "{b}"),
+    ('<img src="fig{a}{b}.jpg"> What is the perimeter of the polygon with {c} sides of length {d}?', "{a}"),
+    ("The picture below shows {a} rows of tiles. How many tiles are in row {b}?", "{c}"),
+    ("Using the figure above, determine the length of segment $PQ$ when $PR = {a}$.", "{b}"),
+    ("What fraction of the rectangle shown in the figure is shaded, if it has {a} equal parts?", "{b}"),
+    ('[asy]\nsize({a}0);\ndraw(circle((0,0),{b}));\nlabel("$O$",(0,0),S);\n[/asy]\nFind the diameter.', "{c}"),
+)
+NON_ENGLISH = (
+    ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
+    ("Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.", "{d}"),
+    ("Trouver le nombre de diviseurs positifs de {a}{b} qui sont plus grands que {c}.", "{d}"),
+    ("Une boîte contient {a} boules rouges et {b} boules bleues. Combien de boules y a-t-il au total ?", "{c}"),
+    ("Calcula el perímetro de un rectángulo cuyos lados miden {a} y {b} centímetros.", "{c}"),
+    ("Ana tiene {a} manzanas y le da {b} a su hermano. ¿Cuántas manzanas le quedan a Ana?", "{c}"),
+    ("Quanti numeri interi compresi tra {a} e {b}{c} sono divisibili per {d}?", "{a}"),
+    ("Determine o menor número inteiro positivo que é múltiplo de {a} e também de {b}.", "{c}"),
+    ("Найдите сумму всех целых чисел от {a} до {b}{c}, которые делятся на {d}.", "{a}"),
+    ("У Маши было {a} яблок, она съела {b} яблока. Сколько яблок осталось у Маши?", "{c}"),
+    ("求所有小于 {a}{b} 且能被 {c} 整除的正整数之和。", "{d}"),
+    ("小明有 {a} 个苹果，他给了小红 {b} 个，请问小明还剩下多少个苹果？", "{c}"),
+    ("半径が {a} の円と半径が {b} の円があります。面積の差を求めなさい。", "{c}"),
+    ("Oblicz pole prostokąta, którego boki mają długości {a} i {b} centymetrów.", "{c}"),
+    ("Bir sınıfta {a} kız ve {b} erkek öğrenci vardır. Sınıfta toplam kaç öğrenci vardır?", "{c}"),
+    ("Hoeveel gehele getallen tussen {a} en {b}{c} zijn deelbaar door {d} maar niet door zeven?", "{a}"),
+)
+TOO_BRIEF = (
+    ("Compute {a}!", "{b}"), ("Find $x$.", "{a}"), ("${a} + {b}$", "{c}"), ("Solve for $y$:", "{a}"),
+    ("Simplify.", "{a}"), ("{a} times {b}?", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
+    ("Same for {a}.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("$\\sqrt{{{a}}}$", "{b}"),
+)  # fmt: skip
+LONG_ANSWERS = (
+    ("List the first twelve multiples of {a} in increasing order, all of them.", "multiples"),
+    ("Write down each residue that a square can leave when divided by {a}{b}, in the order of the squares.", "squares"),
+    ("Expand the product of the factors $(x + k)$ for $k$ from {a} to {b} more than that completely.", "polynomial"),
+    ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
+    ("Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.", "formula"),
+)
+# Sound problems of other worlds. This world's teacher cannot read them, so they end at its vote; no rule may take them.
+LOOK_ALIKES = (
+    ("Find the midpoint's first coordinate of the segment from ({a}, {b}) to ({a}, {c}).", "{a}"),
+    ("A factory improved its output from {a} to {a}{b} units a day. By how many units did it improve?", "{c}"),
+    ("If you can figure out {a} puzzles an hour, how many can you do in {b} hours?", "{c}"),
+    ("Mara approved {a} plans and disproved {b} claims. How many items did she decide in total?", "{c}"),
+    ("The number {a}.{b} is rounded up and the number {c}.{d} is rounded down. What is their sum?", "{a}"),
+    ("A choir of {a} sings in a hall with {b} rows (2 aisles, 3 doors). How many singers stand in each row?", "{c}"),
+    ("Every picture costs {a} dollars. How many pictures can one buy for {b}{c} dollars at most?", "{d}"),
+    ("What is the value of $f({a})$ if $f(x) = {b}x + {c}$ for every real number $x$?", "{d}"),
+    ("Given that $x - {a} = {b}$, what is the value of $x + {c}$ as a whole number?", "{d}"),
+    ("It is a true story: {a} sailors shared {b}{c} coins evenly. How many coins were left over?", "{d}"),
+    ("How many four-figure numbers start with the digit {a} and end with the digit {b}?", "100"),
+    ("Vitamin A is sold in packs of {a}, vitamin B in packs of {b}. How many pills are in one pack of each?", "{c}"),
+    ("Let $g(x) = x^{a}$. For what positive $x$ is $g(x)$ equal to $x$ itself?", "1"),
+    ("Die A shows {a} and die B shows {b} points. What is the sum that both show together?", "{c}"),
+)
+
+_STEMS = (
+    "What is {a}{b} percent of {c}00?",
+    "How many multiples of {a} lie between {b} and {c}{d}?",
+    "If $x + {a} = {b}{c}$, then what is the value of $x - {d}$?",
+    "A rope of {a}{b} metres is cut into pieces of {c} metres. How many whole pieces are there?",
+    "Which of these numbers is the largest common divisor of {a}{b} and {c}{d}?",
+)
+_OPTION_STYLES = (
+    ("({})", " "), ("{}.", "\n"), ("{})", "  "), ("({})", "\n"), ("$\\textbf{{({})}}$", " \\qquad "), ("{}:", "\n"),
+)  # fmt: skip
+
+TEMPLATES = {
+    "proof": PROOFS,
+    "true_false": TRUE_FALSE,
+    "sub_questions": SUB_QUESTIONS,
+    "figure": FIGURES,
+    "non_english": NON_ENGLISH,
+    "too_brief": TOO_BRIEF,
+    "look_alike": LOOK_ALIKES,
+}
+
+
+def fill(rng: Random, template: str) -> str:
+    """The template with four different digits from 2 to 9."""
+    return template.format(**dict(zip("abcd", rng.sample(range(2, 10), 4), strict=True)))
+
+
+def problem_of_kind(rng: Random, kind: str, number: int) -> tuple[str, str]:
+    """(problem, answer) with the defect `kind`; `number` counts within the kind, so that templates take turns."""
+    if kind == "multiple_choice":
+        return _multiple_choice(rng, number)
+    if kind == "long_answer":
+        problem, form = LONG_ANSWERS[number % len(LONG_ANSWERS)]
+        return fill(rng, problem), _long_answer(rng, form)
+    templates = TEMPLATES[kind]
+    problem, answer = templates[number % len(templates)]
+    digits = dict(zip("abcd", rng.sample(range(2, 10), 4), strict=True))
+    return problem.format(**digits), answer.format(**digits)
+
+
+def _multiple_choice(rng: Random, number: int) -> tuple[str, str]:
+    mark, between = _OPTION_STYLES[number % len(_OPTION_STYLES)]
+    if number % 2:
+        stem = fill(rng, rng.choice(_STEMS))
+    else:
+        stem = math_problems.draw_problem(rng, rng.choice(math_problems.LEVELS)).prompt
+    letters = "ABCDE"[: rng.choice((4, 5))]
+    values = rng.sample(range(10, 100), len(letters))
+    options = between.join(f"{mark.format(letter)} {value}" for letter, value in zip(letters, values, strict=True))
+    right = rng.randrange(len(letters))
+    return f"{stem}\n{options}", letters[right] if rng.random() < 0.7 else str(values[right])
+
+
+def _long_answer(rng: Random, form: str) -> str:
+    numbers = [rng.randint(2, 9) * k for k in range(1, 13)]
+    return {
+        "multiples": ", ".join(map(str, numbers)),
+        "squares": "\\{" + ", ".join(map(str, numbers[:10])) + "\\}",
+        "polynomial": " + ".join(f"{k}x^{{{11 - i}}}" for i, k in enumerate(numbers)),
+        "words": "all points of two lines that are parallel to the given line, one on each side of it, without the "
+        f"open segments of length {numbers[0]} in the middle",
+        "formula": f"\\frac{{{numbers[1]}(n+1)^{{3}} - {numbers[2]}(n-1)^{{2}} + {numbers[3]}n}}{{{numbers[4]}}} + "
+        f"\\sum_{{k={numbers[0]}}}^{{n}} \\binom{{n+{numbers[5]}}}{{k}} \\left({numbers[6]}^k - 1\\right)",
+    }[form]

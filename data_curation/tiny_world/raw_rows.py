@@ -1,0 +1,92 @@
+"""Raw rows and what is true of them, sound ones that are independent of one another, and the mixing of both."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+_DUPLICATE = ("deduplicate:exact", "deduplicate:near")
+_CONTAMINATED = ("decontaminate:ngram", "decontaminate:whole_match")
+_MALFORMED = ("normalise:malformed", "read:malformed")
+# What each defect is expected to fall to, and what else may take it.
+ACCEPTABLE = {
+    "exact_duplicate": _DUPLICATE,
+    "near_duplicate": _DUPLICATE[::-1],
+    "two_urls": ("deduplicate:url", *_DUPLICATE),
+    "benchmark_copy": _CONTAMINATED,
+    "benchmark_reworded": _CONTAMINATED,
+    "wrong_answer": ("majority_vote:contradicts_reference", "majority_vote:*"),
+    "malformed": _MALFORMED,
+    "wrong_tests": ("validate_tests:golden_fails",),
+    "weak_tests": ("validate_tests:weak_tests",),
+    "too_few_tests": ("validate_tests:too_few_tests", "validate_tests:weak_tests"),
+    "released_after": ("decontaminate:released_after",),
+    "look_alike": (),
+    "clean": (),
+}
+
+
+@dataclass
+class Row:
+    """One raw row to be, and what is true of it."""
+
+    columns: dict[str, Any]
+    label: str = "clean"
+    original: Row | None = None
+    benchmark_item: str | None = None
+    acceptable: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.acceptable = ACCEPTABLE.get(self.label, (f"rules:{self.label}",))
+
+
+class Independence:
+    """Accepts texts that are far from all accepted before: less than half of the word triples in common (Jaccard)."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._where: dict[tuple[str, ...], list[int]] = defaultdict(list)
+
+    def accepts(self, text: str) -> bool:
+        words = re.findall(r"[a-z]+|\d+", text.lower())
+        triples = {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
+        shared = Counter(number for triple in triples for number in self._where.get(triple, ()))
+        if any(2 * common >= len(triples) + self._sizes[number] - common for number, common in shared.items()):
+            return False
+        for triple in triples:
+            self._where[triple].append(len(self._sizes))
+        self._sizes.append(len(triples))
+        return True
+
+
+def draw_independent(
+    independence: Independence, levels: tuple[int, ...], number: int, draw: Callable[[int], Any]
+) -> Any:
+    """A problem that is far from all before, levels in turn; a level whose few problems are used up gives way to the
+    next one."""
+    attempt = 0
+    while True:
+        problem = draw(levels[min(number % len(levels) + attempt // 50, len(levels) - 1)])
+        if independence.accepts(problem.prompt):
+            return problem
+        attempt += 1
+
+
+def mixture(
+    rng: Random,
+    size: int,
+    shares: dict[str, float],
+    sound: Callable[[int], Row],
+    defective: Callable[[str, int, Iterator[Row]], Row],
+) -> list[Row]:
+    """`size` rows in random order, `shares` of them defective. A sound row is copied at most once."""
+    counts = {label: round(share * size) for label, share in shares.items()}
+    rows = [sound(number) for number in range(size - sum(counts.values()))]
+    originals = iter(rng.sample(rows, len(rows)))
+    rows += [defective(label, number, originals) for label, count in counts.items() for number in range(count)]
+    rng.shuffle(rows)
+    return rows

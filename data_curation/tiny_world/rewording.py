@@ -1,0 +1,75 @@
+"""How a copy of a problem comes to look different: typesetting, spacing, slips of the pen, other words at its ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from random import Random
+
+_INTRODUCTIONS = ("Solve the following problem. ", "Problem {}. ", "Exercise {}: ", "Question {}. ", "Here is a task. ")
+
+
+def retypeset(rng: Random, text: str) -> str:
+    """Numbers as mathematics, or other white space, case or quotation: the same words in the same order."""
+    return rng.choice((_as_latex, _as_parenthesised_latex, _spaced_out, _on_lines, _in_capitals, _in_lower_case))(text)
+
+
+def _as_latex(text: str) -> str:
+    return re.sub(r"\b(\d+)\b", r"$\1$", text)
+
+
+def _as_parenthesised_latex(text: str) -> str:
+    return re.sub(r"\b(\d+)\b", r"\\(\1\\)", text)
+
+
+def _spaced_out(text: str) -> str:
+    return text.replace(". ", " .   ").replace(", ", " ,  ") + "  "
+
+
+def _on_lines(text: str) -> str:
+    return text.replace(". ", ".\n").replace(": ", ":\n")
+
+
+def _in_capitals(text: str) -> str:
+    return text.upper()
+
+
+def _in_lower_case(text: str) -> str:
+    return text.lower()
+
+
+def introduce(rng: Random, text: str) -> str:
+    """The problem after a heading."""
+    return rng.choice(_INTRODUCTIONS).format(rng.randint(2, 40)) + text
+
+
+def mistype(rng: Random, text: str) -> str:
+    """Two unlike letters inside one word change places; a text without a word of five letters stays."""
+    places = [
+        at
+        for word in re.finditer(r"[a-z]{5,}", text)
+        for at in range(word.start() + 1, word.end() - 2)
+        if text[at] != text[at + 1]
+    ]
+    if not places:
+        return text
+    at = rng.choice(places)
+    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def exchange_ending(rng: Random, text: str, endings: Sequence[str]) -> str:
+    """Another of the `endings`, where the text has one of them."""
+    for ending in sorted(endings, key=len, reverse=True):
+        if text.endswith(ending):
+            return text[: -len(ending)] + rng.choice([other for other in endings if other != ending])
+    return text
+
+
+def exchange_opening(rng: Random, text: str, openings: Sequence[str]) -> str:
+    """Another of the `openings` (`{}` is a number that stays), where the text starts with one of them."""
+    for opening in openings:
+        match = re.match(re.escape(opening).replace(r"\{\}", r"(\d+)"), text)
+        if match:
+            other = rng.choice([another for another in openings if another != opening])
+            return other.format(*match.groups()) + text[match.end() :]
+    return text
