@@ -15,8 +15,8 @@ RULES = ("too_short", "downsampled")
 def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Split:
     """By `teacher_tokens`, the teacher's mean response length: drop below the first limit, thin out below the second.
 
-    Which rows of the middle band stay follows from (seed, problem_id) alone, so one row more or less in the input changes
-    nothing for the others. Raises ValueError when a row has no `teacher_tokens`: the vote comes first.
+    Which rows of the middle band stay follows from (seed, problem_id) alone, so one row more or less in the input
+    changes nothing for the others. Raises ValueError when a row has no `teacher_tokens`: the vote comes first.
     """
     verdicts = []
     for problem_id, tokens in zip(

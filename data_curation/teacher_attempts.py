@@ -1,7 +1,8 @@
 """Teacher attempts: ask several times for each problem, and never pay for an answer twice.
 
-Every answer goes to an append-only journal under a key made of its content (model, sampling, messages, sample number), not of
-its row, so that a changed or reordered input keeps what was paid for. Failed calls are not written: they are asked again.
+Every answer goes to an append-only journal under a key made of its content (model, sampling, messages, sample number),
+not of its row, so that a changed or reordered input keeps what was paid for. Failed calls are not written: they are
+asked again.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def collect_attempts(
 ) -> pa.Table:
     """`teacher.attempts` answers to each problem, with `ATTEMPTS_SCHEMA`, ordered by problem and sample.
 
-    `journal` is read first and appended to; its torn last line, left by a kill, is dropped. Raises RatchetError when the
-    journal is damaged elsewhere, or when calls kept failing: what was answered is in the journal, the same command goes on.
+    `journal` is read first and appended to; its torn last line, left by a kill, is dropped. Raises RatchetError when
+    the journal is damaged elsewhere, or when calls kept failing: the same command then asks only for what is missing.
     """
     sampling = Sampling(teacher.temperature, teacher.top_p, 0, teacher.max_tokens)
     asked: dict[str, tuple[str, int, Request]] = {}

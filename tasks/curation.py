@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ NORMALISE = Step("normalise", 1, "problems")
 RULES = Step("rules", 1, "problems")
 DECONTAMINATE = Step("decontaminate", 1, "problems")
 DEDUPLICATE = Step("deduplicate", 1, "problems")
-TEACHER_ATTEMPTS = Step("teacher_attempts", 1, "attempts", resumable=True)
+TEACHER_ATTEMPTS = Step("teacher_attempts", 1, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 1, "problems")
 VALIDATE_TESTS = Step("validate_tests", 1, "problems")
 DIFFICULTY = Step("difficulty", 1, "problems")
@@ -186,9 +187,13 @@ def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Arti
 
 
 def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Teacher, purpose: str) -> pa.Table:
-    """Fill a draft with teacher attempts; returns them. `purpose` keeps the random numbers of two uses apart."""
-    watcher = active_run().watcher
-    journal = draft.path / "journal.jsonl"
+    """Fill a draft with teacher attempts; returns them. `purpose` keeps the random numbers of two uses apart.
+
+    The journal is the teacher's, not the artifact's: with other parameters the answers already paid for still count.
+    """
+    watcher, home = active_run().watcher, active_run().settings.home
+    journal = home / "teacher" / (re.sub(r"[^A-Za-z0-9._-]+", "-", f"{teacher.kind}-{teacher.model}") + ".jsonl")
+    journal.parent.mkdir(parents=True, exist_ok=True)
     engine = teacher_engine(teacher)
     try:
         attempts = attempting.collect_attempts(

@@ -15,7 +15,7 @@ from infra.recipe.model import Recipe, Teacher
 from tasks.curation import draft_attempts
 from tasks.step import Step, run_step
 
-TEACHER_TRACES = Step("teacher_traces", 1, "traces", resumable=True)
+TEACHER_TRACES = Step("teacher_traces", 1, "traces")
 
 
 def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
