@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from prefect import flow
-from tasks.report import report
 
 from infra.artifacts import Artifact
 from infra.recipe.model import Recipe
 from tasks.evaluation import evaluate_checkpoint, given_model
 from tasks.pipeline_run import open_run
+from tasks.report import report
 
 
 @flow(name="evaluate")

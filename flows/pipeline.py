@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from prefect import flow
-from tasks.report import report
 
 from flows.curate_code import curate_code
 from flows.curate_math import curate_math
@@ -12,6 +11,7 @@ from flows.train import train
 from infra.artifacts import Artifact
 from infra.recipe.model import Recipe
 from tasks.pipeline_run import open_run
+from tasks.report import report
 
 
 @flow(name="pipeline")

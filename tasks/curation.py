@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from verifiers.pool import VerifierPool
 
 from data_curation import (
     decontamination,
@@ -37,6 +36,7 @@ from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
 from tasks.step import Step, not_done, run_step, write_split
+from verifiers.pool import VerifierPool
 
 TINY_WORLD = Step("tiny_world", 1, "raw")
 HELD_OUT = Step("held_out", 1, "problems")

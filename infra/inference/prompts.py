@@ -21,7 +21,12 @@ def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
 
 def prompt_ids(tokenizer: Any, problem: Problem, prompt_format: PromptFormat) -> tuple[int, ...]:
     """Token ids of the whole prompt: chat template, generation prompt, and the recipe's response prefix."""
+    return message_ids(tokenizer, user_message(problem, prompt_format), prompt_format)
+
+
+def message_ids(tokenizer: Any, message: str, prompt_format: PromptFormat) -> tuple[int, ...]:
+    """The same for a user turn that is already text."""
     text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": user_message(problem, prompt_format)}], add_generation_prompt=True, tokenize=False
+        [{"role": "user", "content": message}], add_generation_prompt=True, tokenize=False
     )
     return tuple(tokenizer(text + prompt_format.response_prefix, add_special_tokens=False).input_ids)

@@ -20,7 +20,7 @@ from infra.errors import RatchetError
 from infra.inference.protocol import Completion, Request, Sampling
 
 COMPACT_BELOW = 0.75
-"""Drop finished rows when at most this share of the batch is still decoding: a copy of the cache must pay for itself."""
+"""Drop finished rows when at most this share of the batch still decodes: copying the cache must pay for itself."""
 
 
 class TransformersEngine:
