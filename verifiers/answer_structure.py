@@ -286,7 +286,7 @@ def _scalar(text: str, depth: int) -> Answer:
         return Answer(inner.kind, inner.text, inner.value, inner.parts, inner.brackets, unit=_UNITS.get(name, name))
     if (match := _BARE_UNIT.fullmatch(text)) and (match[2].lower() in _UNITS or match[2] == "percent"):
         inner = _parse(match[1].strip(), depth + 1)
-        if inner.value is not None and (len(match[2]) > 1 or match[3] is None and text[len(match[1])] == " "):
+        if inner.value is not None and (len(match[2]) > 1 or (match[3] is None and text[len(match[1])] == " ")):
             if match[2] == "percent":
                 return Answer("scalar", inner.text, inner.value, percent=True)
             return Answer("scalar", inner.text, inner.value, unit=_UNITS[match[2].lower()])
@@ -301,4 +301,4 @@ def is_symbol(answer: Answer) -> bool:
     """Is this the left side of a definition, such as x, f(x), \\angle A or (x, y)?"""
     if answer.kind == "tuple":
         return all(_is_variable(part.text) for part in answer.parts)
-    return answer.value is None and bool(_SYMBOL.fullmatch(answer.text)) or answer.kind == "text"
+    return (answer.value is None and bool(_SYMBOL.fullmatch(answer.text))) or answer.kind == "text"

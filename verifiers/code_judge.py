@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.problems import CodeTest, Problem
 from verifiers.outcome import Outcome, Verdict
-from verifiers.sandbox import Sandbox, SandboxFault, TestRun
+from verifiers.sandbox.server import Sandbox, SandboxFault, TestRun
 
 DEFAULT_TIME_LIMIT_S = 4.0
 """CPU seconds for one test, when the problem sets no limit. Sleeping counts; waiting for a busy core does not."""

@@ -182,10 +182,8 @@ def _same_number(wanted: Answer, got: Answer) -> bool:
         return wanted.value == got.value
     if wanted.percent:
         return got.value in (wanted.value, wanted.value / 100)
-    return (
-        got.value / 100 == wanted.value
-        and abs(wanted.value) < 1
-        or got.value == wanted.value == Fraction(int(wanted.value))
+    return (got.value / 100 == wanted.value and abs(wanted.value) < 1) or got.value == wanted.value == Fraction(
+        int(wanted.value)
     )
 
 

@@ -15,7 +15,7 @@ from verifiers.code_judge import judge
 from verifiers.extraction import python_program
 from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
 from verifiers.outcome import Outcome, Verdict
-from verifiers.sandbox import Sandbox
+from verifiers.sandbox.server import Sandbox
 from verifiers.symbolic import Symbolic
 
 REMEMBERED = 16_384

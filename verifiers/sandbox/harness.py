@@ -35,12 +35,15 @@ from typing import *
 _DETAIL_CHARACTERS = 300
 
 
-def namespace(prelude: str) -> dict[str, Any]:
-    """The names a solution starts with."""
+def builtins_with(prelude: str) -> dict[str, Any]:
+    """The builtins, and beside them what a prelude defines.
+
+    A solution finds the prelude's names where it finds `len`: that costs nothing per test, and copying hundreds of
+    names into each fresh `__main__` would touch, and so copy, much of the server's memory.
+    """
     names: dict[str, Any] = {"__builtins__": builtins}
-    if prelude:
-        exec(compile(prelude, "<prelude>", "exec"), names)
-    return names
+    exec(compile(prelude, "<prelude>", "exec"), names)
+    return vars(builtins) | names
 
 
 def run_tests(
@@ -56,16 +59,19 @@ def run_tests(
     `inputs` and `outputs` are file descriptors, one per test: what is read on descriptor 0, and where descriptor 1, or
     the value of a call, goes. `next_test` is called before each test, `report` after it.
     """
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 2)
     try:
         code = compile(job["source"], "<solution>", "exec")
-        names = default_names if job["prelude"] is None else namespace(job["prelude"])
+        if job["prelude"] is not None:
+            names = builtins_with(job["prelude"])
+        else:
+            names = default_names if job["entry_point"] else vars(builtins)
     except BaseException as error:
         report({"status": "uncompilable", "detail": _describe(error)})
         return
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends the program instead of being its exception
     sys.set_int_max_str_digits(0)
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 2)
     main_thread = threading.current_thread()
     for test, standard_input, output in zip(job["tests"], inputs, outputs, strict=True):
         calls = test["kind"] != "stdin"
@@ -87,7 +93,7 @@ def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_p
     # A called solution is a module, so that what it does under `if __name__ == "__main__"` is left alone.
     name = "__main__" if test["kind"] == "stdin" else "solution"
     module = sys.modules[name] = types.ModuleType(name)
-    module.__dict__.update(names, __name__=name)
+    module.__builtins__ = names
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
     random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
@@ -149,7 +155,7 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Callable[..., 
 def _encode(value: Any) -> bytes:
     """JSON, tuples as lists; `r` and the repr of what JSON cannot say."""
     try:
-        return b"j" + json.dumps(value, default=_plain).encode()
+        return b"j" + _JSON.encode(value).encode()
     except (TypeError, ValueError, RecursionError):
         return b"r" + repr(value).encode("utf-8", "backslashreplace")
 
@@ -158,6 +164,9 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy":
         return value.tolist()
     raise TypeError
+
+
+_JSON = json.JSONEncoder(default=_plain)
 
 
 def _describe(error: BaseException) -> str:
@@ -170,7 +179,7 @@ def _describe(error: BaseException) -> str:
 
 def prepare() -> dict[str, Any]:
     """Load what most solutions import, once, and return the names of the default prelude."""
-    names = namespace(DEFAULT_PRELUDE)
+    names = builtins_with(DEFAULT_PRELUDE)
     import array  # noqa: F401
     import dataclasses  # noqa: F401
     import decimal  # noqa: F401

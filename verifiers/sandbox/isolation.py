@@ -7,14 +7,13 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from verifiers.sandbox import linux
 
 NOBODY = 65534
 OPEN_FILES = 256
-PROCESSES = 64  # threads count; processes are refused by seccomp where it works
+PROCESSES = 1024  # of the user that all solutions share; threads count. Processes are refused by seccomp as well
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -111,6 +110,8 @@ class Confinement:
 
     def prepare(self) -> None:
         """Find out, in throw-away children, which layers work here; build what can be built beforehand."""
+        if os.geteuid() == 0:
+            os.setgroups([])  # here, once: Python's call touches 256 KB of stack
         try:
             self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
         except OSError:
@@ -119,8 +120,9 @@ class Confinement:
             self._filter = linux.seccomp_filter()
         except OSError:
             self._filter = None
-        layers = ["uid", "capabilities", "landlock", "seccomp"]
-        self.active = [layer for layer in layers if _works_in_a_child(lambda layer=layer: self._apply(layer))]
+        # Another user has no capabilities; who cannot become one drops those a user namespace gave.
+        layers = ["uid" if os.geteuid() == 0 else "capabilities", "landlock", "seccomp"]
+        self.active = [layer for layer in layers if self._works(layer)]
 
     def enter(self, limits: Limits) -> None:
         """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
@@ -137,43 +139,38 @@ class Confinement:
         soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
         resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
         os.setsid()
+        linux.forbid_new_privileges()
         for layer in self.active:
             self._apply(layer)
         linux.die_with_parent(signal.SIGKILL)
 
     def _apply(self, layer: str) -> None:
         if layer == "uid":
-            if os.geteuid() not in (0, NOBODY):
-                raise PermissionError("only root can become somebody else")
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setresgid(NOBODY, NOBODY, NOBODY)
-                os.setresuid(NOBODY, NOBODY, NOBODY)
-                # After the change, so that it counts the processes of that user only. All servers share the user.
-                resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES * 16, PROCESSES * 16))
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            # After the change, so that it counts the processes of that user only, which all servers share.
+            resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
         elif layer == "capabilities":
             linux.drop_capabilities()
         elif layer == "landlock":
             if self._ruleset < 0:
                 raise OSError("no landlock")
-            linux.forbid_new_privileges()
             linux.landlock_restrict(self._ruleset)
         elif layer == "seccomp":
             if self._filter is None:
                 raise OSError("no seccomp")
-            linux.forbid_new_privileges()
             linux.install_seccomp(self._filter)
 
-
-def _works_in_a_child(action: Callable[[], None]) -> bool:
-    child = os.fork()
-    if child == 0:
-        try:
-            action()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
+    def _works(self, layer: str) -> bool:
+        child = linux.fork()
+        if child == 0:
+            try:
+                linux.forbid_new_privileges()
+                self._apply(layer)
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        return os.waitpid(child, 0)[1] == 0
 
 
 _MAPPED: int | None = None

@@ -8,6 +8,7 @@ import platform
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_python = ctypes.PyDLL(None)  # calls that keep the interpreter lock
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -59,6 +60,12 @@ def _checked(result: int) -> int:
 
 def unshare(flags: int) -> None:
     _checked(_libc.unshare(ctypes.c_int(flags)))
+
+
+def fork() -> int:
+    """fork(2) without the repairs of `os.fork`, which mend what other threads may have held and cost as much as the
+    fork itself. Only for a process that has one thread."""
+    return _checked(_python.fork())
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -146,9 +153,10 @@ def _statement(code: int, value: int, if_true: int = 0, if_false: int = 0) -> by
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
-def seccomp_filter() -> ctypes.Array[ctypes.c_char]:
-    """A BPF program that refuses (EPERM) to make processes, run programs, open sockets, send signals, and to use what
-    lets one process touch another or the kernel. Threads are allowed: deep recursion in a thread is a common idiom.
+def seccomp_filter() -> tuple[ctypes.Array[ctypes.c_char], ...]:
+    """A BPF program, and what points to it. It refuses (EPERM) to make processes, run programs, open sockets, send
+    signals, and to use what lets one process touch another or the kernel. Threads are allowed: deep recursion in a
+    thread is a common idiom.
 
     Raises OSError on a machine whose system calls we do not know.
     """
@@ -173,11 +181,11 @@ def seccomp_filter() -> ctypes.Array[ctypes.c_char]:
     for position, number in enumerate(denied):
         program.append(_statement(equal, number, len(denied) - position, 0))
     program += [_statement(answer, _ALLOW), _statement(answer, _ERRNO | _EPERM)]
-    return ctypes.create_string_buffer(b"".join(program))
+    instructions = ctypes.create_string_buffer(b"".join(program))
+    sock_fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(instructions)))
+    return sock_fprog, instructions
 
 
-def install_seccomp(program: ctypes.Array[ctypes.c_char]) -> None:
+def install_seccomp(program: tuple[ctypes.Array[ctypes.c_char], ...]) -> None:
     """Apply the filter to this process for good; needs `forbid_new_privileges` first."""
-    length = (len(program) - 1) // 8
-    sock_fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", length, ctypes.addressof(program)))
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(sock_fprog))
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program[0]))

@@ -77,7 +77,7 @@ class Sandbox:
             "site": [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))],
             "mount_point": os.path.realpath(tempfile.gettempdir()),
         }
-        bootstrap = "import sys; sys.path.append(%r); from verifiers.sandbox.zygote import main; main()" % _ROOT
+        bootstrap = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-s", "-S", "-c", bootstrap, json.dumps(configuration)],

@@ -35,7 +35,7 @@ def main() -> None:
     names = harness.prepare()
     linux.become_subreaper()
     spaces = isolation.enter_namespaces()
-    server = os.fork()
+    server = linux.fork()
     if server == 0:
         try:
             linux.die_with_parent(signal.SIGKILL)
@@ -132,7 +132,7 @@ class _Server:
         outputs = [os.memfd_create("output") for _ in job["tests"]]
         report = os.memfd_create("report")
         progress, started = os.pipe2(os.O_NONBLOCK)
-        child = os.fork()
+        child = linux.fork()
         if child == 0:
             self._become_solution(job, outputs, report, progress, started)
         os.close(started)
@@ -160,7 +160,7 @@ class _Server:
                 outputs,
                 next_test=lambda: os.write(started, b"."),
                 report=lambda record: os.write(report, json.dumps(record).encode() + b"\n"),
-                default_names=self.names if job["entry_point"] else harness.namespace(""),
+                default_names=self.names,
             )
             code = 0
         finally:
