@@ -6,6 +6,7 @@ them, so that `--help`, `show` and a mistyped recipe answer at once.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import signal
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from infra.artifacts import disk_errors
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import Settings, load_settings
@@ -67,9 +69,7 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
-    from flows.pipeline import pipeline
-
-    _run_flow(pipeline, _recipe(recipe, set_, seed), (), dry_run, home)
+    _run_flow("pipeline", _recipe(recipe, set_, seed), (), dry_run, home)
 
 
 @app.command()
@@ -89,14 +89,10 @@ def curate(
     """
     if domain not in ("math", "code"):
         raise RatchetError(f"There is no curation flow {domain!r}: say `ratchet curate math` or `ratchet curate code`.")
-    from flows.curate_code import curate_code
-    from flows.curate_math import curate_math
-
     overrides = list(set_ or [])
     overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
-    flow = curate_math if domain == "math" else curate_code
-    _run_flow(flow, _recipe(recipe, overrides, seed), (), dry_run, home)
+    _run_flow(f"curate_{domain}", _recipe(recipe, overrides, seed), (), dry_run, home)
 
 
 @app.command()
@@ -111,9 +107,7 @@ def train(
 
     Example: `ratchet train tiny --set training.stages.0.learning_rate=2e-4 --dry-run`
     """
-    from flows.train import train as train_flow
-
-    _run_flow(train_flow, _recipe(recipe, set_, seed), (), dry_run, home)
+    _run_flow("train", _recipe(recipe, set_, seed), (), dry_run, home)
 
 
 @app.command()
@@ -132,9 +126,7 @@ def evaluate(
         raise RatchetError(
             "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`) or a directory."
         )
-    from flows.evaluate import evaluate as evaluate_flow
-
-    _run_flow(evaluate_flow, _recipe(recipe, set_, None), (model,), dry_run, home)
+    _run_flow("evaluate", _recipe(recipe, set_, None), (model,), dry_run, home)
 
 
 @app.command()
@@ -163,6 +155,7 @@ def ui(
     """
     from flows.ui import serve_uis
 
+    _prepare_prefect(load_settings(home))
     serve_uis(console, load_settings(home), mlflow_port, prefect_port)
 
 
@@ -186,8 +179,11 @@ def _yaml_list(paths: list[str]) -> str:
     return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
 
 
-def _run_flow(flow: Any, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
+def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
+    """Run or plan the flow `name` of the module of the same name."""
     settings = load_settings(home)
+    _prepare_prefect(settings)  # before the import: Prefect reads its settings then
+    flow = getattr(importlib.import_module(f"flows.{name}"), name)
     if dry_run:
         from flows.inspection import show_plan
         from tasks.pipeline_run import plan_run
@@ -209,6 +205,8 @@ def _run_flow(flow: Any, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bo
 
 def _prepare_prefect(settings: Settings) -> None:
     """Prefect keeps its database in our home, says nothing, and uses our server when `ratchet ui` has one up."""
+    with disk_errors(settings.home):
+        settings.prefect_home.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
@@ -228,8 +226,6 @@ def _on_sigterm(number: int, frame: Any) -> None:
 def main() -> None:
     """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue."""
     signal.signal(signal.SIGTERM, _on_sigterm)
-    home = next((a for flag, a in zip(sys.argv, sys.argv[1:], strict=False) if flag == "--home"), None)
-    _prepare_prefect(load_settings(home))
     try:
         app()
     except RatchetError as error:

@@ -184,8 +184,12 @@ def run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str, 
     state = read_state(settings, run_id)
     pages = [("Prefect: all runs", f"{prefect}/runs")]
     if run_id in state.get("runs", {}):
-        page = f"{mlflow}/#/experiments/{state['experiment_id']}/runs/{state['runs'][run_id]}"
-        pages.insert(0, ("MLflow: the last run", page))
-        table = f"{mlflow}/#/experiments/{state['experiment_id']}/runs?workflowType=machine_learning"
-        pages.insert(1, ("MLflow: all runs and steps", table))
+        experiment = f"{mlflow}/#/experiments/{state['experiment_id']}"
+        # Without this, MLflow opens its view for chat applications, where checkpoints are called agents.
+        view = "?workflowType=machine_learning"
+        pages = [
+            ("MLflow: the last run", f"{experiment}/runs/{state['runs'][run_id]}{view}"),
+            ("MLflow: all runs and their steps", f"{experiment}/runs{view}"),
+            *pages,
+        ]
     return pages

@@ -46,7 +46,10 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
         "PREFECT_UI_API_URL": f"{prefect}/api",
         "PREFECT_SERVER_API_PORT": str(prefect_port),
     }
-    mlflow_environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # MLflow's job runner starts a dozen processes for features that nothing here uses.
+    mlflow_environment = {
+        **os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }  # fmt: skip
     address_file = settings.prefect_home / "server.json"
     with ExitStack() as servers, console.status("starting MLflow and Prefect…") as status:
         logs = {"MLflow": settings.logs / "mlflow-ui.log", "Prefect": settings.logs / "prefect-ui.log"}
