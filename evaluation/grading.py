@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from evaluation.benchmarks import Benchmark
 from evaluation.sampling import GENERATION_SCHEMA
-from infra.problems import Problem
 from verifiers.outcome import Outcome, Verdict
 from verifiers.pool import VerifierPool
 
@@ -26,11 +26,12 @@ GRADED_SCHEMA = pa.schema(
 class Grading:
     """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
 
-    `problems` maps a benchmark's name to its problems by id.
+    `response_prefix` is what the prompt made every response start with: an opened `<think>` belongs to what is judged.
     """
 
-    def __init__(self, pool: VerifierPool, problems: Mapping[str, Mapping[str, Problem]]) -> None:
-        self.pool, self.problems = pool, problems
+    def __init__(self, pool: VerifierPool, benchmarks: Iterable[Benchmark], response_prefix: str = "") -> None:
+        self.pool, self.response_prefix = pool, response_prefix
+        self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
 
     def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
@@ -41,7 +42,8 @@ class Grading:
                 self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine")
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
-                self.pool.submit(ticket, problem, row["text"], finished=row["finish_reason"] == "stop")
+                response = self.response_prefix + row["text"]
+                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] == "stop")
 
     def collect(self) -> None:
         """Wait for every verdict that is still out."""

@@ -37,14 +37,12 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     """Sample, grade, score. Raises RatchetError for what the user can mend."""
     work_dir = plan.spec.work_dir
     shards = work_dir / "shards" / plan.fingerprint[:12]
+    total = sum(len(batch.requests) for batch in plan.batches)
     if not _finished(work_dir, plan):
         (work_dir / STATUS).unlink(missing_ok=True)
-        grading = Grading(
-            VerifierPool(plan.spec.processes),
-            {b.name: {problem.problem_id: problem for problem in b.problems} for b in plan.benchmarks},
-        )
-        done, total = 0, sum(len(batch.requests) for batch in plan.batches)
-        with grading.pool:
+        done = 0
+        with VerifierPool(plan.spec.processes) as pool:
+            grading = Grading(pool, plan.benchmarks, plan.spec.prompt.response_prefix)
             for batch, table in sample_everything(spec_path, plan, shards):
                 grading.submit(table.to_pylist())
                 done += len(table)
@@ -52,17 +50,18 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             grading.collect()
         _write_generations(work_dir / GENERATIONS, plan, shards, grading)
         _write_scores(work_dir, plan)
-        _status(work_dir, "finished", f"{total} responses")
     shutil.rmtree(work_dir / "shards", ignore_errors=True)
+    with disk_errors(work_dir):
+        _status(work_dir, "finished", f"{total} responses")
 
 
 def _finished(work_dir: Path, plan: Plan) -> bool:
-    """Was exactly this done before? Then only its clean-up can be missing."""
+    """Was exactly this done before? Scores are written after everything that they come from."""
     try:
-        status, scores = (json.loads((work_dir / name).read_text()) for name in (STATUS, SCORES))
-        return status["state"] == "finished" and {name: scores[name] for name in _asked(plan)} == _asked(plan)
-    except (OSError, ValueError, KeyError):
+        scores = json.loads((work_dir / SCORES).read_text())
+    except (OSError, ValueError):
         return False
+    return (work_dir / GENERATIONS).is_file() and {name: scores.get(name) for name in _asked(plan)} == _asked(plan)
 
 
 def _asked(plan: Plan) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def main(spec_path: Path) -> int:
         work_dir = spec.work_dir
         with disk_errors(work_dir):
             work_dir.mkdir(parents=True, exist_ok=True)
-            evaluate(spec_path, load_plan(spec))
+        evaluate(spec_path, load_plan(spec))
         return 0
     except Exception as error:
         expected = isinstance(error, RatchetError)

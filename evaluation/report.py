@@ -92,7 +92,7 @@ def compose(evaluations: Sequence[Evaluated], title: str, sections: Sequence[Sec
                 "What changed, question by question",
                 "Paired differences in pass@1: the same questions before and after, so that what makes a question "
                 "hard cancels.",
-                _difference_rows(benchmarks),
+                difference_rows(benchmarks),
                 group_by="benchmark",
                 note="± standard error across questions; Student's 95 % interval; p: sign-flip test over questions, "
                 "two-sided. Newly solved: no response was right before and at least one is after; newly lost: the "
@@ -174,7 +174,7 @@ def _score_row(name: str, label: str, scores: Mapping[str, Any]) -> dict[str, An
     return row
 
 
-def _difference_rows(benchmarks: Mapping[str, Series]) -> list[dict[str, Any]]:
+def difference_rows(benchmarks: Mapping[str, Series]) -> list[dict[str, Any]]:
     rows = []
     for name, series in benchmarks.items():
         pairs = list(pairwise(series))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -147,18 +146,14 @@ def answer_class(row: Mapping[str, Any]) -> tuple[Any, bool]:
 
 
 def _rates(graded: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Shares of the graded responses. `no_answer` includes truncated responses that never came to an answer."""
+    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge."""
     if not graded:
-        return dict.fromkeys(
-            ("truncation_rate", "no_answer_rate", "timeout_rate", "completed", "accuracy_given_completion"), NAN
-        )
-    outcomes = Counter(Outcome(row["outcome"]) for row in graded)
+        return dict.fromkeys(("truncation_rate", "no_answer_rate", "timeout_rate", "accuracy_given_completion"), NAN)
     completed = [row for row in graded if row["finish_reason"] == "stop"]
     return {
         "truncation_rate": sum(row["finish_reason"] == "length" for row in graded) / len(graded),
-        "no_answer_rate": outcomes[Outcome.UNPARSEABLE] / len(graded),
-        "timeout_rate": outcomes[Outcome.TIMEOUT] / len(graded),
-        "completed": len(completed) / len(graded),
+        "no_answer_rate": sum(row["outcome"] == Outcome.UNPARSEABLE for row in completed) / len(graded),
+        "timeout_rate": sum(row["outcome"] == Outcome.TIMEOUT for row in graded) / len(graded),
         "accuracy_given_completion": float(np.mean([_passed(row) for row in completed])) if completed else NAN,
     }
 

@@ -33,6 +33,7 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "{% for m in messages %}user {{ m.content }} {% endfor %}{% if add_generation_prompt %}assistant{% endif %}"
     )
     tokenizer.save_pretrained(path)
+    torch.set_num_threads(1)  # as in a sampling process
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(WORDS), hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evaluation.document import Document, Section, inline, to_html, to_markdown
-from evaluation.report import compare, read_scores, write_report
+from evaluation.report import by_benchmark, compare, difference_rows, read_scores, write_report
 from evaluation.scores import score, without_nan
 from infra.errors import RatchetError
 
@@ -81,21 +81,25 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
 
 
 def test_the_difference_shown_is_the_paired_one(tmp_path):
-    before, after = evaluation(tmp_path, "a", 0.3), evaluation(tmp_path, "b", 0.8)
-    scores = [read_scores("", path).scores["benchmarks"]["tiny-math"] for path in (before, after)]
+    evaluations = [read_scores(label, evaluation(tmp_path, label, skill)) for label, skill in (("a", 0.3), ("b", 0.8))]
+    scores = [e.scores["benchmarks"]["tiny-math"] for e in evaluations]
     paired = compare(*scores)
     solve = [np.array([passed / n for passed, n in s["problems"].values()]) for s in scores]
     assert paired.difference == pytest.approx((solve[1] - solve[0]).mean())
-    write_report([("a", before), ("b", after)], tmp_path / "report", title="t")
-    markdown = (tmp_path / "report/report.md").read_text()
-    assert f"+{paired.difference:.3f} ± {paired.standard_error:.3f}" in markdown
+    row = difference_rows(by_benchmark(evaluations))[0]
+    assert row["difference"] == f"+{paired.difference:.3f} ± {paired.standard_error:.3f}"
+
+
+def test_neighbours_and_the_ends_are_compared(tmp_path):
+    evaluations = [read_scores(label, evaluation(tmp_path, label, 0.5)) for label in "abc"]
+    rows = difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]})
+    assert [row["from → to"] for row in rows] == ["a → b", "b → c", "a → c"]
 
 
 def test_a_changed_benchmark_is_not_compared(tmp_path):
     before, after = evaluation(tmp_path, "a", 0.3), evaluation(tmp_path, "b", 0.8, content_hash="other")
-    write_report([("a", before), ("b", after)], tmp_path / "report", title="t")
-    markdown = (tmp_path / "report/report.md").read_text()
-    assert "not comparable" in markdown and "newly solved |" not in markdown
+    rows = difference_rows(by_benchmark([read_scores("a", before), read_scores("b", after)]))
+    assert "not comparable" in rows[0]["difference"] and "p" not in rows[0]
 
 
 def test_one_evaluation_with_nothing_graded_still_makes_a_report(tmp_path):

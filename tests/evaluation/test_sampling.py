@@ -42,24 +42,17 @@ def test_every_sample_once_in_order(spec, tmp_path):
     assert set(lengths) == {20}
 
 
-def test_missing_and_torn_shards_are_sampled_again_and_only_those(spec, tmp_path):
+def test_what_is_stored_is_not_sampled_again(spec, tmp_path):
     spec["processes"] = 2
     spec_path, shards = write(spec, tmp_path), tmp_path / "shards"
-    whole = pa.concat_tables([sample_here(spec_path, shards, 0), sample_here(spec_path, shards, 1)])
+    whole = sample_here(spec_path, shards, 0)
     plan = load_plan(read_spec(spec_path))
-    whole = pa.concat_tables([sampling.read_shard(shards, batch) for batch in plan.batches])
     paths = [sampling.shard_path(shards, batch) for batch in plan.batches]
-    paths[1].unlink()
-    paths[4].write_bytes(paths[4].read_bytes()[:-20])
-    (shards / "000005-small-math.parquet.99.tmp").write_bytes(b"half")
+    assert [path.exists() for path in paths] == [batch.position % 2 == 0 for batch in plan.batches]
+    paths[2].unlink()
     before = {path: path.stat().st_mtime_ns for path in paths if path.exists()}
-
-    found = dict((batch.position, table) for batch, table in sampling.sample_everything(spec_path, plan, shards))
-
-    assert pa.concat_tables([found[batch.position] for batch in plan.batches]).equals(whole)
-    again = {path for path in paths if path.stat().st_mtime_ns != before.get(path)}
-    assert again == {paths[1], paths[4]}
-    assert not list(shards.glob("*.tmp"))
+    assert sample_here(spec_path, shards, 0).equals(whole)
+    assert {path for path in paths if path.exists() and path.stat().st_mtime_ns != before.get(path)} == {paths[2]}
 
 
 def test_an_unreadable_model_is_the_users_to_mend(spec, tmp_path):

@@ -15,7 +15,7 @@ def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str =
 ROWS = [
     row("a", 0, "passed", 10), row("a", 1, "failed", 20, extracted="8"), row("a", 2, "failed", 30, extracted=" 8 "),
     row("a", 3, "passed", 40, extracted="one"),
-    row("b", 0, "passed", 10), row("b", 1, "unparseable", 99, "length", None), row("b", 2, "infra_error", 7),
+    row("b", 0, "passed", 10), row("b", 1, "failed", 99, "length", None), row("b", 2, "infra_error", 7),
     row("b", 3, "timeout", 50, extracted="2**2**99"),
 ]  # fmt: skip
 
@@ -28,7 +28,10 @@ def test_hand_worked():
     assert scores["pass_at"]["1"]["standard_error"] == pytest.approx(abs(1 / 2 - 1 / 3) / 2)
     assert scores["problems"] == {"a": [2, 4], "b": [1, 3]}
     assert (scores["samples"], scores["samples_graded"], scores["infra_errors"]) == (8, 7, 1)
-    assert scores["truncation_rate"] == scores["no_answer_rate"] == scores["timeout_rate"] == pytest.approx(1 / 7)
+    assert scores["truncation_rate"] == scores["timeout_rate"] == pytest.approx(1 / 7)
+    assert scores["no_answer_rate"] == 0  # the truncated one is counted once
+    silent = score([*ROWS, row("b", 4, "unparseable", extracted=None)], ["a", "b"], (1,), vote=True)
+    assert silent["no_answer_rate"] == pytest.approx(1 / 8)
     assert scores["accuracy_given_completion"] == pytest.approx(3 / 6)
     assert scores["response_tokens"]["correct"] == pytest.approx({"mean": 20, "median": 10, "p90": 34})
     assert scores["response_tokens"]["all"]["median"] == 30

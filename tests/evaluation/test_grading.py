@@ -1,0 +1,68 @@
+import json
+
+import pyarrow as pa
+import pytest
+
+from evaluation.benchmarks import Benchmark
+from evaluation.grading import GRADED_SCHEMA, Grading
+from evaluation.sampling import GENERATION_SCHEMA
+from infra.problems import Problem
+from verifiers.pool import VerifierPool
+
+MATH = Problem("m", "math", "1 + 1?", answer="2")
+CODE = Problem(
+    "c", "code", "Add.", entry_point="solve", time_limit_s=2.0,
+    tests=json.dumps([{"call": {"args": [[1, 2]], "kwargs": {}}, "output": 3}]),
+)  # fmt: skip
+RIGHT_CODE = "```python\ndef solve(xs):\n    return sum(xs)\n```"
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with VerifierPool(1) as pool:
+        yield pool
+
+
+def generations(*rows: tuple[str, str, str]) -> pa.Table:
+    """(benchmark, text, finish reason); every benchmark has one problem, named by its first letter."""
+    return pa.Table.from_pylist(
+        [
+            {"benchmark": b, "problem_id": b[0], "sample": i, "text": text, "finish_reason": finish, "tokens": 5}
+            for i, (b, text, finish) in enumerate(rows)
+        ],
+        schema=GENERATION_SCHEMA,
+    )
+
+
+def grade(pool: VerifierPool, table: pa.Table, prefix: str = "") -> list[dict]:
+    benchmarks = [Benchmark("math", "math", (MATH,), "h"), Benchmark("code", "code", (CODE,), "h")]
+    grading = Grading(pool, benchmarks, prefix)
+    grading.submit(table.to_pylist())
+    grading.collect()
+    graded = grading.graded(table)
+    assert graded.schema == GRADED_SCHEMA and graded.select(GENERATION_SCHEMA.names).equals(table)
+    return graded.to_pylist()
+
+
+def test_every_kind_of_generation(pool):
+    rows = grade(
+        pool,
+        generations(
+            ("math", "so \\boxed{2}", "stop"),
+            ("math", "so \\boxed{3}", "stop"),
+            ("math", "no idea", "stop"),
+            ("math", "so \\boxed{2}", "length"),
+            ("math", "", "error"),
+            ("code", RIGHT_CODE, "stop"),
+            ("code", RIGHT_CODE.replace("sum", "max"), "stop"),
+        ),
+    )
+    outcomes = ["passed", "failed", "unparseable", "failed", "infra_error", "passed", "failed"]
+    assert [row["outcome"] for row in rows] == outcomes
+    assert [row["fraction"] for row in rows] == [1, 0, 0, 0, 0, 1, 0]
+    assert rows[1]["extracted"] == "3" and rows[4]["decided_by"] == "engine"
+
+
+def test_what_the_prompt_began_is_part_of_what_is_judged(pool):
+    thinking = generations(("math", "maybe \\boxed{2}", "stop"), ("math", "hm</think> \\boxed{2}", "stop"))
+    assert [row["outcome"] for row in grade(pool, thinking, prefix="<think>\n")] == ["unparseable", "passed"]

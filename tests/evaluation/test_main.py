@@ -1,0 +1,115 @@
+"""The evaluation process as it is run: started, killed, started again."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from evaluation import sampling
+from evaluation.grading import GRADED_SCHEMA
+from evaluation.main import main
+from evaluation.spec import load_plan, read_spec
+from evaluation.statistics import standard_error_across_questions
+
+ROOT = Path(__file__).parents[2]
+
+
+def write(spec: dict, path: Path) -> Path:
+    path.write_text(json.dumps(spec))
+    return path
+
+
+def sample_here(spec_path: Path) -> None:
+    """All the sampling, in this process and without interruption."""
+    plan = load_plan(read_spec(spec_path))
+    shards = plan.spec.work_dir / "shards" / plan.fingerprint[:12]
+    shards.mkdir(parents=True)
+    for index in range(plan.spec.processes):
+        sampling.main(spec_path, shards, index)
+
+
+def processes() -> dict[int, tuple[str, int]]:
+    """State and parent of every process; Z is a dead one that nobody has asked after."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            found[int(stat.parent.name)] = (state, int(parent))
+    return found
+
+
+def kill_midway(spec_path: Path, work_dir: Path) -> list[Path]:
+    """Start the evaluation, SIGKILL it when a few shards are there, wait for its children to die of it."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.Popen([sys.executable, "-m", "evaluation.main", str(spec_path)], env=environment)
+    deadline = time.monotonic() + 120
+    while len(list(work_dir.glob("shards/*/*.parquet"))) < 3:
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    children = [pid for pid, (_, parent) in processes().items() if parent == run.pid]
+    assert len(children) >= 2
+    run.kill()
+    run.wait()
+    while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return sorted(work_dir.glob("shards/*/*.parquet"))
+
+
+def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
+    spec["benchmarks"][0]["samples"] = 60
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole_spec = write({**spec, "work_dir": str(whole)}, tmp_path / "whole.json")
+    sample_here(whole_spec)
+    assert main(whole_spec) == 0
+
+    killed_spec = write({**spec, "work_dir": str(killed), "processes": 2}, tmp_path / "killed.json")
+    stored = kill_midway(killed_spec, killed)
+    assert 3 <= len(stored) < 55  # in the middle of the first benchmark
+    assert not (killed / "status.json").exists()
+    stored[1].write_bytes(stored[1].read_bytes()[:-20])  # and the disk lost the end of a file
+    (stored[0].parent / "000054-small-math.parquet.99.tmp").write_bytes(b"half")
+    write({**spec, "work_dir": str(killed), "processes": 1}, killed_spec)
+    assert main(killed_spec) == 0
+
+    for name in ("generations.parquet", "scores.json"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    for work_dir in (killed, whole):
+        assert json.loads((work_dir / "status.json").read_text())["state"] == "finished"
+        names = {file.name for file in work_dir.iterdir()}
+        assert names == {"generations.parquet", "scores.json", "progress.jsonl", "status.json"}
+        last = json.loads((work_dir / "progress.jsonl").read_text().splitlines()[-1])
+        assert last["done"] == last["total"] == 7 * 60 + 4 * 4
+    check_scores_against_the_stored_rows(whole)
+
+    modified = (whole / "generations.parquet").stat().st_mtime_ns
+    assert main(whole_spec) == 0  # finished: nothing is done again
+    assert (whole / "generations.parquet").stat().st_mtime_ns == modified
+
+
+def check_scores_against_the_stored_rows(work_dir: Path) -> None:
+    table = pq.read_table(work_dir / "generations.parquet")
+    assert table.schema.equals(GRADED_SCHEMA)
+    frame = table.to_pandas()
+    scores = json.loads((work_dir / "scores.json").read_text())
+    for name, benchmark in scores["benchmarks"].items():
+        rows = frame[frame["benchmark"] == name]
+        rate = (rows["outcome"] == "passed").groupby(rows["problem_id"]).mean()
+        assert abs(benchmark["pass_at"]["1"]["value"] - rate.mean()) < 1e-12
+        assert abs(benchmark["pass_at"]["1"]["standard_error"] - standard_error_across_questions(rate)) < 1e-12
+        assert benchmark["truncation_rate"] == (rows["finish_reason"] == "length").mean()
+    assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
+    assert scores["benchmarks"]["small-code"]["pass_at"]["8"]["value"] is None  # 4 samples
+
+
+def test_failure_says_so_in_the_status_file(spec, tmp_path):
+    spec["benchmarks"][0]["path"] = "/nowhere/math.parquet"
+    assert main(write(spec, tmp_path / "spec.json")) == 2
+    status = json.loads((tmp_path / "work/status.json").read_text())
+    assert status["state"] == "failed" and "/nowhere/math.parquet" in status["message"]
+    assert main(tmp_path / "missing.json") == 2
