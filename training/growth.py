@@ -1,0 +1,78 @@
+"""A model from nothing: a tokenizer trained on the traces and a small Qwen2 with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from infra.inference.protocol import derive_seed
+from infra.recipe.model import GrownModel
+
+USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
+TEXT_TOKENS = ("<think>", "</think>", "```")
+"""One token each, and ordinary text: judges look for them in what the model says."""
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"
+    "{% if message['role'] != 'user' %}" + END + "{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
+)
+
+
+def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
+    """Write a model directory that transformers loads: weights drawn from `seed`, vocabulary learnt from `texts`."""
+    tokenizer = train_tokenizer(texts, recipe.vocabulary)
+    stop = tokenizer.convert_tokens_to_ids(END)
+    config = Qwen2Config(
+        vocab_size=recipe.vocabulary,
+        hidden_size=recipe.hidden_size,
+        intermediate_size=recipe.intermediate_size,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.attention_heads,
+        num_key_value_heads=recipe.key_value_heads,
+        max_position_embeddings=recipe.max_positions,
+        initializer_range=recipe.initializer_range,
+        tie_word_embeddings=False,  # the head must be free to grow where two digits share a context
+        eos_token_id=stop,
+        pad_token_id=stop,
+        bos_token_id=None,
+    )
+    torch.manual_seed(derive_seed(seed, "grow"))
+    model = Qwen2ForCausalLM(config)
+    model.generation_config = GenerationConfig(eos_token_id=stop, pad_token_id=stop)
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+
+
+def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Byte-level BPE of at most `vocabulary` tokens.
+
+    Digits stay alone, so that a number is what its digits say; a line end takes its indentation along, because that
+    is one thing in Python.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\n *"), "isolated"),
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    own = [USER, ASSISTANT, END]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(own) - len(TEXT_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in own])
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in TEXT_TOKENS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=END, pad_token=END, chat_template=CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip

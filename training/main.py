@@ -1,0 +1,69 @@
+"""One rank of a warm start or a stage: `torchrun --nproc-per-node N -m training.main SPEC.json`.
+
+The specification, JSON:
+    kind         "warm_start" or "stage"
+    recipe       the resolved recipe
+    stage        the stage's name, for kind "stage"
+    model_dir    the model a stage starts from
+    problems     {"math": kept.parquet, "code": kept.parquet}, for kind "stage"
+    traces       Parquet with columns prompt (the user turn) and response, for kind "warm_start"
+    validation   {"math": Parquet, …} where a plateau ends the stage
+    work_dir     where everything is written
+
+Written: `metrics.jsonl`, `decisions.jsonl`, `checkpoints/`, then `model/` and last `status.json`. The same command
+again continues from the last checkpoint, to the same weights bit for bit; when finished, it does nothing.
+Ends with 0 when finished, 2 after an error that the user can fix (also in `status.json`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from infra.artifacts import write_atomically
+from infra.errors import RatchetError
+from training import ranks
+
+# Packages that DeepSpeed and transformers load only because they are installed; together three seconds of start-up.
+# None is Python's own way to say "not importable".
+for name in ("mlflow", "sklearn"):
+    sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+def main(specification: Path) -> int:
+    ranks.die_with_launcher()
+    spec = json.loads(specification.read_text())
+    work = Path(spec["work_dir"])
+    if _state(work) == "finished":
+        return 0
+    try:
+        from training import process
+
+        steps = process.run(spec, work)
+    except RatchetError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        _write_status(work, "failed", str(error), 0)
+        return 2
+    if ranks.rank() == 0:
+        _write_status(work, "finished", "", steps)
+    return 0
+
+
+def _state(work: Path) -> Any:
+    try:
+        return json.loads((work / "status.json").read_text())["state"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _write_status(work: Path, state: str, message: str, steps: int) -> None:
+    own = work / f".status-{ranks.rank()}.json"  # two ranks may fail at once
+    write_atomically(own, json.dumps({"state": state, "message": message, "steps": steps}, ensure_ascii=False))
+    os.replace(own, work / "status.json")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,75 @@
+"""The process group of one stage: how a rank joins it, talks to the others, and dies with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def die_with_launcher() -> None:
+    """Ask the kernel to kill this rank when its launcher is gone, and end cleanly on SIGTERM. Called first of all.
+
+    A rank that survives its launcher would go on writing checkpoints beside the run that replaces it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1:  # gone before we asked
+            os._exit(143)
+    # An exception instead of an instant death: open pools and files are closed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def rank() -> int:
+    """This process's number in the group, 0 when it was started alone."""
+    return int(os.environ.get("RANK", 0))
+
+
+def join() -> None:
+    """Join the process group the launcher describes in the environment (RANK, WORLD_SIZE, MASTER_ADDR, …)."""
+    import deepspeed
+    import torch
+
+    accelerated = torch.cuda.is_available()
+    if not accelerated:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+        # DeepSpeed would compile a shared-memory all-reduce for a minute on first use, if it finds a compiler.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.init_distributed(dist_backend="nccl" if accelerated else "gloo", auto_mpi_discovery=False)
+
+
+def leave() -> None:
+    """The reverse of `join`. Collective, so that no rank tears down what another still waits for."""
+    import torch
+
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def gather(item: Any) -> list[Any]:
+    """Every rank's `item`, in rank order, on every rank. Collective."""
+    import torch
+
+    items: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(items, item)
+    return items
+
+
+def broadcast(item: Any) -> Any:
+    """Rank 0's `item` on every rank. Collective."""
+    import torch
+
+    items = [item]
+    torch.distributed.broadcast_object_list(items, src=0)
+    return items[0]
+
+
+def barrier() -> None:
+    """Wait until every rank is here. Collective."""
+    import torch
+
+    torch.distributed.barrier()

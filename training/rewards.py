@@ -1,0 +1,56 @@
+"""From a finished response to its reward, with judging going on while other responses are still being sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Completion
+from infra.problems import Problem
+from infra.recipe.model import Stage
+from verifiers.outcome import Outcome, Verdict
+from verifiers.pool import VerifierPool
+
+TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
+"""A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
+and a policy learns to fill it."""
+
+
+class Judging:
+    """Judges one batch of completions, each from the moment it arrives. `response_prefix` is what the prompt already
+    began the response with."""
+
+    def __init__(self, pool: VerifierPool, response_prefix: str) -> None:
+        self._pool, self._prefix = pool, response_prefix
+        self._submitted: list[Completion] = []
+
+    def submit(self, problem: Problem, completion: Completion) -> None:
+        if completion.finish_reason == "stop":
+            self._pool.submit(len(self._submitted), problem, self._prefix + completion.text)
+        self._submitted.append(completion)
+
+    def verdicts(self) -> list[tuple[Completion, Verdict]]:
+        """Wait until all are judged; in the order they were submitted."""
+        judged = dict(self._pool.results())
+        return [(completion, judged.get(i, TRUNCATED)) for i, completion in enumerate(self._submitted)]
+
+
+def reward(outcome: Outcome, fraction: float, domain: str, stage: Stage) -> float:
+    """1 for a passed response and 0 for any other; code with `code_reward: fraction` earns its share of tests."""
+    if domain == "code" and stage.code_reward == "fraction":
+        return fraction
+    return float(outcome is Outcome.PASSED)
+
+
+def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
+    """`details` are the messages of a batch's verdicts that were our machine's fault, among `of` verdicts in all.
+
+    Raises RatchetError when their share exceeds `limit`: the rewards would be a lottery.
+    """
+    if len(details) > limit * of:
+        shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
+        raise RatchetError(
+            f"{len(details)} of {of} verdicts of this batch failed on our side, more than training.max_infra_errors "
+            f"({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the judge's sandbox; then run the same "
+            "command again to continue from the last checkpoint."
+        )

@@ -1,0 +1,141 @@
+"""Supervised start: the model learns to answer as the teacher does, mistakes included, before it learns to be right."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from infra.errors import RatchetError
+from infra.inference.prompts import message_ids
+from infra.inference.protocol import derive_seed
+from infra.recipe.model import PromptFormat, WarmStart
+from training import grpo, ranks
+from training.checkpoint import Checkpoints
+from training.journal import Journal
+from training.policy import MicroBatch, Policy, Sample
+
+WINDOW_BATCHES = 32
+"""Traces are sorted by length within this many batches: less padding, and an order that is still random."""
+REPORT_EVERY = 25
+TOKENIZER_TEXTS = 3000
+"""Traces a grown model's vocabulary is learnt from."""
+
+
+def read_traces(path: Path) -> list[dict[str, str]]:
+    """Rows {"prompt", "response"} of a traces file. Raises RatchetError naming file and column."""
+    try:
+        table = pq.read_table(path, columns=["prompt", "response"])
+    except (OSError, ValueError, KeyError) as error:
+        raise RatchetError(f"{path}: not a Parquet file with columns prompt and response ({error})") from error
+    for name in table.column_names:
+        if table.column(name).null_count:
+            row = table.column(name).is_null().to_pylist().index(True)
+            raise RatchetError(f"{path}, row {row}: {name} is empty; remove the row")
+    if not len(table):
+        raise RatchetError(f"{path}: no traces to learn from; raise training.warm_start.traces or check the teacher")
+    return table.to_pylist()
+
+
+def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
+    chosen = np.random.default_rng(derive_seed(seed, "vocabulary")).permutation(len(traces))[:TOKENIZER_TEXTS]
+    return [f"{traces[i]['prompt']}\n{traces[i]['response']}" for i in chosen]
+
+
+def encode(traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat) -> list[Sample]:
+    """Traces to token ids: prompts exactly as rollouts render them, responses with the end-of-sequence token."""
+    prompts = {text: None for text in (trace["prompt"] for trace in traces)}
+    prompts = {text: np.array(message_ids(tokenizer, text, prompt_format), np.int32) for text in prompts}
+    given = prompt_format.response_prefix
+    distinct = list(dict.fromkeys(trace["response"] for trace in traces))
+    encoded = tokenizer([text.removeprefix(given) for text in distinct], add_special_tokens=False).input_ids
+    responses = {
+        text: np.array([*ids, tokenizer.eos_token_id], np.int32) for text, ids in zip(distinct, encoded, strict=True)
+    }
+    return [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
+
+
+def batch_order(lengths: np.ndarray, batch_size: int, seed: int) -> list[np.ndarray]:
+    """One epoch as batches of indices: random, but with similar lengths together. The last, smaller batch is left out
+    unless it is the only one."""
+    random = np.random.default_rng(derive_seed(seed, "warm start"))
+    order = random.permutation(len(lengths))
+    size = batch_size * WINDOW_BATCHES
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), size):
+        window = order[start : start + size]
+        window = window[np.argsort(lengths[window], kind="stable")]
+        cut = [window[i : i + batch_size] for i in range(0, len(window), batch_size)]
+        whole = [batch for batch in cut if len(batch) == batch_size]
+        batches.extend(whole[i] for i in random.permutation(len(whole)))
+    return batches or [order]
+
+
+def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
+    """Linear warm-up, then a cosine down to `final_learning_rate` of the peak at the last step. `step` from 0."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    progress = (step - settings.warmup_steps) / max(1, steps - 1 - settings.warmup_steps)
+    share = settings.final_learning_rate + (1 - settings.final_learning_rate) * (1 + math.cos(math.pi * progress)) / 2
+    return settings.learning_rate * share
+
+
+def train(
+    settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: Journal,
+    first_step: int,
+) -> int:  # fmt: skip
+    """One pass over the traces from `first_step` on; the number of steps it has. Collective.
+
+    The last step always has a checkpoint.
+    """
+    batches = batch_order(np.array([len(sample) for sample in samples]), settings.batch_size, seed)
+    watch = _Watch(len(batches), metrics)
+    for step in range(first_step, len(batches)):
+        batch = [samples[i] for i in batches[step]]
+        tokens = sum(len(sample.response) for sample in batch)
+
+        def loss(part: MicroBatch, logprobs: torch.Tensor, _: torch.Tensor, tokens: int = tokens) -> torch.Tensor:
+            watch.add(logprobs.detach(), part.mask)
+            return grpo.token_level(-logprobs, part.mask, tokens, policy.ranks)
+
+        rate = learning_rate(step, len(batches), settings)
+        norm = policy.update(policy.micro_batches(batch), loss, 1.0, rate)
+        done = step + 1
+        if done % REPORT_EVERY == 0 or done == len(batches):
+            watch.report(done, rate, norm)
+        if done % settings.checkpoint_every == 0 or done == len(batches):
+            metrics.sync()
+            checkpoints.save(done, {})
+    return len(batches)
+
+
+class _Watch:
+    """Loss and speed between two reports."""
+
+    def __init__(self, steps: int, metrics: Journal) -> None:
+        self._steps, self._metrics = steps, metrics
+        self._restart()
+
+    def _restart(self) -> None:
+        self._loss, self._tokens, self._since = 0.0, 0.0, time.perf_counter()
+
+    def add(self, logprobs: torch.Tensor, mask: torch.Tensor) -> None:
+        self._loss -= float((logprobs * mask).sum())
+        self._tokens += float(mask.sum())
+
+    def report(self, step: int, rate: float, norm: float) -> None:
+        """Write the mean loss per response token over all ranks. Collective."""
+        losses, tokens = zip(*ranks.gather((self._loss, self._tokens)), strict=True)
+        seconds = time.perf_counter() - self._since
+        self._metrics.write(
+            {
+                "step": step, "steps": self._steps, "time": time.time(), "loss": sum(losses) / sum(tokens),
+                "learning_rate": rate, "grad_norm": norm, "tokens_per_second": sum(tokens) / seconds,
+                "seconds": seconds,
+            }
+        )  # fmt: skip
+        self._restart()
