@@ -48,9 +48,9 @@ def validate_tests(
     """Reject problems whose tests cannot be trusted; `metadata.validation` of the others says how strong theirs are.
 
     Rules: `too_few_tests`; `golden_fails` (none of the first published solutions passes); `weak_tests` (fewer than
-    `min_mutants_killed` of the mutants of the golden solution fail). Programs run in the pool's sandbox. Mutants are tried
-    until the verdict is settled, so `killed` counts those `tried`. A problem without mutants passes: nothing is known
-    against its tests. Raises RatchetError when the sandbox does not work.
+    `min_mutants_killed` of the mutants of the golden solution fail). Programs run in the pool's sandbox. Mutants are
+    tried until the verdict is settled, so `killed` counts those `tried`. A problem without mutants passes: nothing is
+    known against its tests. Raises RatchetError when the sandbox does not work.
     """
     cases = [_Case(problem) for problem in from_table(problems)]
     for start in range(0, len(cases), PROBLEMS_AT_ONCE):

@@ -39,10 +39,15 @@ def test_each_rule_takes_its_own(pool):
     ])  # fmt: skip
     split = validate_tests(table, TestValidation(), pool)
     assert split.kept.column("source_id").to_pylist() == ["sound", "second solution passes"]
-    rules = dict(zip(split.rejected.column("source_id").to_pylist(), split.rejected.column("rule").to_pylist(), strict=True))
+    rules = dict(
+        zip(split.rejected.column("source_id").to_pylist(), split.rejected.column("rule").to_pylist(), strict=True)
+    )
     assert rules == {
-        "few": "too_few_tests", "wrong tests": "golden_fails", "weak tests": "weak_tests", "broken solution": "golden_fails",
-    }  # fmt: skip
+        "few": "too_few_tests",
+        "wrong tests": "golden_fails",
+        "weak tests": "weak_tests",
+        "broken solution": "golden_fails",
+    }
     evidence = json.loads(split.rejected.column("evidence").to_pylist()[1])
     assert evidence["failures"][0]["by"] == "wrong_answer"
     strength = json.loads(split.kept.column("metadata").to_pylist()[0])["validation"]
