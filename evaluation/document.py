@@ -160,7 +160,7 @@ def _table_html(rows: list[dict[str, Any]], group_by: str) -> str:
     return f"<div class=table><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
 
 
-_NUMBER = re.compile(r"([<±+−-]?\s?[\d.,]+( ?%)?( [±…] )?)+$|[± ]*–$")
+_NUMBER = re.compile(r"[<±+−-]?\s?[\d.,]+( ?%)?( [±…] [+−-]?[\d.,]+( ?%)?)*$|[± ]*–$")
 
 
 def to_markdown(document: Document) -> tuple[str, dict[str, bytes]]:

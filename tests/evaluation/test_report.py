@@ -127,3 +127,12 @@ def test_rows_with_different_columns_share_one_table():
     document = Document("t", sections=[Section("s", table=[{"a": 1}, {"a": 2, "b": float("nan")}])])
     assert "| 1 | – |" in to_markdown(document)[0]
     assert [tag for tag, _ in Page(to_html(document)).tags].count("th") == 2
+
+
+def test_columns_of_numbers_line_up_on_the_right_and_a_long_key_costs_nothing():
+    rows = [
+        {"key": "1" * 5000 + "x", "score": "0.5 ± 0.1", "interval": "−0.1 … +0.2", "share": "3.2 %", "p": "< 0.001"}
+    ]
+    cells = [attributes for tag, attributes in Page(to_html(Document("t", sections=[Section("s", table=rows)]))).tags
+             if tag == "td"]  # fmt: skip
+    assert [attributes.get("class") for attributes in cells] == [None, "n", "n", "n", "n"]
