@@ -51,8 +51,9 @@ def table(seeds: dict[int, list[tuple[str, dict[str, Any]]]]) -> list[str]:
                 s = scores[name]
                 first = s["pass_at"]["1"]
                 others = " | ".join(f"{s['pass_at'][k]['value']:.3f}" for k in KS[1:])
+                one = f"{first['value']:.3f} ± {first['standard_error']:.3f}"
                 lines.append(
-                    f"| {seed} | {domain} | {label} | {first['value']:.3f} ± {first['standard_error']:.3f} | {others} | "
+                    f"| {seed} | {domain} | {label} | {one} | {others} | "
                     f"{s['truncation_rate']:.1%} | {s['response_tokens']['all']['mean']:.1f} |"
                 )
     return lines

@@ -208,7 +208,10 @@ def _prepare_prefect(settings: Settings) -> None:
     with disk_errors(settings.home):
         settings.prefect_home.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
+    os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    # Its own limit of 20 s is too short for the first start on a busy laptop, which migrates a database.
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "180")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     if "PREFECT_API_URL" not in os.environ:

@@ -25,6 +25,7 @@ TESTED_WITH = {"torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "pr
 
 def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
     """Every step in order, with what it reads, and whether it would run."""
+    titles = {step.output.key: step.title for step in plan if not step.not_done}
     table = Table("step", "would", "output", "made from", box=None, padding=(0, 2, 0, 0))
     made: set[str] = set()
     to_run = 0
@@ -37,7 +38,8 @@ def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
         made.add(step.output.key)
         to_run += not step.cached
         would = Text("be cached", style="cyan") if step.cached else Text("run", style="bold green")
-        table.add_row(step.title, would, step.output.ref, ", ".join(a.ref for a in step.inputs))
+        made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
+        table.add_row(step.title, would, Text(step.output.ref, no_wrap=True, overflow="fold"), ", ".join(made_from))
     console.print(table)
     console.print(f"\n{to_run} of {len(made)} steps would run.")
 

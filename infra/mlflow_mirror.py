@@ -37,6 +37,8 @@ from infra.artifacts import write_atomically
 
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit
+REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST"}
+"""Answers that will be the same next time: the event is logged and passed over, and does not hold up the rest."""
 GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is gone
 
 
@@ -69,7 +71,12 @@ class Journal:
             batch = [events[position]]
             if batch[0][1]["event"] == "metrics":
                 batch = _same_run_metrics(events, position)
-            self._send([event for _, event in batch])
+            try:
+                self._send([event for _, event in batch])
+            except MlflowException as error:
+                if error.error_code not in REFUSED:
+                    raise
+                print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
             self.offset += sum(size for size, _ in batch)
             position += len(batch)
             self.save()

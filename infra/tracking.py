@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import secrets
 import subprocess
 import sys
@@ -59,7 +60,9 @@ class Tracking:
         return run
 
     def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None) -> None:
-        self._write(event="metrics", run=run, values=dict(values), step=step, at=at or time.time())
+        """Numbers at a step. What is undefined (None, NaN) is left out: MLflow has no way to say it."""
+        defined = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+        self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time())
 
     def dataset(self, run: str, artifact: Artifact, context: str, rows: int | None, columns: Mapping[str, str]) -> None:
         """A data set that the run read (`input`, `training`, `evaluation`) or made (`output`)."""

@@ -27,7 +27,7 @@ from data_curation import (
 from data_curation import (
     teacher_attempts as attempting,
 )
-from data_curation.readers import read_benchmark, read_problems
+from data_curation.readers import read_benchmark
 from data_curation.split import Split
 from data_curation.tiny_world import score, world
 from infra.artifacts import Artifact, Draft
@@ -74,7 +74,7 @@ def tiny_world(recipe: Recipe) -> Artifact:
             draft.counts[file.stem] = pq.read_metadata(file).num_rows
         draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
-    return run_step(TINY_WORLD, "tiny-world", parameters=parameters, inputs=[], make=make)
+    return run_step(TINY_WORLD, "tiny-world", parameters=parameters, inputs=[], make=make, title="tiny world")
 
 
 def world_file(recipe: Recipe, name: str) -> Artifact:
@@ -121,8 +121,9 @@ def benchmark_problems(recipe: Recipe, domain: Domain, path: str | None) -> Arti
         split = read_benchmark(file.path, domain)
         write_split(draft, split.kept, split.rejected, split.summary, max_rejected=1.0)
 
-    name = f"{domain}-{file.path.name.split('.')[0]}"
-    return run_step(HELD_OUT, name, parameters={"domain": domain}, inputs=[file], make=make)
+    name = file.path.name.split(".")[0]
+    title = f"held out {name.replace('_', ' ')}"
+    return run_step(HELD_OUT, name, parameters={"domain": domain}, inputs=[file], make=make, title=title)
 
 
 def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifact:
@@ -130,13 +131,13 @@ def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifa
     settings = _settings(recipe, domain)
 
     def make(draft: Draft) -> None:
-        read = [read_problems(file.path, domain) for file in raw]
-        split = normalisation.normalise(pa.concat_tables([s.kept for s in read]), domain)
-        rejected = pa.concat_tables([*(s.rejected for s in read), split.rejected])
-        facts = {"files": [{"path": str(f.path), "sha256": f.key} for f in raw], **split.summary}
-        write_split(draft, split.kept, rejected, facts, settings.max_rejected)
+        split = normalisation.read_and_normalise([file.path for file in raw], domain)
+        write_split(draft, split.kept, split.rejected, split.summary, settings.max_rejected)
 
-    return run_step(NORMALISE, domain, parameters={"domain": domain}, inputs=raw, make=make)
+    return run_step(
+        NORMALISE, f"{domain}-normalise", parameters={"domain": domain}, inputs=raw, make=make,
+        title=f"normalise {domain}",
+    )  # fmt: skip
 
 
 def filter_by_rules(recipe: Recipe, domain: Domain, problems: Artifact) -> Artifact:
@@ -183,7 +184,8 @@ def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Arti
     def make(draft: Draft) -> None:
         draft_attempts(recipe, draft, pq.read_table(problems.kept), teacher, purpose="curation")
 
-    return run_step(TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make)
+    title = f"teacher attempts {domain}"
+    return run_step(TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make, title=title)
 
 
 def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Teacher, purpose: str) -> pa.Table:
@@ -297,7 +299,9 @@ def curated(recipe: Recipe, domain: Domain, steps: Sequence[Artifact], missing: 
         draft.extra["shown"] = ["card.md", "funnel.png"]
 
     parameters = {"domain": domain, "not_done": list(missing)}
-    return Curated(domain, run_step(CURATED, domain, parameters=parameters, inputs=[*steps, *truth], make=make))
+    inputs = [*steps, *truth]
+    name, title = f"{domain}-curated", f"curated {domain}"
+    return Curated(domain, run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title))
 
 
 def _rows_in(first: Artifact) -> int:
@@ -327,4 +331,7 @@ def _filter(
         split = apply(pq.read_table(problems.kept))
         write_split(draft, split.kept, split.rejected, split.summary, _settings(recipe, domain).max_rejected)
 
-    return run_step(step, domain, parameters=parameters, inputs=[problems, *others], make=make)
+    return run_step(
+        step, f"{domain}-{step.name}", parameters=parameters, inputs=[problems, *others], make=make,
+        title=f"{step.name.replace('_', ' ')} {domain}",
+    )  # fmt: skip

@@ -48,6 +48,13 @@ class LogWatcher:
         print(f"– {title}: not done, {reason}", flush=True)
 
 
+class Unwatched(LogWatcher):
+    """For plans: nothing happens, so nothing is said."""
+
+    def phase(self, title: str) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class PlannedStep:
     title: str
@@ -124,7 +131,7 @@ def open_run(
 @contextmanager
 def plan_run(recipe: Recipe, settings: Settings) -> Iterator[PipelineRun]:
     """A run in which steps only say what they would do."""
-    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), LogWatcher(), tracking=None)
+    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), Unwatched(), tracking=None)
     token = _ACTIVE.set(run)
     try:
         yield run

@@ -56,12 +56,16 @@ def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"after": evaluation.name}
         for name, benchmark in scores["benchmarks"].items():
             first, *_, last = benchmark["pass_at"]
-            value, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
-            row[f"{name} pass@{first}"] = f"{value:.3f} ± {error:.3f}"
-            row[f"{name} pass@{last}"] = f"{benchmark['pass_at'][last]['value']:.3f}"
+            error = benchmark["pass_at"][first]["standard_error"]
+            row[f"{name} pass@{first}"] = f"{_number(benchmark['pass_at'][first]['value'])} ± {_number(error)}"
+            row[f"{name} pass@{last}"] = _number(benchmark["pass_at"][last]["value"])
             row[f"{name} cut"] = f"{benchmark['truncation_rate']:.1%}"
         rows.append(row)
     return rows
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _curation_sections(data: Curated) -> list[Section]:

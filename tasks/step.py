@@ -38,12 +38,16 @@ def run_step(
     parameters: Mapping[str, Any],
     inputs: Sequence[Artifact],
     make: Callable[[Draft], None],
+    title: str = "",
 ) -> Artifact:
-    """Find or make the artifact of this step. `make` fills the draft; `parameters` must be JSON."""
+    """Find or make the artifact of this step, called `name` in the store and `title` to people.
+
+    `make` fills the draft; `parameters` must be JSON.
+    """
     run = active_run()
     inputs = tuple(inputs)
     target = run.store.locate(step.kind, name, artifact_key(step.name, step.version, parameters, inputs))
-    title = f"{step.name} {name}" if step.name != name else name
+    title = title or f"{step.name} {name}"
     if run.planning:
         cached = target.path.exists()
         run.plan.append(PlannedStep(title, target, inputs, cached))

@@ -44,7 +44,10 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
         draft.counts = {"traces": len(traces)}
         draft.extra["headline"] = ", ".join(f"{len(t):,} {d}" for d, t in zip(wanted, tables, strict=False))
 
-    return run_step(TEACHER_TRACES, "warm-start", parameters=parameters, inputs=list(problems.values()), make=make)
+    inputs = list(problems.values())
+    return run_step(
+        TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces"
+    )
 
 
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:

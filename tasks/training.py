@@ -34,7 +34,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
         "hardware": recipe.training.hardware.model_dump(mode="json"),
     }
     inputs = [traces] if traces else []
-    return run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec))
+    return run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start")
 
 
 def train_stage(
