@@ -28,6 +28,7 @@ _SYMBOL = re.compile(
 _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _MEMBER = re.compile(r"([A-Za-z])\\in(?![A-Za-z])\s?")
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?=[\\A-Za-z])")
 _REALS = {"\\mathbb{R}", "\\text{all real numbers}", "all real numbers"}
 
 _UNITS = {
@@ -78,6 +79,11 @@ def _parse(text: str, depth: int) -> Answer:
     if depth > 8:
         return Answer("scalar", text)
     text = _unwrapped(text)
+    if text.startswith("\\$"):
+        inner = _parse(text[2:].strip(), depth + 1)  # before commas are taken for a list
+        return Answer("scalar", inner.text, inner.value, unit="dollar") if inner.kind == "scalar" else inner
+    if thousands := _THOUSANDS.match(text):
+        text = thousands[0].replace(",", "") + text[thousands.end() :]
     if text in _REALS:
         text = "(-\\infty,\\infty)"
     for shape in (_matrix, _words, _based, _relation, _collection, _bracketed, _plus_minus):
@@ -242,7 +248,7 @@ def _flattened(parts: list[Answer]) -> tuple[Answer, ...]:
 
 
 def _bracketed(text: str, depth: int) -> Answer | None:
-    if text[:1] not in "([" or text[-1:] not in ")]" or _closing(text, 0) != len(text) - 1:
+    if not text.startswith(("(", "[")) or not text.endswith((")", "]")) or _closing(text, 0) != len(text) - 1:
         return None
     parts = split_top(text[1:-1], ",")
     if len(parts) == 1:
@@ -270,9 +276,6 @@ def _scalar(text: str, depth: int) -> Answer:
     if text.endswith(("\\%", "%")):
         inner = _parse(text.rstrip("%").rstrip("\\").strip(), depth + 1)
         return Answer("scalar", inner.text, inner.value, percent=True) if inner.kind == "scalar" else inner
-    if text.startswith("\\$"):
-        inner = _parse(text[2:].strip(), depth + 1)
-        return Answer("scalar", inner.text, inner.value, unit="dollar") if inner.kind == "scalar" else inner
     if text.endswith("^\\circ"):
         inner = _parse(text[: -len("^\\circ")], depth + 1)
         if inner.value is not None:

@@ -11,11 +11,11 @@ from verifiers.outcome import Outcome, Verdict
 from verifiers.sandbox.server import Sandbox, SandboxFault, TestRun
 
 DEFAULT_TIME_LIMIT_S = 4.0
-"""CPU seconds for one test, when the problem sets no limit. Sleeping counts; waiting for a busy core does not."""
+"""Seconds for one test, when the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
 DEFAULT_MEMORY_LIMIT_MB = 1024.0
 OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
-"""CPU seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
+"""Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
 is slow on each of a hundred tests must not hold a worker for minutes."""
 FIRST_BATCH, LARGEST_BATCH = 8, 64
 ATTEMPTS = 3
@@ -29,8 +29,7 @@ _REASONS = {
     "uncompilable": "compile_error",
     "exhausted": "memory_limit",
     "flooded": "output_limit",
-    "cpu": "time_limit",
-    "idle": "time_limit",
+    "timed_out": "time_limit",
     "refuted": "wrong_answer",
 }
 
@@ -104,15 +103,15 @@ class _Judgement:
 
     def _run(self, batch: list[int]) -> list[TestRun]:
         if self.budget_s <= 0:
-            return [TestRun("cpu", detail="all tests together used too much time")] * len(batch)
+            return [TestRun("timed_out", detail="all tests together used too much time")] * len(batch)
         execution = self.sandbox.run(
             self.source,
             [self.requests[index] for index in batch],
-            cpu_s=min(self.limit_s, self.budget_s),
-            total_cpu_s=self.budget_s,
+            test_s=min(self.limit_s, self.budget_s),
+            total_s=self.budget_s,
             **self.settings,
         )
-        self.budget_s -= execution.cpu_s
+        self.budget_s -= execution.spent_s
         return execution.runs
 
     def _assess(self, index: int, run: TestRun) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ import textwrap
 MAX_ANSWER_CHARACTERS = 2048
 
 _FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+_BRACE = re.compile(r"\\boxed *\{|\\.|[{}]", re.DOTALL)
 _PYTHON = {"python", "python3", "py", "py3"}
 
 
@@ -32,38 +33,21 @@ def boxed_answer(response: str) -> str | None:
     None when there is none, when it is empty, or when it is longer than 2,048 characters.
     """
     text = after_thinking(response)
-    if text is None:
+    if text is None or "\\boxed" not in text:
         return None
-    start = text.rfind("\\boxed")
-    while start >= 0:
-        content = _braced(text, start + len("\\boxed"))
-        if content is not None:
-            return content.strip() or None
-        start = text.rfind("\\boxed", 0, start)
-    return None
-
-
-def _braced(text: str, start: int) -> str | None:
-    """The content of the balanced braces that open at `start` (after spaces); escaped braces do not count."""
-    while start < len(text) and text[start] == " ":
-        start += 1
-    if start >= len(text) or text[start] != "{":
-        return None
-    depth = 0
-    position = start
-    end = min(len(text), start + MAX_ANSWER_CHARACTERS + 2)
-    while position < end:
-        character = text[position]
-        if character == "\\":
-            position += 1
-        elif character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return text[start + 1 : position]
-        position += 1
-    return None
+    answer, begin = None, -1
+    opened: list[int] = []  # where each open brace's content begins, negative for a brace that is not a box's
+    for match in _BRACE.finditer(text):
+        token = match[0]
+        if token == "}":
+            start = opened.pop() if opened else -1
+            if start > begin:
+                answer, begin = text[start : match.start()], start
+        elif token == "{":
+            opened.append(-1)
+        elif token.startswith("\\boxed"):
+            opened.append(match.end())
+    return (answer.strip() or None) if answer is not None and len(answer) <= MAX_ANSWER_CHARACTERS else None
 
 
 def python_program(response: str) -> str | None:

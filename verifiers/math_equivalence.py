@@ -12,15 +12,18 @@ import ast
 import atexit
 import functools
 import itertools
+import re
 import threading
 from collections.abc import Callable
-from fractions import Fraction
 
 from verifiers.answer_cost import too_expensive
 from verifiers.answer_structure import Answer, is_symbol, known_unit, parse_answer
 from verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer
 from verifiers.outcome import Outcome, Verdict
 from verifiers.symbolic import Symbolic, SymbolicTimeout
+
+_CONGRUENCE = re.compile(r"\\(?:equiv|p?mod|bmod)(?![A-Za-z])")
+_INTEGER = re.compile(r"-?\d{1,18}")
 
 Symbolically = Callable[[str, str], bool]
 
@@ -48,6 +51,8 @@ def decide(reference: str, answer: str) -> tuple[bool | None, str]:
     """The tiers that need no other process: (verdict, tier); the verdict is None when only algebra could tell."""
     if reference == answer:
         return True, "string"
+    if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
+        return int(reference) == int(answer), "exact"
     wanted, got = parse_answer(reference), parse_answer(answer)
     if wanted.text == got.text and wanted.unit == got.unit and wanted.percent == got.percent:
         return True, "string"
@@ -122,14 +127,16 @@ def equivalence_classes(answers: list[str | None]) -> list[list[int]]:
     None (no answer) belongs to no class. Classes are the connected components of `equivalent`, so the grouping does
     not depend on the order of the answers.
     """
-    classes: list[list[int]] = []
+    positions: dict[str, list[int]] = {}
     for position, answer in enumerate(answers):
-        if answer is None:
-            continue
-        joined = [group for group in classes if any(equivalent(answers[member], answer) for member in group)]
-        merged = sorted([position, *itertools.chain.from_iterable(joined)])
-        classes = [group for group in classes if group not in joined] + [merged]
-    return sorted(classes, key=lambda group: (-len(group), group[0]))
+        if answer is not None:
+            positions.setdefault(answer, []).append(position)
+    classes: list[list[str]] = []
+    for answer in positions:
+        joined = [group for group in classes if any(equivalent(member, answer) for member in group)]
+        classes = [group for group in classes if group not in joined] + [[answer, *itertools.chain(*joined)]]
+    grouped = [sorted(itertools.chain(*(positions[answer] for answer in group))) for group in classes]
+    return sorted(grouped, key=lambda group: (-len(group), group[0]))
 
 
 # ------------------------------------------------------------------------------------------ structure
@@ -172,19 +179,17 @@ def _same_scalar(wanted: Answer, got: Answer, symbolically: Symbolically | None)
         return wanted.percent == got.percent or wanted.percent
     if wanted.percent != got.percent or (wanted.text.isdigit() and got.text.isalpha()):
         return False
-    return symbolically(wanted.text, got.text) if symbolically else None
+    return _algebra(wanted.text, got.text, symbolically)
 
 
 def _same_number(wanted: Answer, got: Answer) -> bool:
-    """The percent sign is the reference's choice: where it has one, 50%, 50 and 0.5 all answer "what percent"; where it
-    has none, p% is p/100, and p only as an integer answer to a question that said "percent" itself."""
+    """Where the reference has a percent sign, 50%, 50 and 0.5 all answer "what percent". Where it has none, p% is p/100
+    of a whole, or p as the answer to a question that said "percent" itself (four in ten of MATH's do)."""
     if wanted.percent == got.percent:
         return wanted.value == got.value
     if wanted.percent:
         return got.value in (wanted.value, wanted.value / 100)
-    return (got.value / 100 == wanted.value and abs(wanted.value) < 1) or got.value == wanted.value == Fraction(
-        int(wanted.value)
-    )
+    return got.value == wanted.value or (abs(wanted.value) < 1 and got.value == 100 * wanted.value)
 
 
 def _same_across_kinds(wanted: Answer, got: Answer, symbolically: Symbolically | None) -> bool | None:
@@ -253,7 +258,13 @@ def _same_equation(wanted: Answer, got: Answer, symbolically: Symbolically | Non
     for pair in ((got_left, got_right), (got_right, got_left)):
         if _all(_same(one, two, None) for one, two in zip((left, right), pair, strict=True)):
             return True
-    return symbolically(wanted.text, got.text) if symbolically else None
+    return _algebra(wanted.text, got.text, symbolically)
+
+
+def _algebra(wanted: str, got: str, symbolically: Symbolically | None) -> bool | None:
+    if _CONGRUENCE.search(wanted) or _CONGRUENCE.search(got):
+        return False  # read as an equation by the parser
+    return symbolically(wanted, got) if symbolically else None
 
 
 _shared_lock = threading.Lock()

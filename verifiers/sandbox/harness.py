@@ -97,10 +97,8 @@ def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_p
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
     random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
-    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
-    sys.stderr = sys.__stderr__ = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8")
-    _streams[:] = [sys.stdout]  # a program may replace or delete sys.stdout after printing to it
+    if test["kind"] == "stdin" or not _streams:
+        _open_streams()
     try:
         exec(code, module.__dict__)
         if test["kind"] == "call":
@@ -122,7 +120,14 @@ def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_p
     return {"status": "done"}
 
 
-_streams: list[io.TextIOWrapper] = []
+_streams: list[io.TextIOWrapper] = []  # what is to be flushed even when a program replaces or deletes sys.stdout
+
+
+def _open_streams() -> None:
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
+    sys.stderr = sys.__stderr__ = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8")
+    _streams[:] = [sys.stdout]
 
 
 def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
@@ -143,9 +148,12 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Callable[..., 
     of a method of class `Solution`."""
     if not entry_point:
         raise LookupError("the problem names no entry point")
-    if entry_point.isidentifier() and entry_point not in names and "Solution" in names:
+    if entry_point in names:
+        found = names[entry_point]
+    elif entry_point.isidentifier() and "Solution" in names:
         return getattr(names["Solution"](), entry_point)
-    found = eval(entry_point, names)
+    else:
+        found = eval(entry_point, names)
     if isinstance(found, type):
         methods = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
         return getattr(found(), methods[0]) if len(methods) == 1 else found

@@ -13,7 +13,8 @@ from verifiers.sandbox import linux
 
 NOBODY = 65534
 OPEN_FILES = 256
-PROCESSES = 1024  # of the user that all solutions share; threads count. Processes are refused by seccomp as well
+THREADS = 1024  # of the user that all solutions share
+PROCESSES = 64  # the same, where seccomp does not refuse processes
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -142,14 +143,15 @@ class Confinement:
         linux.forbid_new_privileges()
         for layer in self.active:
             self._apply(layer)
+        # After the change of user, so that it counts the processes of that one only.
+        threads = THREADS if "seccomp" in self.active else PROCESSES
+        resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
         linux.die_with_parent(signal.SIGKILL)
 
     def _apply(self, layer: str) -> None:
         if layer == "uid":
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            # After the change, so that it counts the processes of that user only, which all servers share.
-            resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
         elif layer == "capabilities":
             linux.drop_capabilities()
         elif layer == "landlock":

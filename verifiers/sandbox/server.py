@@ -19,6 +19,7 @@ from typing import Any
 from infra.errors import RatchetError
 
 _ROOT = str(Path(__file__).resolve().parents[2])
+_BOOTSTRAP = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
 _START_TIMEOUT_S = 60.0
 
 
@@ -32,7 +33,7 @@ class TestRun:
 
     `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `refuted` (a check's
     assertion failed); `uncompilable`; `exited` (the process ended with code 0 in the middle of the test);
-    `died` (by a signal or a non-zero code); `cpu` or `idle` (over the time limit); `not_run`. `output` are the bytes
+    `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output` are the bytes
     on standard output, or the encoded value of a call (`harness._encode`).
     """
 
@@ -44,9 +45,10 @@ class TestRun:
 
 @dataclass(frozen=True)
 class Execution:
+    """What a batch of tests left behind, and the seconds of CPU and sleep it took."""
+
     runs: list[TestRun]
-    cpu_s: float
-    peak_kb: int
+    spent_s: float
 
 
 class Sandbox:
@@ -77,10 +79,9 @@ class Sandbox:
             "site": [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))],
             "mount_point": os.path.realpath(tempfile.gettempdir()),
         }
-        bootstrap = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", "-S", "-c", bootstrap, json.dumps(configuration)],
+                [sys.executable, "-P", "-s", "-S", "-c", _BOOTSTRAP, json.dumps(configuration)],
                 pass_fds=[theirs.fileno()],
                 # Nothing of ours leaks in; sets of strings iterate in the same order in every run.
                 env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
@@ -106,24 +107,25 @@ class Sandbox:
         *,
         entry_point: str | None,
         prelude: str | None,
-        cpu_s: float,
-        total_cpu_s: float,
+        test_s: float,
+        total_s: float,
         memory_bytes: int,
         output_bytes: int,
     ) -> Execution:
         """Run one program on a batch of tests in one process; a test is `{"kind": "stdin", "input": str}`,
-        `{"kind": "call", "args": list, "kwargs": dict}` or `{"kind": "check", "check": str}`.
+        `{"kind": "call", "args": list, "kwargs": dict}` or `{"kind": "check", "check": str}`. `test_s` and `total_s`
+        limit CPU time plus time asleep, of one test and of all.
 
         Raises SandboxFault when the sandbox itself failed; it is then stopped, and the next call starts another.
         """
         self.start()
         job = {
-            "source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude, "cpu_s": cpu_s,
-            "total_cpu_s": total_cpu_s, "memory_bytes": memory_bytes, "output_bytes": output_bytes,
+            "source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude, "test_s": test_s,
+            "total_s": total_s, "memory_bytes": memory_bytes, "output_bytes": output_bytes,
         }  # fmt: skip
         try:
             text = json.dumps(job).encode()
-            self._channel.settimeout(60.0 + 30.0 * total_cpu_s)
+            self._channel.settimeout(60.0 + 30.0 * total_s)
             self._channel.sendall(struct.pack("!I", len(text)) + text)
             result, outputs = self._answer()
         except SandboxFault:
@@ -135,7 +137,7 @@ class Sandbox:
         code = os.waitstatus_to_exitcode(result["status"])
         if code == 70 and result["started"] == 0:
             raise SandboxFault("a solution process could not be confined")
-        return Execution(_runs(result, outputs, code, output_bytes), result["cpu_s"], result["peak_kb"])
+        return Execution(_runs(result, outputs, code, output_bytes), result["spent_s"])
 
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
         try:

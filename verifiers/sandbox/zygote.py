@@ -151,7 +151,7 @@ class _Server:
             os.close(self.proc)
             os.close(progress)
             inputs = [_input_file(test) for test in job["tests"]]
-            limits = isolation.Limits(job["total_cpu_s"], job["memory_bytes"], job["output_bytes"])
+            limits = isolation.Limits(job["total_s"], job["memory_bytes"], job["output_bytes"])
             self.confinement.enter(limits)
             code = 71
             harness.run_tests(
@@ -169,8 +169,8 @@ class _Server:
     def _watch(self, child: int, progress: int, job: dict[str, Any]) -> dict[str, Any]:
         """Wait for the child, or end it; say how it ended, how many tests it started, and what it used.
 
-        Each test may use `cpu_s` of CPU and sleep as long again. Time spent waiting for a core that somebody else
-        uses is not counted, so that the verdict does not depend on how busy the machine is.
+        What counts against the limits is CPU time and time asleep. Waiting for a core that somebody else uses does
+        not, so that the verdict does not depend on how busy the machine is.
         """
         exited = os.pidfd_open(child)
         watch = select.poll()
@@ -178,40 +178,33 @@ class _Server:
             watch.register(descriptor, select.POLLIN)
         begin = time.monotonic()
         waits: dict[str, int] = {}
-        started, test_cpu, test_idle, ended = 0, 0.0, 0.0, ""
+        started, test_began, ended = 0, 0.0, ""
         while not ended:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and not self.channel.recv(1, socket.MSG_PEEK):
                 os._exit(0)  # the judge is gone; as process 1 we take everything with us
-            cpu = _cpu_seconds(child)
+            spent = _cpu_seconds(child)
             wall = time.monotonic() - begin
-            idle = self._idle(exited, cpu, wall, waits) if wall > 2 * _TICK_S else 0.0
+            if wall > 2 * _TICK_S:
+                spent += max(0.0, self._asleep(exited, spent, wall, waits))
             if progress in ready:
                 new = len(os.read(progress, 4096))
                 if new:
-                    started, test_cpu, test_idle = started + new, cpu, idle
+                    started, test_began = started + new, spent
                 else:
                     watch.unregister(progress)  # the child closed it, or is ending
             if exited in ready:
                 ended = "exited"
-            elif cpu - test_cpu > job["cpu_s"] or cpu > job["total_cpu_s"]:
-                ended = "cpu"
-            elif idle - test_idle > job["cpu_s"]:
-                ended = "idle"
-        if ended != "exited":
-            os.kill(child, signal.SIGKILL)
+            elif spent - test_began > job["test_s"] or spent > job["total_s"]:
+                ended = "timed_out"
+                os.kill(child, signal.SIGKILL)
         _, status, usage = os.wait4(child, 0)
         _end_descendants(self.isolated)
         os.close(exited)
-        return {
-            "ended": ended,
-            "started": started,
-            "status": status,
-            "cpu_s": usage.ru_utime + usage.ru_stime,
-            "peak_kb": usage.ru_maxrss,
-        }
+        cpu = usage.ru_utime + usage.ru_stime
+        return {"ended": ended, "started": started, "status": status, "spent_s": max(spent, cpu)}
 
-    def _idle(self, pidfd: int, cpu: float, wall: float, waits: dict[str, int]) -> float:
+    def _asleep(self, pidfd: int, cpu: float, wall: float, waits: dict[str, int]) -> float:
         """Seconds the process slept: what is left of the wall time after running and waiting for a core.
 
         The kernel's schedstat of each thread says how long it was runnable but not running; `waits` remembers threads

@@ -1,0 +1,62 @@
+import time
+
+import pytest
+
+from verifiers.extraction import after_thinking, boxed_answer, python_program
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ("\\boxed{42}", "42"),
+        ("so \\boxed{ \\frac{1}{2} }.", "\\frac{1}{2}"),
+        ("\\boxed{1} then \\boxed{2}", "2"),
+        ("\\boxed{\\{1,2\\}}", "\\{1,2\\}"),
+        ("\\boxed {7}", "7"),
+        ("<think>\\boxed{1}</think> \\boxed{2}", "2"),
+        ("<think>a</think> <think>b</think> \\boxed{3}", "3"),
+        ("<think>\\boxed{1}</think> the answer is 1", None),
+        ("<think>\\boxed{1}", None),
+        ("</think>\\boxed{1}<think>", None),
+        ("the answer is 42", None),
+        ("\\boxed{3} and \\boxed{4", "3"),
+        ("\\boxed{}", None),
+        ("\\boxed 5", None),
+        ("", None),
+        ("\\boxed{" + "1" * 2048 + "}", "1" * 2048),
+        ("\\boxed{" + "1" * 2049 + "}", None),
+    ],
+)
+def test_boxed_answer(response, expected):
+    assert boxed_answer(response) == expected
+
+
+def test_reads_after_the_last_closed_thinking():
+    assert after_thinking("<think>x</think>y") == "y"
+    assert after_thinking("y") == "y"
+    assert after_thinking("<think>x") is None
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ("```python\nx = 1\n```", "x = 1\n"),
+        ("```py\na\n```\ntext\n```python\nb\n```", "b\n"),
+        ("```python\na\n```\n```\noutput\n```", "a\n"),
+        ("```\na\n```", "a\n"),
+        ("1. so:\n   ```python\n   x = 1\n   if x:\n       y = 2\n   ```", "x = 1\nif x:\n    y = 2\n"),
+        ("<think>```python\na\n```</think>none", None),
+        ("```python\nx = 1", None),
+        ("```python\n\n```", None),
+        ("x = 1", None),
+    ],
+)
+def test_python_program(response, expected):
+    assert python_program(response) == expected
+
+
+def test_long_hostile_responses_are_read_in_linear_time():
+    start = time.process_time()
+    assert boxed_answer("\\boxed{" * 20_000) is None
+    assert python_program("```\n" * 30_001) is None
+    assert time.process_time() - start < 2

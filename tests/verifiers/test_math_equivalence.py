@@ -1,0 +1,124 @@
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.verifiers.tricky_pairs import ALL
+from verifiers.math_equivalence import decide, equivalence_classes, equivalent, reference_text, verify_math
+from verifiers.outcome import Outcome
+from verifiers.rational import parse_rational
+from verifiers.symbolic import Symbolic, SymbolicTimeout
+
+
+@pytest.mark.parametrize(("kind", "reference", "answer", "same"), ALL)
+def test_tricky_pairs(kind, reference, answer, same):
+    verdict = verify_math(f"\\boxed{{{answer}}}", reference)
+    assert verdict.passed is same, verdict
+    assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED)
+    assert verdict.extracted == answer.strip()
+
+
+@pytest.mark.parametrize(("kind", "reference", "answer", "same"), ALL)
+def test_equivalence_is_reflexive_symmetric_and_true_where_verification_is(kind, reference, answer, same):
+    assert equivalent(reference, reference)
+    forth = equivalent(reference, answer)
+    assert forth == equivalent(answer, reference)
+    assert forth or not same
+
+
+def test_responses_without_an_answer():
+    assert verify_math("the answer is 4", "4").outcome is Outcome.UNPARSEABLE
+    assert verify_math("<think>\\boxed{4}", "4").decided_by == "no_answer"
+    cut = verify_math("\\boxed{4}", "4", finished=False)
+    assert (cut.outcome, cut.decided_by) == (Outcome.FAILED, "truncated")
+
+
+def test_the_cheapest_tier_that_can_decides():
+    tiers = [("7", "7"), ("7", "14/2"), ("(1,2)", "(1, 4/2)"), ("5", "9^{9^9}"), ("\\sqrt{8}", "2\\sqrt{2}")]
+    decided = [verify_math(f"\\boxed{{{answer}}}", reference).decided_by for reference, answer in tiers]
+    assert decided == ["string", "exact", "structure", "cost", "symbolic"]
+
+
+def test_published_references():
+    assert reference_text("['2']") == "2"
+    assert reference_text("['$\\\\frac{1}{2}$']") == "$\\frac{1}{2}$"
+    assert reference_text("['$\\frac{1}{2}$']") == "$\\frac{1}{2}$"
+    assert reference_text("['1', '2']") == "1, 2"
+    assert reference_text("[1, 2]") == "[1, 2]"
+    assert reference_text("['unclosed") == "['unclosed"
+
+
+def test_majority_vote_classes():
+    answers = ["1/2", None, "0.5", "3", "\\frac{1}{2}", "3.0", "\\sqrt{9}", None]
+    assert equivalence_classes(answers) == [[0, 2, 4], [3, 5, 6]]
+    assert equivalence_classes([None, None]) == []
+    assert equivalence_classes(["2", "1", "1"]) == [[1, 2], [0]]
+
+
+answers = st.sampled_from([text for _, one, other, _ in ALL for text in (one, other) if "sqrt" not in text])
+
+
+@given(st.lists(st.one_of(st.none(), answers), max_size=8), st.randoms())
+@settings(max_examples=25, deadline=None)
+def test_classes_do_not_depend_on_order(listed, random):
+    order = list(range(len(listed)))
+    random.shuffle(order)
+    straight = {frozenset(group) for group in equivalence_classes(listed)}
+    shuffled = equivalence_classes([listed[position] for position in order])
+    assert {frozenset(order[position] for position in group) for group in shuffled} == straight
+
+
+@given(st.fractions(max_denominator=10**6))
+def test_numbers_equal_themselves_in_other_notations(value):
+    numerator, denominator = value.numerator, value.denominator
+    forms = [
+        f"{numerator}/{denominator}",
+        f"\\frac{{{numerator}}}{{{denominator}}}",
+        f"\\frac{{{-numerator}}}{{{-denominator}}}",
+    ]
+    whole, rest = divmod(abs(numerator), denominator)
+    if whole and rest:
+        forms.append(f"{'-' if value < 0 else ''}{whole}\\frac{{{rest}}}{{{denominator}}}")
+    for form in forms:
+        assert decide(forms[0], form)[0] is True
+    assert decide(forms[0], f"{numerator + 1}/{denominator}")[0] is False
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(0, 6))
+def test_decimals_and_thousands(units, places):
+    value = Fraction(units, 10**places)
+    assert parse_rational(f"{units / 10**places:.{places}f}" if places == 0 else _decimal(units, places)) == value
+    assert parse_rational(f"{units:,}") == units
+
+
+def _decimal(units: int, places: int) -> str:
+    digits = str(abs(units)).rjust(places + 1, "0")
+    return f"{'-' if units < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+
+
+@given(st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$ abcfrsqtxπ", max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_decided_or_left_open_without_raising(text):
+    for one, other in ((text, "3"), ("(1,2)", text), (text, "x=2"), (text, text + "1")):
+        assert decide(one, other)[0] in (True, False, None)
+
+
+def test_numbers_are_decided_in_microseconds():
+    pairs = [(str(number), str(number + number % 2)) for number in range(5000)]
+    start = time.process_time()
+    for reference, answer in pairs:
+        decide(reference, answer)
+    assert (time.process_time() - start) / len(pairs) < 50e-6  # a fifth of this on an idle machine
+
+
+def test_the_algebra_worker_is_killed_and_replaced(monkeypatch):
+    monkeypatch.setattr("verifiers.symbolic.CPU_LIMIT_S", 0.5)
+    symbolic = Symbolic()
+    try:
+        with pytest.raises(SymbolicTimeout):
+            symbolic.equal("5", "\\prod_{k=1}^{100000}(x+k)")
+        assert symbolic.equal("2\\sqrt{2}", "\\sqrt{8}")
+    finally:
+        symbolic.close()
