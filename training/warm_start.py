@@ -19,8 +19,6 @@ from training.checkpoint import Checkpoints
 from training.journal import Journal
 from training.policy import MicroBatch, Policy, Sample
 
-WINDOW_BATCHES = 32
-"""Traces are sorted by length within this many batches: less padding, and an order that is still random."""
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000
 """Traces a grown model's vocabulary is learnt from."""
@@ -59,20 +57,15 @@ def encode(traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat)
     return [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
 
 
-def batch_order(lengths: np.ndarray, batch_size: int, seed: int) -> list[np.ndarray]:
-    """One epoch as batches of indices: random, but with similar lengths together. The last, smaller batch is left out
-    unless it is the only one."""
-    random = np.random.default_rng(derive_seed(seed, "warm start"))
-    order = random.permutation(len(lengths))
-    size = batch_size * WINDOW_BATCHES
-    batches: list[np.ndarray] = []
-    for start in range(0, len(order), size):
-        window = order[start : start + size]
-        window = window[np.argsort(lengths[window], kind="stable")]
-        cut = [window[i : i + batch_size] for i in range(0, len(window), batch_size)]
-        whole = [batch for batch in cut if len(batch) == batch_size]
-        batches.extend(whole[i] for i in random.permutation(len(whole)))
-    return batches or [order]
+def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
+    """One epoch over `count` traces as batches of indices, in random order. The last, smaller batch is left out unless
+    it is the only one.
+
+    Not sorted by length, which would save padding: the length of a response says how it was answered, and batches of
+    one way of answering pull the model to and fro.
+    """
+    order = np.random.default_rng(derive_seed(seed, "warm start")).permutation(count)
+    return [order[i : i + batch_size] for i in range(0, count - batch_size + 1, batch_size)] or [order]
 
 
 def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
@@ -92,7 +85,7 @@ def train(
 
     The last step always has a checkpoint.
     """
-    batches = batch_order(np.array([len(sample) for sample in samples]), settings.batch_size, seed)
+    batches = batch_order(len(samples), settings.batch_size, seed)
     watch = _Watch(len(batches), metrics)
     for step in range(first_step, len(batches)):
         batch = [samples[i] for i in batches[step]]

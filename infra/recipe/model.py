@@ -21,7 +21,7 @@ class Section(BaseModel):
 
 
 class GrownModel(Section):
-    """A Qwen2-architecture model grown from random weights: what the tiny recipe trains, no download needed."""
+    """A Llama-architecture model grown from random weights: what the tiny recipe trains, no download needed."""
 
     hidden_size: int = 64
     layers: int = 2

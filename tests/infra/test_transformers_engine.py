@@ -1,0 +1,153 @@
+import pytest
+import torch
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Request, Sampling, derive_seed
+from infra.inference.transformers_engine import TransformersEngine, sample, uniform_noise
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    """A random model small enough to decode hundreds of tokens in a second."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    directory = tmp_path_factory.mktemp("engine")
+    words = {f"w{i}": i for i in range(40)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0").save_pretrained(directory)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.3, tie_word_embeddings=False,
+        )
+    )  # fmt: skip
+    model.generation_config = GenerationConfig(eos_token_id=[1, 2])
+    model.save_pretrained(directory)
+    return TransformersEngine.load(str(directory), batch_size=16)
+
+
+def requests(prompts: int, samples: int) -> list[Request]:
+    return [
+        Request(key=(p, s), seed=derive_seed(p, s), prompt_ids=tuple((p * 7 + i) % 37 + 3 for i in range(2 + p * 3)))
+        for p in range(prompts)
+        for s in range(samples)
+    ]
+
+
+def by_key(completions):
+    return {completion.key: completion for completion in completions}
+
+
+def test_every_request_is_answered_once_in_order_of_finishing(engine):
+    asked = requests(3, 4)
+    completions = list(engine.generate(asked, Sampling(max_tokens=20)))
+    assert sorted(c.key for c in completions) == sorted(r.key for r in asked)
+    lengths = [c.tokens for c in completions]
+    assert lengths == sorted(lengths) and len(set(lengths)) > 2
+
+
+def test_logprobs_are_those_of_a_plain_forward_pass(engine):
+    for temperature in (1.0, 0.7):
+        for completion in engine.generate(requests(4, 3), Sampling(temperature=temperature, max_tokens=20)):
+            prompt = requests(4, 3)[completion.key[0] * 3].prompt_ids
+            ids = torch.tensor([prompt + completion.token_ids])
+            with torch.no_grad():
+                distribution = (engine.model(input_ids=ids).logits[0] / temperature).log_softmax(-1)
+            wanted = distribution[len(prompt) - 1 : -1].gather(-1, ids[0, len(prompt) :, None]).squeeze(-1)
+            torch.testing.assert_close(torch.tensor(completion.logprobs), wanted, atol=3e-5, rtol=0)
+
+
+def test_a_response_does_not_depend_on_its_batch(engine):
+    asked = requests(4, 6)
+    together = by_key(engine.generate(asked, Sampling(max_tokens=24)))
+    backwards = by_key(engine.generate(asked[::-1], Sampling(max_tokens=24)))
+    for request in asked:
+        (alone,) = engine.generate([request], Sampling(max_tokens=24))
+        assert together[request.key].token_ids == alone.token_ids == backwards[request.key].token_ids
+        assert together[request.key].logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+    assert len({c.token_ids for c in together.values()}) > len(asked) / 2
+
+
+def test_every_stop_token_stops_and_belongs_to_the_response(engine):
+    completions = list(engine.generate(requests(4, 16), Sampling(max_tokens=40)))
+    stopped = [c for c in completions if c.finish_reason == "stop"]
+    assert {c.token_ids[-1] for c in stopped} == {1, 2}
+    for completion in stopped:
+        assert not {1, 2} & set(completion.token_ids[:-1])
+        assert engine.tokenizer.decode(completion.token_ids[-1]) not in completion.text.split()
+    for completion in completions:
+        assert len(completion.token_ids) == len(completion.logprobs) == completion.tokens
+        if completion.finish_reason == "length":
+            assert completion.tokens == 40 and not {1, 2} & set(completion.token_ids)
+
+
+def test_what_does_not_fit_is_refused(engine):
+    with pytest.raises(RatchetError, match="64"):
+        list(engine.generate([Request(key="long", seed=0, prompt_ids=(5,) * 60)], Sampling(max_tokens=5)))
+    with pytest.raises(RatchetError, match="prompt_ids"):
+        list(engine.generate([Request(key=0, seed=0, messages=({"role": "user", "content": "?"},))], Sampling()))
+
+
+def test_load_names_what_it_cannot_read(tmp_path):
+    with pytest.raises(RatchetError, match=str(tmp_path / "nothing")):
+        TransformersEngine.load(str(tmp_path / "nothing"))
+
+
+def grid(count: int) -> torch.Tensor:
+    return (torch.arange(count, dtype=torch.float64) + 0.5) / count
+
+
+def frequencies(logits: torch.Tensor, sampling: Sampling, count: int = 100_000) -> torch.Tensor:
+    """Shares of the tokens when the uniform number takes evenly spaced values: the distribution itself."""
+    chosen, _ = sample(logits.expand(count, -1), grid(count), sampling)
+    return torch.bincount(chosen, minlength=logits.shape[-1]) / count
+
+
+def test_sampling_follows_the_tempered_distribution():
+    torch.manual_seed(3)
+    logits = torch.randn(12)
+    for temperature in (1.0, 0.5, 2.0):
+        wanted = (logits / temperature).softmax(-1)
+        found = frequencies(logits, Sampling(temperature=temperature))
+        torch.testing.assert_close(found, wanted, atol=3e-5, rtol=0)
+
+
+def test_top_k_and_top_p_keep_what_they_should_and_renormalise():
+    probabilities = torch.tensor([0.05, 0.4, 0.1, 0.3, 0.15])
+    logits = probabilities.log()
+    torch.testing.assert_close(
+        frequencies(logits, Sampling(top_k=2)), torch.tensor([0, 4 / 7, 0, 3 / 7, 0]), atol=3e-5, rtol=0
+    )
+    # 0.4 + 0.3 = 0.7 does not reach 0.75, so 0.15 comes in too.
+    wanted = torch.tensor([0, 0.4, 0, 0.3, 0.15]) / 0.85
+    torch.testing.assert_close(frequencies(logits, Sampling(top_p=0.75)), wanted, atol=3e-5, rtol=0)
+    _, logprobs = sample(logits[None], torch.tensor([0.01], dtype=torch.float64), Sampling(top_p=0.75))
+    assert logprobs.item() == pytest.approx(torch.tensor(0.4 / 0.85).log().item(), abs=1e-6)
+
+
+def test_temperature_zero_is_greedy():
+    logits = torch.tensor([[0.0, 2.0, 1.0]])
+    chosen, logprob = sample(logits, torch.tensor([0.99], dtype=torch.float64), Sampling(temperature=0.0))
+    assert chosen.tolist() == [1]
+    assert logprob.item() == pytest.approx(logits.log_softmax(-1)[0, 1].item())
+
+
+def split_mix(seed: int, count: int) -> list[float]:
+    """SplitMix64 in Python integers."""
+    values, mask = [], (1 << 64) - 1
+    for j in range(1, count + 1):
+        z = (seed + j * 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        values.append(((z ^ (z >> 31)) >> 11) * 2.0**-53)
+    return values
+
+
+def test_noise_is_split_mix():
+    seeds = [0, 1, 2**62 + 12345, derive_seed("a", 1)]
+    noise = uniform_noise(seeds, 50, "cpu")
+    assert noise.tolist() == [split_mix(seed, 50) for seed in seeds]
+    assert 0.4 < noise.mean() < 0.6

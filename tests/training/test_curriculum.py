@@ -1,0 +1,160 @@
+from dataclasses import replace
+
+import pytest
+
+from infra.errors import RatchetError
+from infra.problems import Problem
+from infra.recipe.model import Stage
+from tests.training.conftest import sums
+from training.curriculum import Curriculum
+
+
+def stage(**settings) -> Stage:
+    defaults = {"name": "s", "domain": "math", "max_response_tokens": 16, "steps": 20, "prompts_per_batch": 4}
+    return Stage(**{**defaults, **settings})
+
+
+def programs(count: int) -> list[Problem]:
+    return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
+
+
+def curriculum(stage: Stage, math: int = 12, code: int = 6, seed: int = 0, fits=lambda problem: True) -> Curriculum:
+    made = Curriculum(stage, seed, {"math": sums(math), "code": programs(code)}, fits)
+    made.start()
+    return made
+
+
+def ids(batch) -> list[str]:
+    return [problem.problem_id for problem in batch.problems]
+
+
+def walk(c: Curriculum, steps: int, passed=lambda problem_id: False) -> list[list[str]]:
+    drawn = []
+    for _ in range(steps):
+        drawn.append(ids(c.draw()))
+        c.record({problem_id: passed(problem_id) for problem_id in drawn[-1]})
+    return drawn
+
+
+def test_an_epoch_sees_every_prompt_once_and_the_next_has_another_order():
+    drawn = walk(curriculum(stage()), 6)
+    first, second = ([i for batch in drawn[start : start + 3] for i in batch] for start in (0, 3))
+    assert sorted(first) == sorted(second) == [problem.problem_id for problem in sums(12)]
+    assert first != second
+
+
+def test_drawing_is_a_function_of_seed_and_stage():
+    assert walk(curriculum(stage()), 5) == walk(curriculum(stage()), 5)
+    assert walk(curriculum(stage()), 5) != walk(curriculum(stage(), seed=1), 5)
+    assert walk(curriculum(stage()), 5) != walk(curriculum(stage(name="other")), 5)
+    c = curriculum(stage())
+    assert ids(c.draw()) == ids(c.draw())
+
+
+def test_a_resumed_curriculum_draws_what_the_interrupted_one_would_have():
+    settings = stage(drop_easy_each_epoch=True, replay_share=0.25)
+    passed = lambda problem_id: problem_id < "sum-05"  # noqa: E731
+    whole = curriculum(settings)
+    drawn = walk(whole, 9, passed)
+    for stop in range(1, 9):
+        first = curriculum(settings)
+        walk(first, stop, passed)
+        second = Curriculum(settings, 0, {"code": programs(6)[::-1], "math": sums(12)[::-1]}, lambda problem: True)
+        second.load_state_dict(first.state_dict())
+        assert walk(second, 9 - stop, passed) == drawn[stop:]
+        assert second.state_dict() == whole.state_dict()
+
+
+def test_what_does_not_fill_a_batch_waits_for_the_next_epoch():
+    c = curriculum(stage(), math=10)
+    walk(c, 2)
+    assert c.state.epoch == 1
+    few = curriculum(stage(), math=3)
+    assert len(ids(few.draw())) == 3
+
+
+def test_easy_prompts_leave_after_the_epoch_with_a_decision():
+    c = curriculum(stage(drop_easy_each_epoch=True))
+    walk(c, 3, passed=lambda problem_id: problem_id in ("sum-03", "sum-07"))
+    assert {d["problem_id"] for d in c.decisions} == {"sum-03", "sum-07"}
+    assert {(d["rule"], d["step"]) for d in c.decisions} == {("easy_in_epoch", 3)}
+    assert not {"sum-03", "sum-07"} & {problem_id for batch in walk(c, 4) for problem_id in batch}
+
+
+def test_a_prompt_that_passed_in_an_earlier_epoch_only_is_not_easy():
+    c = curriculum(stage(drop_easy_each_epoch=False))
+    walk(c, 3, passed=lambda problem_id: True)
+    assert c.state.passes == {} and len(c.state.active) == 12
+
+
+def test_the_stage_ends_when_nothing_is_left_to_learn():
+    c = curriculum(stage(drop_easy_each_epoch=True))
+    walk(c, 3, passed=lambda problem_id: True)
+    assert c.finished and c.state.step == 3
+
+
+def test_filters_by_difficulty_pass_rate_and_length_are_explained():
+    c = Curriculum(
+        stage(max_difficulty=5, max_pass_rate=0.5), 0, {"math": sums(10)}, lambda p: p.problem_id != "sum-01"
+    )
+    assert c.needs_pass_rates
+    assert {p.problem_id for p in c.candidates()} == {f"sum-0{i}" for i in (0, 2, 3, 4, 5, 8, 9)}
+    c.start({p.problem_id: 0.75 if p.problem_id == "sum-02" else 0.5 for p in c.candidates()})
+    reasons = {d["problem_id"]: (d["rule"], d["evidence"]) for d in c.decisions}
+    assert reasons == {
+        "sum-01": ("prompt_too_long", {"max_response_tokens": 16}),
+        "sum-06": ("max_difficulty", {"difficulty": 6, "max_difficulty": 5}),
+        "sum-07": ("max_difficulty", {"difficulty": 7, "max_difficulty": 5}),
+        "sum-02": ("max_pass_rate", {"pass_rate": 0.75, "max_pass_rate": 0.5}),
+    }
+    assert "sum-02" not in c.state.active and len(c.state.active) == 6
+
+
+def test_a_filter_that_leaves_nothing_is_an_error_that_says_why():
+    unmeasured = [replace(problem, difficulty=None) for problem in sums(3)]
+    with pytest.raises(RatchetError, match="difficulty_not_measured 3"):
+        Curriculum(stage(max_difficulty=5), 0, {"math": unmeasured}, lambda problem: True)
+    c = Curriculum(stage(max_pass_rate=0.5), 0, {"math": sums(3)}, lambda problem: True)
+    with pytest.raises(RatchetError, match="max_pass_rate 3"):
+        c.start({problem.problem_id: 1.0 for problem in sums(3)})
+
+
+def test_replay_takes_its_share_of_every_batch_from_the_other_domain():
+    drawn = walk(curriculum(stage(prompts_per_batch=8, replay_share=0.25), code=6), 6)
+    for batch in drawn:
+        assert [problem_id[:4] for problem_id in batch] == ["sum-"] * 6 + ["code"] * 2
+    replayed = [problem_id for batch in drawn[:3] for problem_id in batch[6:]]
+    assert len(set(replayed)) == 6  # once through before any comes again
+    with pytest.raises(RatchetError, match="replay_share"):
+        Curriculum(stage(replay_share=0.5), 0, {"math": sums(4)}, lambda problem: True)
+
+
+def test_schedules_go_by_epoch_and_the_last_value_holds_on():
+    c = curriculum(stage(rollouts=(8, 16), temperature=(0.6, 0.8, 1.0)))
+    seen = []
+    for _ in range(4):
+        batch = c.draw()
+        seen.append((batch.rollouts, batch.temperature))
+        walk(c, 3)
+    assert seen == [(8, 0.6), (16, 0.8), (16, 1.0), (16, 1.0)]
+
+
+def test_a_plateau_ends_the_stage():
+    c = curriculum(stage(plateau_evaluations=2, validate_every=2))
+    for score, finished in ((0.3, False), (0.5, False), (0.5, False), (0.6, False), (0.6, False), (0.4, True)):
+        walk(c, 1)
+        assert not c.validation_due
+        walk(c, 1)
+        assert c.validation_due
+        c.record_validation(score)
+        assert c.finished == finished
+    assert c.decisions[-1] == {"step": 12, "rule": "plateau", "evidence": {"score": 0.4, "best": 0.6, "patience": 2}}
+
+
+def test_without_a_plateau_rule_all_steps_run_and_nothing_is_validated():
+    c = curriculum(stage(steps=3))
+    for _ in range(3):
+        assert not c.finished
+        walk(c, 1)
+        assert not c.validation_due
+    assert c.finished

@@ -1,0 +1,174 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from infra.recipe.model import Hardware, Optimizer
+from training import grpo
+from training.policy import ChunkedLogProbabilities, Policy, Sample, collate, plan_micro_batches
+
+CPU = torch.device("cpu")
+
+
+def samples(count: int, seed: int = 0) -> list[Sample]:
+    random = np.random.default_rng(seed)
+
+    def ids(low: int, high: int) -> np.ndarray:
+        return random.integers(3, 300, random.integers(low, high)).astype(np.int32)
+
+    return [Sample(i, ids(3, 9), ids(1, 14), float(random.normal())) for i in range(count)]
+
+
+def full_logprobs(hidden, weight, bias, targets, temperature):
+    distribution = (torch.nn.functional.linear(hidden, weight, bias) / temperature).log_softmax(-1)
+    return distribution.gather(-1, targets[:, None]).squeeze(-1), -(distribution.exp() * distribution).sum(-1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("chunk", [1, 5, 64])
+def test_chunked_is_the_full_computation(temperature, with_bias, chunk):
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(23, 8, requires_grad=True), torch.randn(31, 8, requires_grad=True)
+    bias = torch.randn(31, requires_grad=True) if with_bias else None
+    targets, upstream = torch.randint(31, (23,)), torch.randn(23)
+    inputs = [hidden, weight] + ([bias] if with_bias else [])
+    logprobs, entropies = ChunkedLogProbabilities.apply(hidden, weight, bias, targets, temperature, chunk)
+    wanted, wanted_entropies = full_logprobs(hidden, weight, bias, targets, temperature)
+    torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropies, wanted_entropies, atol=1e-5, rtol=1e-5)
+    gradients = torch.autograd.grad((logprobs * upstream).sum(), inputs)
+    wanted_gradients = torch.autograd.grad((wanted * upstream).sum(), inputs)
+    for gradient, other in zip(gradients, wanted_gradients, strict=True):
+        torch.testing.assert_close(gradient, other, atol=1e-5, rtol=1e-4)
+
+
+class LargestTensor(TorchDispatchMode):
+    """The number of elements of the largest tensor that any operation made."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.elements = max(self.elements, result.numel())
+        return result
+
+
+def test_tokens_times_vocabulary_never_exists():
+    tokens, vocabulary, chunk = 300, 500, 10
+    hidden, weight = torch.randn(tokens, 4, requires_grad=True), torch.randn(vocabulary, 4, requires_grad=True)
+    with LargestTensor() as largest:
+        logprobs, _ = ChunkedLogProbabilities.apply(hidden, weight, None, torch.zeros(tokens, dtype=int), 1.0, chunk)
+        logprobs.sum().backward()
+    assert largest.elements <= chunk * vocabulary
+
+
+@given(st.lists(st.integers(2, 40), min_size=1, max_size=40), st.integers(1, 4), st.integers(10, 200))
+def test_plan_deals_every_sample_once_and_equal_counts(lengths, ranks, budget):
+    given_samples = [Sample(i, np.zeros(1, np.int32), np.zeros(n - 1, np.int32)) for i, n in enumerate(lengths)]
+    plan = plan_micro_batches(given_samples, ranks, budget)
+    assert sorted(s.index for share in plan for batch in share for s in batch) == list(range(len(lengths)))
+    assert len({len(share) for share in plan}) == 1
+    for batch in (batch for share in plan for batch in share if len(batch) > 1):
+        assert len(batch) * max(map(len, batch)) <= budget
+
+
+def test_padded_scores_are_those_of_each_sequence_alone(policy):
+    several = samples(6)
+    together, entropies = policy.score(collate(several, CPU), 0.7)
+    apart = [policy.score(collate([sample], CPU), 0.7) for sample in several]
+    torch.testing.assert_close(together, torch.cat([logprobs for logprobs, _ in apart]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropies, torch.cat([entropy for _, entropy in apart]), atol=1e-5, rtol=1e-5)
+
+
+def test_scores_are_those_of_the_plain_model(policy):
+    sample = samples(1)[0]
+    logprobs, _ = policy.score(collate([sample], CPU), 0.7)
+    ids = torch.tensor(np.concatenate([sample.prompt, sample.response]))[None].long()
+    with torch.no_grad():
+        distribution = (policy.model(input_ids=ids).logits[0] / 0.7).log_softmax(-1)
+    first = len(sample.prompt)
+    wanted = distribution[first - 1 : -1].gather(-1, ids[0, first:, None]).squeeze(-1)
+    torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
+
+
+def step(model_directory: str, given_samples: list[Sample], budget: int, **hardware) -> tuple[float, dict]:
+    """The gradient norm and the weights after one update."""
+    policy = Policy(model_directory, Hardware(**hardware), Optimizer())
+    tokens = sum(len(sample.response) for sample in given_samples)
+    norm = policy.update(
+        policy.micro_batches(given_samples, budget),
+        lambda batch, logprobs, _: grpo.token_level(
+            grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1
+        ),
+        1.0,
+        1e-3,
+    )
+    return norm, {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
+
+
+def test_an_update_does_not_depend_on_the_micro_batches(alone, micro_model):
+    norm, weights = step(micro_model, samples(9), budget=10_000)
+    for budget in (20, 60):
+        other_norm, other = step(micro_model, samples(9), budget)
+        assert other_norm == pytest.approx(norm, rel=1e-5)
+        for name in weights:
+            torch.testing.assert_close(other[name], weights[name], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_zero_stages_make_the_same_update(alone, micro_model, stage):
+    norm, weights = step(micro_model, samples(6), budget=60)
+    policy = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+    tokens = sum(len(sample.response) for sample in samples(6))
+    other_norm = policy.update(
+        policy.micro_batches(samples(6), 60),
+        lambda batch, logprobs, _: grpo.token_level(
+            grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1
+        ),
+        1.0,
+        1e-3,
+    )
+    assert other_norm == pytest.approx(norm, rel=1e-4)
+    for name, weight in policy.whole_model().named_parameters():
+        torch.testing.assert_close(weight.detach(), weights[name], atol=5e-6, rtol=0)
+
+
+def test_gradient_is_reinforce(alone, micro_model):
+    """An update of plain SGD-like size moves the weights along Σ A ∇log π / N, computed with full logits."""
+    policy = Policy(micro_model, Hardware(), Optimizer(max_gradient_norm=1e9))
+    given_samples = samples(4)
+    tokens = sum(len(sample.response) for sample in given_samples)
+    batch = collate(given_samples, CPU)
+    logprobs, _ = policy.engine.module(batch, 1.0)
+    ours = torch.autograd.grad(
+        grpo.token_level(grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1),
+        list(policy.model.parameters()),
+    )
+    surrogate = 0.0
+    for sample in given_samples:
+        ids = torch.tensor(np.concatenate([sample.prompt, sample.response]))[None].long()
+        distribution = policy.model(input_ids=ids).logits[0].log_softmax(-1)
+        first = len(sample.prompt)
+        logprob = distribution[first - 1 : -1].gather(-1, ids[0, first:, None]).sum()
+        surrogate = surrogate - sample.weight * logprob / tokens
+    reinforce = torch.autograd.grad(surrogate, list(policy.model.parameters()))
+    for gradient, wanted in zip(ours, reinforce, strict=True):
+        torch.testing.assert_close(gradient, wanted, atol=1e-6, rtol=1e-4)
+
+
+def test_a_padding_micro_batch_changes_nothing(alone, micro_model):
+    policy = Policy(micro_model, Hardware(), Optimizer())
+    before = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
+    idle = replace(collate(samples(1), CPU), mask=torch.zeros(len(samples(1)[0].response)))
+    loss = lambda batch, logprobs, _: grpo.token_level(-logprobs, batch.mask, 1, 1)  # noqa: E731
+    assert policy.update([idle], loss, 1.0, 1e-3) == 0.0
+    for name, weight in policy.model.named_parameters():
+        assert torch.equal(weight, before[name])

@@ -1,0 +1,38 @@
+import pytest
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Completion
+from infra.problems import Problem
+from training.rewards import Judging, check_infra_errors
+from verifiers.outcome import Outcome
+from verifiers.pool import VerifierPool
+
+PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")
+
+
+def test_completions_are_judged_in_the_order_submitted_and_truncated_ones_fail():
+    answers = [("\\boxed{7}", "stop"), ("\\boxed{8}", "stop"), ("no answer", "stop"), ("\\boxed{7} and so", "length")]
+    with VerifierPool(workers=1) as pool:
+        for prefix in ("", "<think>"):
+            judging = Judging(pool, prefix)
+            end = "</think>" if prefix else ""
+            for i, (text, reason) in enumerate(answers):
+                judging.submit(PROBLEM, Completion(i, end + text, reason, 5))
+            judged = judging.verdicts()
+            assert [completion.key for completion, _ in judged] == [0, 1, 2, 3]
+            outcomes = [verdict.outcome for _, verdict in judged]
+            assert outcomes[:2] == [Outcome.PASSED, Outcome.FAILED]
+            assert Outcome.PASSED not in outcomes[2:]
+
+
+def test_the_response_prefix_is_part_of_what_is_judged():
+    with VerifierPool(workers=1) as pool:
+        judging = Judging(pool, "<think>")
+        judging.submit(PROBLEM, Completion(0, "I never stop thinking \\boxed{7}", "stop", 5))
+        assert judging.verdicts()[0][1].outcome is Outcome.UNPARSEABLE
+
+
+def test_too_many_infra_errors_stop_the_run():
+    check_infra_errors(["sandbox gone"], of=20, limit=0.05)
+    with pytest.raises(RatchetError, match=r"2 of 20 .* sandbox gone"):
+        check_infra_errors(["sandbox gone", "sandbox gone"], of=20, limit=0.05)
