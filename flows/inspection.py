@@ -26,22 +26,17 @@ TESTED_WITH = {"torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "pr
 def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
     """Every step in order, with what it reads, and whether it would run."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
-    table = Table("step", "would", "output", "made from", box=None, padding=(0, 2, 0, 0))
-    made: set[str] = set()
-    to_run = 0
+    table = Table("step", "would", "key", "made from", box=None, padding=(0, 2, 0, 0))
     for step in plan:
         if step.not_done:
             table.add_row(step.title, Text("not be done", style="yellow"), step.not_done, "")
             continue
-        if step.output.key in made:
-            continue
-        made.add(step.output.key)
-        to_run += not step.cached
         would = Text("be cached", style="cyan") if step.cached else Text("run", style="bold green")
         made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
-        table.add_row(step.title, would, Text(step.output.ref, no_wrap=True, overflow="fold"), ", ".join(made_from))
+        table.add_row(step.title, would, step.output.key[:12], ", ".join(made_from))
+    known = [step for step in plan if not step.not_done]
     console.print(table)
-    console.print(f"\n{to_run} of {len(made)} steps would run.")
+    console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run.")
 
 
 def show_result(console: Console, run: PipelineRun, result: Any) -> None:
@@ -67,9 +62,9 @@ def show_result(console: Console, run: PipelineRun, result: Any) -> None:
 
 
 def _print_table(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 2), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 2), header_style="bold")
     for name in rows[0]:
-        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+        table.add_column(name)
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     console.print(table)

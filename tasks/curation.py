@@ -79,16 +79,8 @@ def tiny_world(recipe: Recipe) -> Artifact:
 
 def world_file(recipe: Recipe, name: str) -> Artifact:
     """One file of the tiny world; its identity is the world's."""
-    made = tiny_world_once(recipe)
+    made = tiny_world(recipe)
     return Artifact("raw", made.name, made.key, made.path / name)
-
-
-def tiny_world_once(recipe: Recipe) -> Artifact:
-    """The world is asked for by several steps of a run and shown once."""
-    run = active_run()
-    if run.world is None:
-        run.world = tiny_world(recipe)
-    return run.world
 
 
 def raw_files(recipe: Recipe, domain: Domain) -> list[Artifact]:

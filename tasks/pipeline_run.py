@@ -75,8 +75,8 @@ class PipelineRun:
     tracking: Tracking | None
     root: str = ""
     current_child: str = ""
-    world: Artifact | None = None
-    """The tiny world, once a step of this run has asked for it."""
+    made: dict[str, Artifact] = field(default_factory=dict)
+    """By key, what steps of this run have found or made: asked for again, it is not shown again."""
     tracked: bool = False
     """Whether MLflow has received everything by the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)

@@ -41,27 +41,31 @@ def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Cu
         draft.extra["summary_table"] = _summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
-        last = draft.extra["summary_table"][-1]
-        draft.extra["headline"] = ", ".join(f"{name} {value}" for name, value in last.items() if "pass@1" in name)
+        draft.extra["headline"] = evaluations[-1].manifest["headline"]
 
     inputs = [*evaluations, *(data.problems for data in curated)]
     return run_step(REPORT, recipe.name, parameters={"recipe": recipe.name}, inputs=inputs, make=make)
 
 
 def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
-    """One row a checkpoint: pass@1 with its standard error, pass@k at the largest k, share cut at the limit."""
+    """One row a checkpoint and benchmark: pass@1 with its standard error, pass@k at the largest k, share cut."""
     rows = []
     for evaluation in evaluations:
         scores = json.loads((evaluation.path / "scores.json").read_text())
-        row: dict[str, Any] = {"after": evaluation.name}
         for name, benchmark in scores["benchmarks"].items():
             first, *_, last = benchmark["pass_at"]
-            error = benchmark["pass_at"][first]["standard_error"]
-            row[f"{name} pass@{first}"] = f"{_number(benchmark['pass_at'][first]['value'])} ± {_number(error)}"
-            row[f"{name} pass@{last}"] = _number(benchmark["pass_at"][last]["value"])
-            row[f"{name} cut"] = f"{benchmark['truncation_rate']:.1%}"
-        rows.append(row)
-    return rows
+            one, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
+            rows.append(
+                {
+                    "benchmark": name,
+                    "after": evaluation.name,
+                    f"pass@{first}": f"{_number(one)} ± {_number(error)}",
+                    f"pass@{last}": _number(benchmark["pass_at"][last]["value"]),
+                    "tokens": f"{benchmark['response_tokens']['all']['mean']:.0f}",
+                    "cut": f"{benchmark['truncation_rate']:.1%}",
+                }
+            )
+    return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
 
 
 def _number(value: float | None) -> str:

@@ -48,9 +48,11 @@ def run_step(
     inputs = tuple(inputs)
     target = run.store.locate(step.kind, name, artifact_key(step.name, step.version, parameters, inputs))
     title = title or f"{step.name} {name}"
+    if target.key in run.made:
+        return run.made[target.key]
     if run.planning:
-        cached = target.path.exists()
-        run.plan.append(PlannedStep(title, target, inputs, cached))
+        run.plan.append(PlannedStep(title, target, inputs, cached=target.path.exists()))
+        run.made[target.key] = target
         return target
 
     from prefect import task
@@ -60,7 +62,8 @@ def run_step(
     def execute() -> Artifact:
         return _find_or_make(run, step, title, target, parameters, inputs, make)
 
-    return task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)()
+    run.made[target.key] = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)()
+    return run.made[target.key]
 
 
 def _find_or_make(
