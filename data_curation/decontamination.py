@@ -1,9 +1,9 @@
 """Keeping held-out problems held out: rows that share text with a benchmark item are dropped, with the text.
 
-Two presets. `paper` (AceReason, section 3.1) drops a row for a single shared n-gram; boilerplate such as "relatively prime
-positive integers" makes most of its hits false. `coverage` drops a row that holds at least the given share of **one**
-item's distinct n-grams. What both would say is written into every row's metadata, so that either can be quoted from
-one run. An item shorter than n tokens has no n-gram, and is matched whole.
+Two presets. `paper` (AceReason, section 3.1) drops a row for a single shared n-gram; boilerplate such as "relatively
+prime positive integers" makes most of its hits false. `coverage` drops a row that holds at least the given share of
+**one** item's distinct n-grams. What both would say is written into every row's metadata, so that either can be quoted
+from one run. An item shorter than n tokens has no n-gram, and is matched whole.
 
 Finding is done on 64-bit hashes of token n-grams of the whole table at once; what is found is then compared as text,
 so that a drop never rests on a hash.

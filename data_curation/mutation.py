@@ -1,90 +1,124 @@
-"""Small faults put into a program: tests that do not notice them do not tell right from wrong.
+"""Small faults put into a program, one at a time: what a set of tests should notice.
 
-Each mutant differs in one place: a comparison, an operator, `min` for `max`, a constant by one, a dropped negation, a
-dropped condition, `and` for `or`. The program is only parsed here, never run.
+A fault is one field of one node of the syntax tree set to something else. Nothing here runs a program.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
-_SWAPPED_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-_SWAPPED_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
-_SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sum": "max", "len": "sum"}
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd,
+}  # fmt: skip
+_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "set": "list", "abs": "int"}
+_LEFT_ALONE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)  # without them nothing runs: no subtle fault
+
+Fault = tuple[str, str, Any]
+"""Its kind, the field of the node, and what the field becomes."""
 
 
-def mutants(source: str, most: int, seed: int) -> list[str]:
-    """Up to `most` distinct mutants of a program, a seeded choice among all; none when it cannot be parsed."""
+def mutants(source: str, limit: int) -> list[str]:
+    """Up to `limit` programs that differ from `source` by one small fault, spread over the kinds of fault.
+
+    Those with a fault inside a `while` come last: they may loop for ever, which any test notices, after its time limit.
+    The same source gives the same mutants. None when it is not Python, or too deep for Python's own parser.
+    """
     try:
         tree = ast.parse(source)
-        written = ast.unparse(tree)
-        sites = [(index, change) for index, node in enumerate(ast.walk(tree)) for change in range(len(_changes(node)))]
-        Random(seed).shuffle(sites)
-        found: dict[str, None] = {}
-        for index, change in sites:
-            mutant = _mutate(tree, index, change)
-            if mutant != written:
-                found[mutant] = None
-            if len(found) == most:
-                break
-        return list(found)
+        by_kind: dict[str, list[tuple[ast.AST, bool, Fault]]] = {}
+        for node, in_while in _working_nodes(tree):
+            for fault in _faults(node):
+                by_kind.setdefault(fault[0], []).append((node, in_while, fault))
+        rng = Random(source)
+        queues = [rng.sample(found, len(found)) for _, found in sorted(by_kind.items())]
+        chosen: dict[str, bool] = {}
+        while len(chosen) < limit and any(queues):  # one kind after the other, so that constants crowd nothing out
+            for queue in queues:
+                if queue and len(chosen) < limit:
+                    node, in_while, fault = queue.pop()
+                    chosen[_with_fault(tree, node, fault)] = in_while
+        chosen.pop(ast.unparse(tree), None)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+    return sorted(chosen, key=chosen.__getitem__)
 
 
-def _mutate(tree: ast.Module, index: int, change: int) -> str:
-    changed = copy.deepcopy(tree)
-    node = next(node for position, node in enumerate(ast.walk(changed)) if position == index)
-    for name, value in _changes(node)[change].items():
-        setattr(node, name, value)
-    return ast.unparse(ast.fix_missing_locations(changed))
+def _with_fault(tree: ast.Module, node: ast.AST, fault: Fault) -> str:
+    _, field, value = fault
+    kept = getattr(node, field)
+    setattr(node, field, value)
+    mutant = ast.unparse(ast.fix_missing_locations(tree))
+    setattr(node, field, kept)
+    return mutant
 
 
-def _changes(node: ast.AST) -> list[dict[str, object]]:
-    """The faults this node can have, each as the fields to set."""
-    return list(_faults(node))
+def _working_nodes(node: ast.AST, in_while: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """The nodes that decide what a program does (no annotations, docstrings or imports), and whether in a `while`."""
+    if isinstance(node, _LEFT_ALONE):
+        return
+    in_while = in_while or isinstance(node, ast.While)
+    yield node, in_while
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            is_text_alone = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            if isinstance(child, ast.AST) and not is_text_alone:
+                yield from _working_nodes(child, in_while)
 
 
-def _faults(node: ast.AST) -> Iterator[dict[str, object]]:
-    if isinstance(node, ast.Compare):
-        for position, operator in enumerate(node.ops):
-            swapped = _SWAPPED_COMPARISONS.get(type(operator))
-            if swapped:
-                yield {"ops": [*node.ops[:position], swapped(), *node.ops[position + 1 :]]}
-    elif isinstance(node, ast.BinOp | ast.AugAssign):
-        swapped_operator = _SWAPPED_OPERATORS.get(type(node.op))
-        if swapped_operator:
-            yield {"op": swapped_operator()}
-    elif isinstance(node, ast.BoolOp):
-        yield {"op": ast.Or() if isinstance(node.op, ast.And) else ast.And()}
-    elif isinstance(node, ast.Constant) and type(node.value) is int:
-        yield {"value": node.value + 1}
-    elif isinstance(node, ast.Name) and node.id in _SWAPPED_NAMES and isinstance(node.ctx, ast.Load):
-        yield {"id": _SWAPPED_NAMES[node.id]}
-    elif isinstance(node, ast.comprehension) and node.ifs:
-        yield {"ifs": []}
-    elif isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(node.test, ast.UnaryOp):
-        yield {"test": node.test.operand}
-    elif isinstance(node, ast.Return) and node.value is not None:
-        yield {"value": None}
+def _faults(node: ast.AST) -> Iterator[Fault]:
+    match node:
+        case ast.Compare(ops=ops):
+            for i, op in enumerate(ops):
+                if changed := _COMPARISONS.get(type(op)):
+                    yield "comparison", "ops", [*ops[:i], changed(), *ops[i + 1 :]]
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _OPERATORS:
+            yield "operator", "op", _OPERATORS[type(op)]()
+        case ast.BoolOp(op=op):
+            yield "logic", "op", ast.Or() if isinstance(op, ast.And) else ast.And()
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield "condition", "test", ast.UnaryOp(ast.Not(), test)
+        case ast.comprehension(ifs=ifs) if ifs:
+            yield "condition", "ifs", ifs[:-1]
+        case ast.Constant(value=bool() as value):
+            yield "constant", "value", not value
+        case ast.Constant(value=int() | float() as value):
+            yield "constant", "value", value + 1
+            yield "constant", "value", value - 1
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            if name in _FUNCTIONS:
+                yield "function", "func", ast.Name(_FUNCTIONS[name], ast.Load())
+            if name == "range" and args:
+                at = min(1, len(args) - 1)
+                for op in (ast.Add(), ast.Sub()):
+                    yield "range", "args", [*args[:at], ast.BinOp(args[at], op, ast.Constant(1)), *args[at + 1 :]]
+            for i in range(len(keywords)):
+                yield "keyword", "keywords", [*keywords[:i], *keywords[i + 1 :]]
+    for field in ("body", "orelse"):
+        statements = getattr(node, field, None)
+        if isinstance(statements, list):
+            yield from _without_one(field, statements)
+
+
+def _without_one(field: str, statements: list[ast.stmt]) -> Iterator[Fault]:
+    """Each statement left out that changes something and that others do not need in order to run at all."""
+    for i, statement in enumerate(statements):
+        if isinstance(statement, ast.AugAssign | ast.Continue | ast.Break | ast.Expr) or (
+            isinstance(statement, ast.Assign) and any(isinstance(n, ast.Name) and n.id in _names(statement.targets)
+                                                      for n in ast.walk(statement.value))
+        ):  # fmt: skip
+            yield "statement", field, [*statements[:i], *statements[i + 1 :]] or [ast.Pass()]
+
+
+def _names(targets: list[ast.expr]) -> set[str]:
+    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}

@@ -21,11 +21,10 @@ import numpy as np
 
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
-LOOK_ONLY = (
-    "left right big Big bigg Bigg bigl bigr Bigl Bigr text textbf textit textrm texttt mathrm mathbf mathit mathsf "
-    "mathbb mathcal mathfrak boldsymbol bm operatorname displaystyle textstyle limits nolimits quad qquad hspace vspace "
-    "emph underline overline mbox hbox nonumber noindent smallskip medskip bigskip"
-).split()
+LOOK_ONLY = """
+    left right big bigg bigl bigr text textbf textit textrm texttt mathrm mathbf mathit mathsf mathbb mathcal mathfrak
+    boldsymbol bm operatorname displaystyle textstyle limits nolimits quad qquad hspace vspace emph underline overline
+    mbox hbox nonumber noindent smallskip medskip bigskip"""
 SYNONYMS = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "geq": "ge", "leqslant": "le", "geqslant": "ge",
     "neq": "ne", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "land": "wedge", "lor": "vee",
@@ -184,7 +183,7 @@ def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     synonyms, canonical = hashed(list(SYNONYMS)), hashed(list(SYNONYMS.values()))
     order = np.argsort(synonyms)
-    hidden = hashed(sorted({word.lower() for word in LOOK_ONLY}))
+    hidden = hashed(LOOK_ONLY.split())
     return hidden, synonyms[order], canonical[order]
 
 

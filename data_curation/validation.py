@@ -1,18 +1,20 @@
-"""Validation of a code problem's tests: the golden solution passes them, and small faults in it do not."""
+"""Are a code problem's tests right, and are they any good? A golden solution must pass, and small faults must show.
+
+Solutions come from data sets and run in the sandbox of `verifiers`, never here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
-from typing import Any
 
 import pyarrow as pa
 
 from data_curation.mutation import mutants
 from data_curation.split import Rejection, Split, add_metadata, partition
 from infra.errors import RatchetError
-from infra.inference.protocol import derive_seed
 from infra.problems import Problem, from_table
 from infra.recipe.model import TestValidation
 from verifiers.outcome import Outcome, Verdict
@@ -20,110 +22,117 @@ from verifiers.pool import VerifierPool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
-GOLDEN_TRIED = 3
-"""Published solutions tried per problem before its tests count as wrong."""
-MUTANT_TIME_LIMIT_S = 1.0
-"""A fault often makes a loop endless; waiting the whole limit for it would say nothing more."""
-PROBLEMS_AT_ONCE = 64
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass
-class _Case:
-    """What is known of one problem's tests so far."""
-
-    problem: Problem
-    golden: str | None = None
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    mutants: list[str] = field(default_factory=list)
-    killed: int = 0
-    tried: int = 0
-    survivor: str | None = None
+MAX_GOLDEN = 3
+"""Golden solutions tried before the tests are held to be wrong: published ones have errors of their own."""
+MUTANT_TIME_LIMIT_S = 0.2
+"""CPU seconds a test may take a mutant, where the golden solution needs less: many loop for ever."""
+BATCH = 32
+"""Problems judged together: keeps the workers busy, and progress visible."""
 
 
 def validate_tests(
-    problems: pa.Table, settings: TestValidation, pool: VerifierPool, progress: Progress | None = None
+    table: pa.Table,
+    settings: TestValidation,
+    pool: VerifierPool,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Split:
-    """Reject problems whose tests cannot be trusted; `metadata.validation` of the others says how strong theirs are.
+    """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
+    (`golden_fails`), or whose tests notice less than `min_mutants_killed` of the faults put into a golden solution
+    that passes (`weak_tests`).
 
-    Rules: `too_few_tests`; `golden_fails` (none of the first published solutions passes); `weak_tests` (fewer than
-    `min_mutants_killed` of the mutants of the golden solution fail). Programs run in the pool's sandbox. Mutants are
-    tried until the verdict is settled, so `killed` counts those `tried`. A problem without mutants passes: nothing is
-    known against its tests. Raises RatchetError when the sandbox does not work.
+    Faults are tried until that is settled. Metadata of each row gains `validate_tests`: number of tests, mutants run
+    and killed. A program without a place for a fault has no mutants and passes. Raises RatchetError when programs cannot be
+    judged on this machine.
     """
-    cases = [_Case(problem) for problem in from_table(problems)]
-    for start in range(0, len(cases), PROBLEMS_AT_ONCE):
-        part = [case for case in cases[start : start + PROBLEMS_AT_ONCE] if _test_count(case) >= settings.min_tests]
-        _run_golden(part, pool)
-        _run_mutants([case for case in part if case.golden], settings, pool)
+    cases = [_Case(problem, settings) for problem in from_table(table)]
+    for first in range(0, len(cases), BATCH):
+        _settle(cases[first : first + BATCH], pool)
         if progress:
-            progress(min(start + PROBLEMS_AT_ONCE, len(cases)), len(cases))
-    strengths = [{"mutants_tried": case.tried, "mutants_killed": case.killed} for case in cases]
-    return partition(STEP, RULES, add_metadata(problems, "validation", strengths), [_judge(c, settings) for c in cases])
+            progress(min(first + BATCH, len(cases)), len(cases))
+    run, killed = sum(case.run for case in cases), sum(case.killed for case in cases)
+    table = add_metadata(table, STEP, [case.facts() for case in cases])
+    return partition(STEP, RULES, table, [case.verdict() for case in cases], mutants=run, mutants_killed=killed)
 
 
-def _judge(case: _Case, settings: TestValidation) -> Rejection | None:
-    if _test_count(case) < settings.min_tests:
-        return Rejection("too_few_tests", {"tests": _test_count(case), "limit": settings.min_tests})
-    if case.golden is None:
-        return Rejection("golden_fails", {"failures": case.failures})
-    if case.mutants and case.killed < _needed(case, settings):
-        evidence = {"tried": case.tried, "killed": case.killed, "needed": _needed(case, settings)}
-        return Rejection("weak_tests", evidence | {"survivor": case.survivor})
-    return None
+class _Case:
+    """One problem on its way to a verdict."""
+
+    def __init__(self, problem: Problem, settings: TestValidation) -> None:
+        self.problem, self.settings = problem, settings
+        tests = json.loads(problem.tests) if problem.tests else []
+        self.tests = len(tests)
+        # A check function is one test however much it asserts: its mutants say what it is worth.
+        self.enough = self.tests >= settings.min_tests or any("check" in test for test in tests)
+        self.tried: list[Verdict] = []
+        self.mutants: list[str] = []
+        self.run = self.killed = 0
+        self.survivor: str | None = None
+        self.golden_source: str | None = None  # the first golden solution that passes
+
+    def golden(self) -> list[str]:
+        return (self.problem.golden_solutions or [])[:MAX_GOLDEN] if self.enough else []
+
+    def judged(self, source: str, verdict: Verdict) -> None:
+        self.tried.append(verdict)
+        if verdict.passed and self.golden_source is None:
+            self.golden_source, self.mutants = source, mutants(source, self.settings.max_mutants)
+
+    @property
+    def needed(self) -> int:
+        return ceil(self.settings.min_mutants_killed * len(self.mutants))
+
+    def wave(self) -> list[str]:
+        """The mutants to run next: as many as could settle it; none when it is settled."""
+        missing, survived = self.needed - self.killed, self.run - self.killed
+        if missing <= 0 or survived > len(self.mutants) - self.needed:
+            return []
+        return self.mutants[self.run : self.run + missing]
+
+    def mutated(self, mutant: str, verdict: Verdict) -> None:
+        self.run += 1
+        self.killed += not verdict.passed
+        if verdict.passed:
+            self.survivor = self.survivor or mutant
+
+    def facts(self) -> dict[str, int]:
+        return {"tests": self.tests, "mutants": self.run, "killed": self.killed}
+
+    def verdict(self) -> Rejection | None:
+        if not self.enough:
+            return Rejection("too_few_tests", {"tests": self.tests, "limit": self.settings.min_tests})
+        if self.golden_source is None:
+            first = self.tried[0] if self.tried else None
+            shown = {"decided_by": first.decided_by, "detail": first.detail[:300]} if first else {}
+            return Rejection("golden_fails", {"golden_solutions": len(self.tried)} | shown)
+        if self.killed < self.needed:
+            return Rejection("weak_tests", self.facts() | {"survivor": self.survivor})
+        return None
 
 
-def _test_count(case: _Case) -> int:
-    """Tests of the problem. One `check` function counts as its assertions."""
-    return sum(1 if test.check is None else test.check.count("assert") for test in case.problem.code_tests())
+def _settle(cases: list[_Case], pool: VerifierPool) -> None:
+    golden = [(case, source) for case in cases for source in case.golden()]
+    for (case, source), verdict in zip(golden, _run([(c.problem, s) for c, s in golden], pool), strict=True):
+        case.judged(source, verdict)
+
+    right = [(case, case.golden_source) for case in cases if case.golden_source]
+    quick = [replace(case.problem, time_limit_s=MUTANT_TIME_LIMIT_S) for case, _ in right]
+    fits = _run([(problem, source) for problem, (_, source) in zip(quick, right, strict=True)], pool)
+    # Where the solution itself is slow, its mutants get the time that it has.
+    limited = {
+        id(case): problem if verdict.passed else case.problem
+        for (case, _), problem, verdict in zip(right, quick, fits, strict=True)
+    }
+    while faulty := [(case, mutant) for case, _ in right for mutant in case.wave()]:
+        for (case, mutant), verdict in zip(faulty, _run([(limited[id(c)], m) for c, m in faulty], pool), strict=True):
+            case.mutated(mutant, verdict)
 
 
-def _run_golden(cases: Sequence[_Case], pool: VerifierPool) -> None:
-    """Find each problem's first passing solution, one round of attempts at a time."""
-    for attempt in range(GOLDEN_TRIED):
-        waiting = [c for c in cases if c.golden is None and len(c.problem.golden_solutions or []) > attempt]
-        solutions = [(case.problem.golden_solutions or [])[attempt] for case in waiting]
-        verdicts = pool.run_programs([(case.problem, source) for case, source in zip(waiting, solutions, strict=True)])
-        for case, source, verdict in zip(waiting, solutions, verdicts, strict=True):
-            _require_sandbox(case, verdict)
-            if verdict.passed:
-                case.golden = source
-            else:
-                case.failures.append({"solution": attempt, "by": verdict.decided_by, "detail": verdict.detail[:300]})
-
-
-def _run_mutants(cases: Sequence[_Case], settings: TestValidation, pool: VerifierPool) -> None:
-    """Run mutants until each problem has enough killed, or can no longer have."""
-    for case in cases:
-        assert case.golden is not None
-        seed = derive_seed(case.problem.problem_id, "mutants")
-        case.mutants = mutants(case.golden, settings.max_mutants, seed)
-    while True:
-        work = []
-        for case in cases:
-            wanted = _needed(case, settings) - case.killed
-            if 0 < wanted <= len(case.mutants) - case.tried:
-                impatient = replace(case.problem, time_limit_s=MUTANT_TIME_LIMIT_S)
-                work += [(case, impatient, m) for m in case.mutants[case.tried : case.tried + wanted]]
-        if not work:
-            return
-        verdicts = pool.run_programs([(problem, mutant) for _, problem, mutant in work])
-        for (case, _, mutant), verdict in zip(work, verdicts, strict=True):
-            _require_sandbox(case, verdict)
-            case.tried += 1
-            case.killed += not verdict.passed
-            if verdict.passed:
-                case.survivor = mutant
-
-
-def _needed(case: _Case, settings: TestValidation) -> int:
-    return ceil(settings.min_mutants_killed * len(case.mutants))
-
-
-def _require_sandbox(case: _Case, verdict: Verdict) -> None:
-    if verdict.outcome is Outcome.INFRA_ERROR:
-        raise RatchetError(
-            f"The sandbox failed on problem {case.problem.problem_id} ({case.problem.source}, row "
-            f"{case.problem.source_id}): {verdict.detail}. `ratchet doctor` says what is wrong with it."
-        )
+def _run(pairs: list[tuple[Problem, str]], pool: VerifierPool) -> list[Verdict]:
+    verdicts = pool.run_programs(pairs)
+    for (problem, _), verdict in zip(pairs, verdicts, strict=True):
+        if verdict.outcome is Outcome.INFRA_ERROR:
+            raise RatchetError(
+                f"Problem {problem.problem_id} ({problem.source}, row {problem.source_id}) could not be judged: "
+                f"{verdict.detail}. `ratchet doctor` says what is wrong with the sandbox."
+            )
+    return verdicts

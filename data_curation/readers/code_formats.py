@@ -23,11 +23,11 @@ PYTHON_3 = 3  # CodeContests' number for the language
 
 
 def leetcode(row: Row) -> Row:
-    """LeetCodeDataset. The golden solution needs the imports and node classes in its `prompt` column."""
+    """LeetCodeDataset. Its `prompt` column holds the imports and node classes that solutions take for granted."""
     meta = row.get("meta") if isinstance(row.get("meta"), dict) else {}
-    entry_point, preamble = take_text(row, "entry_point"), row.pop("prompt", None) or ""
+    entry_point, prelude = take_text(row, "entry_point"), take(row, "prompt")
     row.pop("input_output", None)  # the assertions of `test` once more, as text
-    suite = from_assertions(take_text(row, "test"), entry_point, preamble)
+    suite = from_assertions(take_text(row, "test"), entry_point, prelude)
     statement = take(row, "problem_description") or meta.pop("question_title", None)
     query = take_text(row, "query") if row.get("query") else None
     if not (statement or query):
@@ -36,7 +36,7 @@ def leetcode(row: Row) -> Row:
     return _tested(row, suite) | {
         "prompt": statement or query,
         "starter_code": take(row, "starter_code") or meta.pop("lang_code", None),
-        "golden_solutions": [f"{preamble}\n{take_text(row, 'completion')}"],
+        "golden_solutions": [take_text(row, "completion")],
         "source_url": f"https://leetcode.com/problems/{slug}/" if slug else None,
         "released": take_date(row, "estimated_date"),
     }
@@ -135,9 +135,11 @@ def verl_code(row: Row, truth: Any) -> Row:
 
 
 def _tested(row: Row, suite: TestSuite) -> Row:
-    """The columns that tests fill; what could not be kept of them is said in the metadata."""
+    """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost."""
     if suite.left_out:
         row["tests_left_out"] = suite.left_out
+    if suite.prelude:
+        row["prelude"] = suite.prelude
     tests = json.dumps(suite.tests, ensure_ascii=False) if suite.tests else None
     return {"tests": tests, "entry_point": suite.entry_point}
 

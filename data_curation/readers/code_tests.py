@@ -24,12 +24,14 @@ _NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
 @dataclass
 class TestSuite:
-    """`tests` ready for the `tests` column; `entry_point` None means stdin/stdout; `left_out` could not be kept."""
+    """`tests` ready for the `tests` column; `entry_point` None means stdin/stdout; `left_out` counts those that could
+    not be kept; `prelude` is source that solutions and checks take for granted."""
 
     __test__ = False  # not a pytest class
     tests: list[dict[str, Any]] = field(default_factory=list)
     entry_point: str | None = None
     left_out: int = 0
+    prelude: str | None = None
 
 
 def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
@@ -40,7 +42,7 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
     """
     if isinstance(spec, dict) and "test_code" in spec:
         entry_point = str(spec.get("entry_point") or entry_point)
-        return from_assertions(str(spec["test_code"]), entry_point, str(spec.get("import_prefix") or ""))
+        return from_assertions(str(spec["test_code"]), entry_point, spec.get("import_prefix"))
     if isinstance(spec, dict) and "inputs" in spec and "outputs" in spec:
         inputs, outputs = spec["inputs"] or [], spec["outputs"] or []
         if len(inputs) != len(outputs):
@@ -57,8 +59,8 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
     raise Malformed("tests", "not a known shape of tests")
 
 
-def from_assertions(code: str, entry_point: str, preamble: str = "") -> TestSuite:
-    """Tests in a function `check(candidate)`; `preamble` is source that a check needs before it."""
+def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
+    """Tests in a function `check(candidate)`."""
     try:
         tree = ast.parse(code)
     except _NOT_LITERAL as error:
@@ -69,8 +71,8 @@ def from_assertions(code: str, entry_point: str, preamble: str = "") -> TestSuit
     try:
         tests = [_assertion(statement) for statement in function.body]
     except _NOT_LITERAL:
-        tests = [{"check": f"{preamble}\n{code}" if preamble else code}]
-    return TestSuite(tests, entry_point)
+        tests = [{"check": code}]
+    return TestSuite(tests, entry_point, prelude=prelude)
 
 
 def decode_private(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import pyarrow as pa
 from data_curation.readers import code_formats, math_formats
 from data_curation.readers.columns import Row, has, take, take_date
 from data_curation.readers.raw_files import Malformed, read_rows
-from data_curation.split import Split, assemble, to_json
+from data_curation.rules.math_rules import asks_for_proof
+from data_curation.split import Split, assemble, set_column, to_json
+from data_curation.templates import clean_statement
 from infra.errors import RatchetError
 from infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
 
@@ -41,8 +43,13 @@ def read_problems(path: Path, domain: str) -> Split:
 
 
 def read_benchmark(path: Path, domain: str) -> Split:
-    """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting."""
-    return _read(Path(path), domain, complete=False)
+    """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
+    without the templates that the file puts around them, as `normalisation` gives those of the rows."""
+    split = _read(Path(path), domain, complete=False)
+    columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
+    clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
+    kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
+    return replace(split, kept=set_column(kept, "problem_id", [problem_id(domain, *item) for item in clean]))
 
 
 def _read(path: Path, domain: str, complete: bool) -> Split:
@@ -73,7 +80,8 @@ def _read(path: Path, domain: str, complete: bool) -> Split:
                 evidence = {"domain": problem["domain"]}
                 rejected.append(_rejected(problem, place, "other_domain", evidence))
                 continue
-            if complete and domain == "math" and not problem.get("answer"):
+            # A proof is published without an answer; that it is one is for the rules to say.
+            if complete and domain == "math" and not (problem.get("answer") or asks_for_proof(problem["prompt"])):
                 raise Malformed("answer", "missing or empty")
             kept.append(problem)
         except (Malformed, KeyError, TypeError, ValueError, AttributeError) as error:

@@ -1,0 +1,30 @@
+"""Rule filters: problems whose answer cannot be verified, or that say too little, dropped with the words that show it.
+
+A rule is a function from a problem to evidence or None. Rules read words and structure, never bare substrings:
+"improve" asks for no proof, `P(A)` is no option, and a list of conditions is no list of questions.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from data_curation.rules import code_rules, math_rules
+from data_curation.split import Rejection, Split, partition
+from infra.problems import Problem, from_table
+from infra.recipe.model import Rules
+
+STEP = "rules"
+OF_DOMAIN = {"math": math_rules.RULES, "code": code_rules.RULES}
+
+
+def filter_by_rules(table: pa.Table, domain: str, limits: Rules) -> Split:
+    """Reject each row by the first rule of its domain that applies; `docs/curation.md` lists them in order."""
+    rules = OF_DOMAIN[domain]
+
+    def judge(problem: Problem) -> Rejection | None:
+        for rule in rules:
+            if evidence := rule(problem, limits):
+                return Rejection(rule.__name__, evidence)
+        return None
+
+    return partition(STEP, [rule.__name__ for rule in rules], table, [judge(problem) for problem in from_table(table)])

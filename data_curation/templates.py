@@ -1,0 +1,74 @@
+"""What data sets put around a statement, and how to take it off.
+
+Published sets wrap each statement in instructions of their own ("Let's think step by step …"). Left in, these are the
+n-grams that all rows share, and the recipe's own prompt would be put around someone else's.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+
+def _prefix(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\A\s*(?:{text})", re.DOTALL | re.IGNORECASE)
+
+
+def _suffix(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:{text})\s*\Z", re.DOTALL | re.IGNORECASE)
+
+
+# A template is cut only at the very start or end of a statement. Each is named after where it is found.
+TEMPLATES: dict[str, re.Pattern[str]] = {
+    "leetcode_dataset_code": _suffix(r"\n[^\n]*please complete the following python code precisely:\s*```.*?```"),
+    "livecodebench_opening": _prefix(
+        r"(?:you are an expert python programmer\.\s*)?you will be given a question \(problem specification\) and will "
+        r"generate a correct python program that matches the specification and passes all tests\."
+        r"(?:[^\n]*\n)+?\s*#{2,3} question:"
+    ),
+    "livecodebench_format": _suffix(r"#{2,3} format:[^\n]*\n(?:(?!#{2,3} format:).)*"),
+    "dapo_opening": _prefix(
+        r"solve the following math problem step by step\. the last line of your response should be of the form "
+        r"answer: \$?\\?answer\b[^\n]*\n"
+    ),
+    "dapo_reminder": _suffix(r"remember to put your answer on its own line after \"answer:\"\.?"),
+    "verl_boxed": _suffix(r"(?:let'?s think step by step and|please) output the final answer within \\boxed\{\}\.?"),
+    "reason_boxed": _suffix(
+        r"(?:please )?reason step by step,? and put your final answer (?:with)?in(?:side)? \\boxed\{\}\.?"
+    ),
+    "return_boxed": _suffix(r"(?:please )?return your final response within \\boxed\{\}\.?[^\n]{0,200}"),
+    "eurus_math": _suffix(r"present the answer in latex format: \\boxed\{your answer\}\.?"),
+    "eurus_code": _suffix(
+        r"write python code to solve the problem\. present the code in\s*```python\s*your code\s*```\s*at the end\.?"
+    ),
+    "question_heading": _prefix(r"(?:#{1,4}\s*|\*\*)(?:question|problem)(?: statement)?\s*:?\s*(?:\*\*)?\s*:?\s*\n"),
+}
+
+_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_INVISIBLE = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u00ad\u200b-\u200f\u2028-\u202e\u2060\ufeff]")
+
+
+def clean_statement(text: str) -> tuple[str, list[str]]:
+    """The statement without accidents and templates, and the names of the templates that were found."""
+    return strip_templates(clean_text(text))
+
+
+def clean_text(text: str) -> str:
+    """NFC, one kind of line end, one kind of space, no invisible characters, no blanks at the ends."""
+    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip()
+
+
+def strip_templates(text: str) -> tuple[str, list[str]]:
+    """The statement without the templates around it, and the names of those found, outermost first."""
+    names: list[str] = []
+    found = True
+    while found:
+        found = False
+        for name, pattern in TEMPLATES.items():
+            stripped = pattern.sub("", text, count=1).strip()
+            if stripped != text:
+                text, found = stripped, True
+                names.append(name)
+    return text, names
