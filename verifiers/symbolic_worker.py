@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import re
@@ -41,6 +42,7 @@ def _equal(reference: str, answer: str) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=4096)  # a reference meets every response of its group
 def _parse(text: str) -> Any:
     from math_verify import LatexExtractionConfig, parse
     from sympy import I, Symbol
@@ -69,7 +71,10 @@ def _same(wanted: Any, got: Any) -> bool:
         ratio = (one / other).simplify()
         return bool(ratio.is_number and ratio.is_finite and ratio != 0)
     if isinstance(wanted, Expr) and isinstance(got, Expr):
-        return not _clearly_differ(wanted, got) and bool((wanted - got).equals(0))
+        if _clearly_differ(wanted, got):
+            return False
+        difference = (wanted - got).doit()
+        return difference.expand() == 0 or bool(difference.equals(0))
     if isinstance(wanted, Basic) and isinstance(got, Basic):
         return bool(verify(wanted, got, timeout_seconds=None, allow_set_relation_comp=True))
     return False

@@ -23,7 +23,7 @@ PROGRAM = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2
 CALL = [{"call": {"args": [5851]}, "output": 11702}, {"call": {"args": [2]}, "output": 4}]
 
 # Machines that offer less than this one, made by taking a layer away before the fork server starts.
-NO_NAMESPACES = "from verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda: ''"
+NO_NAMESPACES = "from verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"
 NO_SECCOMP = "from verifiers.sandbox import linux\ndef refuse():\n    raise OSError\nlinux.seccomp_filter = refuse"
 NO_LANDLOCK = "from verifiers.sandbox import linux\ndef refuse(*_):\n    raise OSError\nlinux.landlock_ruleset = refuse"
 RUNGS = {

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from verifiers.sandbox import linux
@@ -27,32 +28,46 @@ def readable_paths(site: list[str]) -> list[str]:
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
-def enter_namespaces() -> str:
+def enter_namespaces(readable: list[str], mount_point: str) -> str:
     """New pid, network, mount, IPC and host name spaces for this process's children; through a new user namespace
     when we are not allowed to otherwise. Returns what was entered, "" when the machine does not let us.
 
-    The caller must fork: a process never changes its own pid namespace.
+    Each way is first tried in a throw-away child up to its end, `private_root` included: some kernels let anyone make
+    a user namespace and then refuse everything in it. The caller must fork, since a process never changes its own pid
+    namespace, and then call `private_root`.
     """
-    spaces = linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
-    if os.geteuid() == 0:
-        try:
-            linux.unshare(spaces)
-            return "namespaces"
-        except OSError:
-            pass  # root without CAP_SYS_ADMIN, as in most containers: a user namespace may still be allowed
+    for name, enter in (("namespaces", _enter_as_root), ("user-namespaces", _enter_as_anyone)):
+        if _works_in_a_child(lambda enter=enter: (enter(), private_root(readable, mount_point))):
+            enter()
+            return name
+    return ""
+
+
+_SPACES = linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+
+
+def _enter_as_root() -> None:
+    linux.unshare(_SPACES)
+
+
+def _enter_as_anyone() -> None:
     user, group = os.geteuid(), os.getegid()
-    try:
-        linux.unshare(spaces | linux.CLONE_NEWUSER)
-    except OSError:
-        return ""
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{NOBODY} {user} 1"),
-        ("gid_map", f"{NOBODY} {group} 1"),
-    ):
+    linux.unshare(_SPACES | linux.CLONE_NEWUSER)
+    maps = {"setgroups": "deny", "uid_map": f"{NOBODY} {user} 1", "gid_map": f"{NOBODY} {group} 1"}
+    for name, text in maps.items():
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
-    return "user-namespaces"
+
+
+def _works_in_a_child(action: Callable[[], object]) -> bool:
+    child = linux.fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def private_root(readable: list[str], mount_point: str) -> None:
@@ -111,7 +126,7 @@ class Confinement:
 
     def prepare(self) -> None:
         """Find out, in throw-away children, which layers work here; build what can be built beforehand."""
-        if os.geteuid() == 0:
+        if _works_in_a_child(lambda: os.setgroups([])):
             os.setgroups([])  # here, once: Python's call touches 256 KB of stack
         try:
             self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
@@ -121,9 +136,12 @@ class Confinement:
             self._filter = linux.seccomp_filter()
         except OSError:
             self._filter = None
-        # Another user has no capabilities; who cannot become one drops those a user namespace gave.
-        layers = ["uid" if os.geteuid() == 0 else "capabilities", "landlock", "seccomp"]
-        self.active = [layer for layer in layers if self._works(layer)]
+        # Another user has no capabilities; who cannot become one drops those that root or a user namespace gave.
+        self.active = ["uid"] if self._works("uid") else ["capabilities"]
+        self.active += [layer for layer in ("landlock", "seccomp") if self._works(layer)]
+
+    def _works(self, layer: str) -> bool:
+        return _works_in_a_child(lambda: (linux.forbid_new_privileges(), self._apply(layer)))
 
     def enter(self, limits: Limits) -> None:
         """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
@@ -150,6 +168,8 @@ class Confinement:
 
     def _apply(self, layer: str) -> None:
         if layer == "uid":
+            if os.geteuid() != 0:
+                raise PermissionError("only root can become somebody else")
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
         elif layer == "capabilities":
@@ -162,17 +182,6 @@ class Confinement:
             if self._filter is None:
                 raise OSError("no seccomp")
             linux.install_seccomp(self._filter)
-
-    def _works(self, layer: str) -> bool:
-        child = linux.fork()
-        if child == 0:
-            try:
-                linux.forbid_new_privileges()
-                self._apply(layer)
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        return os.waitpid(child, 0)[1] == 0
 
 
 _MAPPED: int | None = None

@@ -34,7 +34,8 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if path != configuration["root"]] + configuration["site"]
     names = harness.prepare()
     linux.become_subreaper()
-    spaces = isolation.enter_namespaces()
+    readable = isolation.readable_paths(configuration["site"])
+    spaces = isolation.enter_namespaces(readable, configuration["mount_point"])
     server = linux.fork()
     if server == 0:
         try:
