@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from infra.problems import Problem
 from verifiers.pool import VerifierPool
-from verifiers.sandbox.server import sandbox_isolation
+from verifiers.sandbox import sandbox_isolation
 
 
 def programs(count: int, tests: int) -> list[str]:

@@ -15,8 +15,8 @@ from infra.problems import Problem
 from tests.verifiers.sandbox_programs import ATTACKS, ESCAPES, LEGAL
 from verifiers.code_judge import judge
 from verifiers.outcome import Outcome
-from verifiers.sandbox import server
-from verifiers.sandbox.server import Sandbox, SandboxFault, sandbox_isolation
+from verifiers.sandbox import sandbox_isolation, server
+from verifiers.sandbox.server import Sandbox, SandboxFault
 
 ROOT = str(Path(__file__).resolve().parents[2])
 PROGRAM = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2"}]

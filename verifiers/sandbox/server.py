@@ -214,8 +214,8 @@ def _interrupted(ended: str, code: int, output: bytes) -> TestRun:
 
 
 @functools.cache
-def sandbox_isolation() -> str:
-    """The layers that confine solutions on this machine, outermost first, joined by `+`."""
+def isolation_here() -> str:
+    """See `verifiers.sandbox.sandbox_isolation`."""
     with Sandbox() as sandbox:
         sandbox.start()
         return sandbox.isolation
