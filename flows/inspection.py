@@ -18,6 +18,7 @@ from infra.artifacts import FILE_KIND, Artifact, ArtifactStore
 from infra.errors import RatchetError
 from infra.settings import Settings
 from infra.tracking import read_state
+from tasks.lineage import parents
 from tasks.pipeline_run import PipelineRun, PlannedStep
 
 TESTED_WITH = {"torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17"}
@@ -103,14 +104,13 @@ def _show_one(console: Console, store: ArtifactStore, artifact: Artifact) -> Non
 
 
 def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree) -> Tree:
-    for facts in artifact.manifest["inputs"]:
-        made_from = store.locate(facts["kind"], facts["name"], facts["key"])
-        if facts["kind"] == FILE_KIND:
-            tree.add(f"{facts['path']}  [dim]sha256 {facts['key'][:16]}…[/]")
-        elif made_from.finished:
-            _ancestry(store, made_from, tree.add(made_from.ref))
+    for parent in parents(artifact, store):
+        if parent.kind == FILE_KIND:
+            tree.add(f"{parent.path}  [dim]sha256 {parent.key[:16]}…[/]")
+        elif parent.finished:
+            _ancestry(store, parent, tree.add(parent.ref))
         else:
-            tree.add(f"{made_from.ref} [yellow](no longer in the store)[/]")
+            tree.add(f"{parent.ref} [yellow](no longer in the store)[/]")
     return tree
 
 

@@ -157,14 +157,17 @@ class Journal:
             maker = self._maker(event["output"]["key"])
             made = f"[this run]({self._link(maker)})" if maker else "an earlier run"
             lines.append(f"**Cached.** Nothing was run: the artifact was made by {made}.\n")
-        if event["inputs"]:
-            lines.append("**Made from**\n")
-        for made_from in event["inputs"]:
-            maker = self._maker(made_from["key"])
-            link = f" — [the run that made it]({self._link(maker)})" if maker else ""
-            where = f" — raw file `{made_from['path']}`" if made_from["kind"] == "file" else link
-            lines.append(f"- `{_ref(made_from)}` (sha256 `{made_from['key'][:32]}…`){where}")
+        for title, artifacts in (("Made from", event["inputs"]), ("All the way back", event["behind"])):
+            if artifacts:
+                lines.append(f"\n**{title}**\n")
+                lines += [f"- {self._linked(artifact)}" for artifact in artifacts]
         return "\n".join(lines)
+
+    def _linked(self, artifact: dict[str, str]) -> str:
+        if artifact["kind"] == "file":
+            return f"raw file `{artifact['path']}`, sha256 `{artifact['key']}`"
+        maker = self._maker(artifact["key"])
+        return f"[{_ref(artifact)}]({self._link(maker)})" if maker else f"`{_ref(artifact)}`"
 
     def _maker(self, key: str) -> str | None:
         query = f"tags.`ratchet.key` = '{key}' and tags.`ratchet.cached` = 'false'"

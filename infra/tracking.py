@@ -48,14 +48,15 @@ class Tracking:
 
     def start_run(self, name: str, *, parent: str | None = None, tags: Mapping[str, str] | None = None,
                   parameters: Mapping[str, Any] | None = None, output: Artifact | None = None, cached: bool = False,
-                  inputs: tuple[Artifact, ...] = ()) -> str:  # fmt: skip
-        """Open a run and return its id in the journal. `output` and `inputs` become the links of the lineage."""
+                  inputs: tuple[Artifact, ...] = (), behind: tuple[Artifact, ...] = ()) -> str:  # fmt: skip
+        """Open a run and return its id in the journal. `output`, `inputs` and all that is `behind` them become the
+        links of the lineage."""
         run = self.run_id if parent is None else f"{self.run_id}.{len(self._open_runs)}"
         self._open_runs.append(run)
         self._write(
             event="start", run=run, parent=parent, name=name, tags=dict(tags or {}), cached=cached,
             parameters=dict(parameters or {}), output=_describe(output) if output else None,
-            inputs=[_describe(a) for a in inputs],
+            inputs=[_describe(a) for a in inputs], behind=[_describe(a) for a in behind],
         )  # fmt: skip
         return run
 

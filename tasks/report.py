@@ -13,6 +13,7 @@ from infra.artifacts import FILE_KIND, Artifact, Draft
 from infra.errors import RatchetError
 from infra.recipe.model import Recipe
 from tasks.curation import Curated
+from tasks.lineage import ancestors
 from tasks.pipeline_run import active_run
 from tasks.step import Step, run_step
 
@@ -27,17 +28,16 @@ def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Cu
 
     def make(draft: Draft) -> None:
         sections = [section for data in curated for section in _curation_sections(data)]
-        ancestors = _ancestors([*evaluations, *(data.problems for data in curated)], store.locate)
-        sections.append(
-            Section("Lineage", "Every artifact behind these scores, with what it was made from.", _lineage(ancestors))
-        )
+        behind = ancestors([*evaluations, *(data.problems for data in curated)], store)
+        text = "Every artifact behind these scores, with what it was made from, raw files first."
+        sections.append(Section("Lineage", text, _lineage(behind)))
         files = write_report(
             [(artifact.name, artifact.path) for artifact in evaluations],
             draft.path,
             title=f"{recipe.name}, seed {recipe.seed}",
             sections=sections,
         )
-        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in ancestors if a.kind != FILE_KIND]))
+        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in behind if a.kind != FILE_KIND]))
         draft.extra["summary_table"] = _summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
@@ -92,28 +92,9 @@ def _curation_sections(data: Curated) -> list[Section]:
     return sections
 
 
-def _ancestors(artifacts: Sequence[Artifact], locate: Any) -> list[Artifact]:
-    """Everything these were made from, themselves included, each once, raw files first."""
-    found: dict[tuple[str, str], Artifact] = {}
-
-    def visit(artifact: Artifact) -> None:
-        if (artifact.kind, artifact.key) in found:
-            return
-        if artifact.kind != FILE_KIND:
-            for facts in artifact.manifest["inputs"]:
-                made_from = locate(facts["kind"], facts["name"], facts["key"])
-                is_file = facts["kind"] == FILE_KIND
-                visit(Artifact(FILE_KIND, facts["name"], facts["key"], facts["path"]) if is_file else made_from)
-        found[artifact.kind, artifact.key] = artifact
-
-    for artifact in artifacts:
-        visit(artifact)
-    return list(found.values())
-
-
-def _lineage(ancestors: Sequence[Artifact]) -> list[dict[str, Any]]:
+def _lineage(behind: Sequence[Artifact]) -> list[dict[str, Any]]:
     rows = []
-    for artifact in ancestors:
+    for artifact in behind:
         is_file = artifact.kind == FILE_KIND
         inputs = [] if is_file else artifact.manifest["inputs"]
         rows.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,11 @@ import pyarrow.parquet as pq
 
 from infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
 from infra.errors import RatchetError
+from tasks.lineage import ancestors
 from tasks.pipeline_run import PipelineRun, PlannedStep, active_run
+
+CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
+"""What MLflow calls the use of a data set, by the kind of artifact that is made from it."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,12 @@ def _find_or_make(
     child = tracking.start_run(
         title, parent=run.root, tags={"ratchet.step": step.name}, parameters=_flat(parameters),
         output=target, cached=cached, inputs=inputs,
+        # A score's page shows the whole way back, not just one step of it.
+        behind=tuple(ancestors(inputs, run.store)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
     try:
         for artifact in inputs:
-            _log_input(run, child, artifact, training=step.kind == "checkpoint")
+            _log_input(run, child, artifact, CONTEXTS.get(step.kind, "input"))
         if not cached:
             with run.store.draft(target, resumable=step.resumable) as draft:
                 run.current_child = child
@@ -154,13 +161,13 @@ def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _log_input(run: PipelineRun, child: str, artifact: Artifact, training: bool) -> None:
+def _log_input(run: PipelineRun, child: str, artifact: Artifact, context: str) -> None:
     assert run.tracking is not None
     if artifact.kind == "checkpoint":
         run.tracking.model(child, artifact, "input", {})
     elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
         rows, columns = _table_facts(artifact)
-        run.tracking.dataset(child, artifact, "training" if training else "input", rows, columns)
+        run.tracking.dataset(child, artifact, context, rows, columns)
 
 
 def _log_output(run: PipelineRun, child: str, artifact: Artifact) -> None:
@@ -171,10 +178,13 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact) -> None:
     elif artifact.kind in ("problems", "attempts", "traces", "raw"):
         rows, columns = _table_facts(artifact)
         run.tracking.dataset(child, artifact, "output", rows, columns)
-    if manifest.get("metrics"):
-        run.tracking.metrics(child, manifest["metrics"])
-    for shown in ["manifest.json", *manifest.get("shown", [])]:
-        run.tracking.file(child, artifact.path / shown)
+    if artifact.kind == "raw":
+        run.tracking.tags(child, {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()})
+    # A report is what the whole run came to: its scores and pages are shown on the run's own page too.
+    for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
+        run.tracking.metrics(shown_in, manifest.get("metrics", {}))
+        for shown in ["manifest.json", *manifest.get("shown", [])]:
+            run.tracking.file(shown_in, artifact.path / shown, str(Path(shown).parent).lstrip("."))
 
 
 def _table_facts(artifact: Artifact) -> tuple[int | None, dict[str, str]]:
