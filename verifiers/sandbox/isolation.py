@@ -3,6 +3,7 @@ solution. Each layer is tried once at start; those that work are mandatory for e
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import signal
@@ -145,7 +146,7 @@ class Confinement:
 
     def enter(self, limits: Limits) -> None:
         """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
-        address_space = _mapped_bytes() + limits.memory_bytes
+        address_space = mapped_bytes() + limits.memory_bytes
         for name, value in (
             (resource.RLIMIT_AS, address_space),
             (resource.RLIMIT_FSIZE, limits.output_bytes),
@@ -184,13 +185,8 @@ class Confinement:
             linux.install_seccomp(self._filter)
 
 
-_MAPPED: int | None = None
-
-
-def _mapped_bytes() -> int:
-    """Address space of this process. Measured once, in the server, before /proc is out of sight."""
-    global _MAPPED
-    if _MAPPED is None:
-        with open("/proc/self/statm") as file:
-            _MAPPED = int(file.read().split()[0]) * resource.getpagesize()
-    return _MAPPED
+@functools.cache
+def mapped_bytes() -> int:
+    """Address space of the server, which its children start with. Measured once, while /proc is still in sight."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()

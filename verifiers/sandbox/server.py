@@ -190,7 +190,7 @@ def _runs(result: dict[str, Any], outputs: list[bytes], code: int, output_bytes:
         return [TestRun("uncompilable", detail=records[0][1])] * len(outputs)
     runs = []
     for index, output in enumerate(outputs):
-        if len(output) > output_bytes or (len(output) == output_bytes and output_bytes):
+        if len(output) >= output_bytes:
             runs.append(TestRun("flooded", output))
         elif index < len(records):
             runs.append(TestRun(records[index][0], output, records[index][1]))

@@ -96,7 +96,7 @@ class _Server:
         self.names = names
         self.isolated = bool(spaces)
         self.proc = os.open("/proc", os.O_PATH)
-        isolation._mapped_bytes()
+        isolation.mapped_bytes()
         readable = isolation.readable_paths(configuration["site"])
         layers = [spaces] if spaces else []
         if spaces:
@@ -139,7 +139,7 @@ class _Server:
         os.close(started)
         result = self._watch(child, progress, job)
         records = _read(report, 1 << 20).decode("utf-8", "replace").splitlines()
-        blobs = [_read(output, job["output_bytes"] + 1) for output in outputs]
+        blobs = [_read(output, job["output_bytes"]) for output in outputs]
         for descriptor in (progress, report, *outputs):
             os.close(descriptor)
         self.send(result | {"records": records}, blobs)
