@@ -26,6 +26,7 @@ class Journal:
                 kept.append(line + b"\n")
         self.path = path
         with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".tmp")
             temporary.write_bytes(b"".join(kept))
             os.replace(temporary, path)

@@ -40,7 +40,8 @@ def main(specification: Path) -> int:
     if _state(work) == "finished":
         return 0
     try:
-        from training import process
+        _check_files(spec)
+        from training import process  # torch, transformers and DeepSpeed: seconds
 
         steps = process.run(spec, work)
     except RatchetError as error:
@@ -52,6 +53,15 @@ def main(specification: Path) -> int:
     return 0
 
 
+def _check_files(spec: dict[str, Any]) -> None:
+    files = {"model_dir": spec["model_dir"], "traces": spec["traces"]}
+    for kind in ("problems", "validation"):
+        files |= {f"{kind}.{domain}": path for domain, path in spec[kind].items()}
+    for name, path in files.items():
+        if path is not None and not Path(path).exists():
+            raise RatchetError(f"{name}: there is no {path}. Run the steps that make it again.")
+
+
 def _state(work: Path) -> Any:
     try:
         return json.loads((work / "status.json").read_text())["state"]
@@ -60,6 +70,7 @@ def _state(work: Path) -> Any:
 
 
 def _write_status(work: Path, state: str, message: str, steps: int) -> None:
+    work.mkdir(parents=True, exist_ok=True)
     own = work / f".status-{ranks.rank()}.json"  # two ranks may fail at once
     write_atomically(own, json.dumps({"state": state, "message": message, "steps": steps}, ensure_ascii=False))
     os.replace(own, work / "status.json")

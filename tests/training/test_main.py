@@ -1,0 +1,147 @@
+"""The real thing: torch's launcher, two ranks, SIGKILL."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from infra.problems import to_table
+from infra.recipe.model import Recipe
+from tests.training.conftest import sums
+
+ROOT = Path(__file__).parents[2]
+STEPS = 6
+GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
+    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT)
+}  # fmt: skip
+RECIPE = Recipe.model_validate(
+    {
+        "name": "micro",
+        "model": {"prompt": {"math": "{prompt}"}},
+        "training": {
+            "checkpoint_every": 2,
+            "hardware": {"processes": 2, "micro_batch_tokens": 200, "rollout_batch": 16},
+            "stages": [
+                {
+                    "name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": STEPS, "rollouts": 8,
+                    "prompts_per_batch": 4, "learning_rate": 1e-3, "max_pass_rate": 0.95, "pass_rate_rollouts": 2,
+                    "max_difficulty": 6, "drop_easy_each_epoch": True,
+                }
+            ],
+        },
+    }
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
+    """The micro model after a short warm start, so that some answers are right and some are wrong."""
+    from infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
+    from training import warm_start
+    from training.checkpoint import Checkpoints
+    from training.journal import Journal
+    from training.policy import Policy
+
+    work = tmp_path_factory.mktemp("learnt")
+    policy = Policy(micro_model, Hardware(), Optimizer())
+    traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
+    samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))
+    settings = WarmStart(batch_size=16, learning_rate=1e-2, checkpoint_every=1000)
+    metrics = Journal(work / "metrics.jsonl", 0, 0)
+    warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)
+    policy.save_model(work / "model")
+    return work / "model"
+
+
+def start(work: Path, model: Path, **changes) -> subprocess.Popen:
+    work.mkdir(exist_ok=True)
+    pq.write_table(to_table(sums(40)), work / "problems.parquet")
+    spec = {
+        "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
+        "problems": {"math": str(work / "problems.parquet")}, "traces": None, "validation": {},
+        "work_dir": str(work / "work"), **changes,
+    }  # fmt: skip
+    (work / "spec.json").write_text(json.dumps(spec))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    with open(work / "log", "a") as log:
+        return subprocess.Popen(
+            [*command, "-m", "training.main", str(work / "spec.json")], env=ENVIRONMENT, stdout=log, stderr=log
+        )
+
+
+def metrics(work: Path) -> list[dict]:
+    path = work / "work" / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def ranks_of(work: Path) -> list[int]:
+    """Processes whose command line names this work directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(work / "spec.json").encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+def wait(condition, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_does(learnt_model, tmp_path):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start(straight, learnt_model).wait(120) == 0, (straight / "log").read_text()
+
+    launcher = start(killed, learnt_model)
+    assert wait(lambda: len(metrics(killed)) >= 3, 120), (killed / "log").read_text()
+    launcher.send_signal(signal.SIGKILL)  # the launcher alone: its ranks must follow
+    launcher.wait()
+    assert wait(lambda: not ranks_of(killed), 5)
+    assert not (killed / "work" / "status.json").exists()
+    assert start(killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
+
+    def weights(work: Path) -> bytes:
+        return (work / "work" / "model" / "model.safetensors").read_bytes()
+
+    assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
+    clock = {"time", "seconds", "rollout_seconds", "update_seconds", "tokens_per_second"}
+    timeless = [[{k: v for k, v in line.items() if k not in clock} for line in metrics(w)] for w in (straight, killed)]
+    assert timeless[0] == timeless[1]
+    assert [line["step"] for line in timeless[0]] == list(range(1, STEPS + 1))
+    assert any(line["grad_norm"] > 0 for line in timeless[0])
+    assert max(line["mismatch_largest"] for line in timeless[0]) < 1e-4
+    decisions = [(work / "work" / "decisions.jsonl").read_text() for work in (straight, killed)]
+    assert decisions[0] == decisions[1] and "max_difficulty" in decisions[0]
+    status = json.loads((killed / "work" / "status.json").read_text())
+    assert (status["state"], status["steps"]) == ("finished", STEPS)
+
+
+def test_an_error_of_the_users_ends_with_code_2_and_a_message(tmp_path):
+    """One rank, started without a launcher."""
+    spec = {
+        "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "problems": {},
+        "model_dir": str(tmp_path / "no model"), "traces": None, "validation": {}, "work_dir": str(tmp_path / "work"),
+    }  # fmt: skip
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    command = [sys.executable, "-m", "training.main", str(tmp_path / "spec.json")]
+    done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    status = json.loads((tmp_path / "work" / "status.json").read_text())
+    assert status["state"] == "failed" and str(tmp_path / "no model") in status["message"]
+    assert status["message"] in done.stderr and "Traceback" not in done.stderr

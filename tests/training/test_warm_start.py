@@ -1,0 +1,102 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from infra.errors import RatchetError
+from infra.inference.prompts import prompt_ids, user_message
+from infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
+from tests.training.conftest import sums
+from training import warm_start
+from training.checkpoint import Checkpoints
+from training.journal import Journal
+from training.policy import Policy
+
+FORMAT = PromptFormat(math="{prompt}")
+TRACES = [{"prompt": p.prompt, "response": f"The answer is \\boxed{{{p.answer}}}."} for p in sums(24)]
+SETTINGS = WarmStart(traces=24, batch_size=4, learning_rate=1e-2, warmup_steps=2, checkpoint_every=2)
+
+
+def test_prompts_are_encoded_as_rollouts_encode_them(policy):
+    encoded = warm_start.encode(TRACES, policy.tokenizer, FORMAT)
+    for problem, sample in zip(sums(24), encoded, strict=True):
+        assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, problem, FORMAT)
+        assert sample.response[-1] == policy.tokenizer.eos_token_id
+        assert policy.tokenizer.decode(sample.response[:-1]) == f"The answer is \\boxed{{{problem.answer}}}."
+
+
+def test_a_response_prefix_belongs_to_the_prompt(policy):
+    given = PromptFormat(math="{prompt}", response_prefix="The")
+    (sample,) = warm_start.encode(TRACES[:1], policy.tokenizer, given)
+    assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, sums(1)[0], given)
+    assert user_message(sums(1)[0], given) == TRACES[0]["prompt"]
+    assert policy.tokenizer.decode(sample.response[:-1]).startswith(" answer is")
+
+
+def test_an_epoch_is_a_permutation_cut_into_whole_batches():
+    batches = warm_start.batch_order(50, 8, seed=3)
+    assert [len(batch) for batch in batches] == [8] * 6
+    assert len(set(np.concatenate(batches))) == 48
+    assert not np.array_equal(batches[0], warm_start.batch_order(50, 8, seed=4)[0])
+    assert [len(batch) for batch in warm_start.batch_order(5, 8, seed=3)] == [5]
+
+
+def test_learning_rate_climbs_then_falls_along_a_cosine():
+    settings = WarmStart(learning_rate=1.0, warmup_steps=10, final_learning_rate=0.1)
+    rates = [warm_start.learning_rate(step, 111, settings) for step in range(111)]
+    assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
+    assert rates[60] == pytest.approx(0.55) and rates[110] == pytest.approx(0.1)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def run(policy: Policy, work, until: int | None = None) -> int:
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    restored = checkpoints.restore()
+    first = restored.step if restored else 0
+    samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)
+    if until is not None:
+
+        def stop_there(*arguments, save=checkpoints.save):
+            save(*arguments)
+            if arguments[0] == until:
+                raise KeyboardInterrupt
+
+        checkpoints.save = stop_there
+    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, Journal(work / "metrics.jsonl", first, 0), first)
+    return first
+
+
+def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model, tmp_path):
+    def fresh() -> Policy:
+        return Policy(micro_model, Hardware(), Optimizer())
+
+    straight, first, second = fresh(), fresh(), fresh()
+    before = warm_start_loss(straight)
+    run(straight, tmp_path / "a")
+    with pytest.raises(KeyboardInterrupt):
+        run(first, tmp_path / "b", until=4)
+    assert run(second, tmp_path / "b") == 4
+    for weight, other in zip(straight.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(weight, other)
+    assert warm_start_loss(straight) < before - 1
+
+
+def warm_start_loss(policy: Policy) -> float:
+    batches = policy.micro_batches(warm_start.encode(TRACES, policy.tokenizer, FORMAT))
+    return -float(torch.cat([policy.score(batch, 1.0)[0] for batch in batches]).mean())
+
+
+def test_a_traces_file_that_cannot_be_used_is_named(tmp_path):
+    path = tmp_path / "kept.parquet"
+    with pytest.raises(RatchetError, match=str(path)):
+        warm_start.read_traces(path)
+    pq.write_table(pa.table({"prompt": ["a", "b"], "response": ["c", None]}), path)
+    with pytest.raises(RatchetError, match="row 1: response"):
+        warm_start.read_traces(path)
+    pq.write_table(pa.table({"prompt": ["a"]}), path)
+    with pytest.raises(RatchetError, match="response"):
+        warm_start.read_traces(path)
+    pq.write_table(pa.table({"prompt": pa.array([], pa.string()), "response": pa.array([], pa.string())}), path)
+    with pytest.raises(RatchetError, match="no traces"):
+        warm_start.read_traces(path)
