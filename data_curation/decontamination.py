@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -120,7 +119,7 @@ def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontaminati
     overlaps = index.overlaps(tokens, len(prompts))
     whole = index.whole_matches(tokens, len(prompts))
     item_urls = {k: i for i, url in enumerate(benchmarks.column("source_url").to_pylist()) if (k := problem_key(url))}
-    latest = date.fromisoformat(settings.released_after) if settings.released_after else None
+    latest = settings.released_after
 
     measured, verdicts = [], []
     columns = (table.column(c).to_pylist() for c in ("released", "source_url"))

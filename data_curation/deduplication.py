@@ -17,7 +17,7 @@ from typing import Any
 import datasketch
 import numpy as np
 import pyarrow as pa
-from datasketch import MinHash, MinHashLSH
+from datasketch import MinHash
 
 from data_curation.split import Rejection, Split, partition
 from data_curation.tokens import Tokens, tokenise
@@ -30,6 +30,7 @@ RULES = ("exact", "url", "near")
 SCHEME = "affine32"
 """Of datasketch's hash families; signatures of another are not comparable with these."""
 SEED = 1
+MAX_MISSED = 0.01
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
@@ -109,10 +110,13 @@ def _near_copies(
 
 
 def _bands(settings: Deduplication) -> tuple[int, int]:
-    """Bands and rows of a band that find pairs above the threshold; a miss costs more than a candidate, which is
-    measured anyway."""
-    lsh = MinHashLSH(threshold=settings.jaccard, num_perm=settings.permutations, weights=(0.1, 0.9))
-    return lsh.b, lsh.r
+    """(bands, rows of a band): the longest bands with which a pair at the threshold is missed at most one time in a
+    hundred. Longer ones mean fewer candidates, and candidates are cheap: each is measured exactly."""
+    for rows in range(settings.permutations, 0, -1):
+        bands = settings.permutations // rows
+        if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
+            return bands, rows
+    return settings.permutations, 1
 
 
 def _signatures(sets: Sequence[np.ndarray], permutations: int) -> np.ndarray:

@@ -41,8 +41,8 @@ def validate_tests(
     that passes (`weak_tests`).
 
     Faults are tried until that is settled. Metadata of each row gains `validate_tests`: number of tests, mutants run
-    and killed. A program without a place for a fault has no mutants and passes. Raises RatchetError when programs cannot be
-    judged on this machine.
+    and killed. A program without a place for a fault has no mutants and passes. Raises RatchetError when programs
+    cannot be judged on this machine.
     """
     cases = [_Case(problem, settings) for problem in from_table(table)]
     for first in range(0, len(cases), BATCH):
@@ -59,6 +59,7 @@ class _Case:
 
     def __init__(self, problem: Problem, settings: TestValidation) -> None:
         self.problem, self.settings = problem, settings
+        self.timed = problem  # with the time limit that its programs get here
         tests = json.loads(problem.tests) if problem.tests else []
         self.tests = len(tests)
         # A check function is one test however much it asserts: its mutants say what it is worth.
@@ -110,20 +111,17 @@ class _Case:
 
 
 def _settle(cases: list[_Case], pool: VerifierPool) -> None:
-    golden = [(case, source) for case in cases for source in case.golden()]
-    for (case, source), verdict in zip(golden, _run([(c.problem, s) for c, s in golden], pool), strict=True):
-        case.judged(source, verdict)
-
-    right = [(case, case.golden_source) for case in cases if case.golden_source]
-    quick = [replace(case.problem, time_limit_s=MUTANT_TIME_LIMIT_S) for case, _ in right]
-    fits = _run([(problem, source) for problem, (_, source) in zip(quick, right, strict=True)], pool)
-    # Where the solution itself is slow, its mutants get the time that it has.
-    limited = {
-        id(case): problem if verdict.passed else case.problem
-        for (case, _), problem, verdict in zip(right, quick, fits, strict=True)
-    }
-    while faulty := [(case, mutant) for case, _ in right for mutant in case.wave()]:
-        for (case, mutant), verdict in zip(faulty, _run([(limited[id(c)], m) for c, m in faulty], pool), strict=True):
+    # A solution that keeps to the mutants' time limit is right, and so gives its mutants that limit; the others get
+    # what the problem allows, and so do their mutants.
+    for is_quick in (True, False):
+        asked = [(c, source) for c in cases if c.golden_source is None for source in c.golden()]
+        for case, _ in asked:
+            case.timed = replace(case.problem, time_limit_s=MUTANT_TIME_LIMIT_S) if is_quick else case.problem
+            case.tried.clear()
+        for (case, source), verdict in zip(asked, _run([(c.timed, s) for c, s in asked], pool), strict=True):
+            case.judged(source, verdict)
+    while faulty := [(case, mutant) for case in cases for mutant in case.wave()]:
+        for (case, mutant), verdict in zip(faulty, _run([(c.timed, m) for c, m in faulty], pool), strict=True):
             case.mutated(mutant, verdict)
 
 

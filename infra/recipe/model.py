@@ -6,6 +6,7 @@ neither torch nor Prefect. All models are frozen and refuse unknown keys.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -100,8 +101,8 @@ class Decontamination(Section):
     ngram: int = Field(9, ge=1)
     coverage: float = Field(0.3, gt=0, le=1)
     min_shared_ngrams: int = 3
-    released_after: str | None = None
-    """Drop rows released after this ISO date (AceReason code: 2024-08-01)."""
+    released_after: date | None = None
+    """Drop rows released after this day (AceReason code: 2024-08-01)."""
 
 
 class Deduplication(Section):
