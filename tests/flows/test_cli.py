@@ -1,0 +1,82 @@
+"""What a person meets first: help, mistakes, the doctor."""
+
+import re
+import shutil
+import socket
+
+import pytest
+
+from tests.flows.conftest import MINI, ROOT
+
+COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_with_an_example(ratchet, command):
+    shown = ratchet(command, "--help")
+    assert shown.returncode == 0
+    assert f"ratchet {command}" in re.sub(r"\s+", " ", shown.stdout.split("Example", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "tinny"], "Did you mean 'tiny'"),
+        (["run", MINI, "--set", "training.stages.0.stps=3"], "Did you mean 'steps'"),
+        (["curate", "maths", MINI], "There is no curation flow 'maths'"),
+        (["curate", "math", "examples/math_files"], "curation.math.inputs is empty"),
+        (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json"], "nowhere.json"),
+        (["evaluate", MINI], "Say which model"),
+        (["evaluate", MINI, "--model", "checkpoint/none-000000000000"], "No artifact"),
+        (["show"], "Nothing has been made"),
+    ],
+)
+def test_a_mistake_gets_one_message_and_code_2(ratchet, tmp_path, arguments, message):
+    done = ratchet(*arguments, "--home", tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback(ratchet, tmp_path):
+    assert "Traceback" in ratchet("--debug", "run", "tinny", "--home", tmp_path).stderr
+
+
+def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, tmp_path):
+    shutil.copytree(finished_home / "artifacts", tmp_path / "artifacts")
+    weights = next(tmp_path.glob("artifacts/checkpoint/math-24-*/model/model.safetensors"))
+    weights.write_bytes(b"not weights")
+    done = ratchet("run", MINI, "--home", tmp_path)
+    assert done.returncode == 2
+    assert "model.safetensors is missing or was changed" in done.stderr.replace("\n", " ")
+
+
+def test_a_port_in_use_is_named(ratchet, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = ratchet("ui", "--mlflow-port", str(port), "--home", tmp_path)
+    assert done.returncode == 2 and f"Port {port} for MLflow is in use" in done.stderr.replace("\n", " ")
+
+
+def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
+    plan = ratchet("run", "tiny", "--dry-run", "--home", tmp_path)
+    assert plan.returncode == 0
+    for step in ("decontaminate math", "majority vote math", "validate tests code", "train math-final", "report tiny"):
+        assert step in re.sub(r"\s+", " ", plan.stdout)
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):
+    done = ratchet("doctor", "--home", tmp_path)
+    assert "sandbox" in done.stdout and "torch" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_names_commands_that_exist():
+    readme = (ROOT / "README.md").read_text()
+    for command in re.findall(r"^(?:\.venv/bin/)?ratchet (\w+)", readme, re.MULTILINE):
+        assert command in COMMANDS
+    for recipe in re.findall(r"\]\((recipes/[\w./-]+)\)", readme):
+        assert (ROOT / recipe).is_file()

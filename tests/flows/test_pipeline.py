@@ -1,0 +1,166 @@
+"""The whole way, with every real part, in miniature."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from flows.pipeline import pipeline
+from infra.artifacts import Artifact, ArtifactStore
+from infra.recipe import load_recipe
+from infra.settings import load_settings
+from tasks.lineage import ancestors
+from tasks.pipeline_run import plan_run
+from tests.flows.conftest import MINI, ROOT
+
+
+def store_of(home: Path) -> ArtifactStore:
+    return ArtifactStore(load_settings(home).artifacts)
+
+
+def by_step(home: Path) -> dict[str, Artifact]:
+    """The newest artifact of each name."""
+    return {artifact.name: artifact for artifact in store_of(home).all()}
+
+
+def would_run(home: Path, *overrides: str) -> list[str]:
+    with plan_run(load_recipe(MINI, overrides), load_settings(home)) as run:
+        pipeline.fn(run.recipe)
+    return [step.title for step in run.plan if not step.cached]
+
+
+def test_every_step_of_the_paper_has_made_its_artifact(finished_home):
+    made = by_step(finished_home)
+    steps = {
+        "math": ["normalise", "rules", "decontaminate", "deduplicate", "majority_vote", "length", "curated"],
+        "code": ["normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "difficulty", "curated"],
+    }
+    for domain, names in steps.items():
+        for name in names:
+            counts = made[f"{domain}-{name}"].manifest["counts"]
+            assert counts["kept"] + counts["rejected"] == counts["rows_in"]
+            assert pq.read_metadata(made[f"{domain}-{name}"].kept).num_rows == counts["kept"] > 0
+    assert {"start", "math-24", "code-32"} <= set(made)
+    assert (made["mini"].path / "report.html").stat().st_size > 10_000
+
+
+def test_from_the_score_one_reaches_the_raw_rows(finished_home):
+    behind = {a.name for a in ancestors([by_step(finished_home)["mini"]], store_of(finished_home))}
+    assert {
+        "tiny-world",
+        "math-normalise",
+        "math-curated",
+        "code-curated",
+        "warm-start",
+        "math-24",
+        "code-32",
+    } <= behind
+
+
+def test_every_raw_row_is_kept_or_rejected_with_a_reason(finished_home):
+    made = by_step(finished_home)
+    raw = pq.read_metadata(made["tiny-world"].path / "math_raw.parquet").num_rows
+    curated = made["math-curated"]
+    rejected = pq.read_table(curated.rejected).to_pylist()
+    assert pq.read_metadata(curated.kept).num_rows + len(rejected) == raw
+    assert all(row["rule"] and json.loads(row["evidence"]) is not None for row in rejected)
+
+
+def test_lineage_is_in_mlflow_and_nothing_is_left_running(finished_home):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(load_settings(finished_home).tracking_uri)
+    experiment = client.get_experiment_by_name("mini").experiment_id
+    runs = client.search_runs([experiment], max_results=1000)
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    (score,) = [r for r in runs if r.data.tags.get("ratchet.artifact", "").startswith("evaluation/code-32")]
+    assert "mini-math/pass_at_1" in score.data.metrics
+    assert "checkpoint/math-24" in score.data.tags["mlflow.note.content"]
+    assert "raw/tiny-world" in score.data.tags["mlflow.note.content"]
+    (model,) = score.inputs.model_inputs
+    assert client.get_logged_model(model.model_id).name == "code-32"
+    (trained,) = [r for r in runs if r.data.tags.get("ratchet.artifact", "").startswith("checkpoint/math-24")]
+    assert len(client.get_metric_history(trained.info.run_id, "reward")) == 2
+
+
+def test_nothing_changed_nothing_runs(finished_home, ratchet):
+    started = time.monotonic()
+    again = ratchet("run", MINI, "--home", finished_home)
+    assert again.returncode == 0, again.stderr
+    assert time.monotonic() - started < 120  # a hang, not a slow machine, is what this catches
+    marks = [line for line in again.stdout.splitlines() if line.startswith("✓")]
+    assert marks and all("(cached)" in line for line in marks)
+
+
+def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_home):
+    assert would_run(finished_home) == []
+    changed = would_run(finished_home, "curation.math.length.downsample_keep=0.5")
+    assert changed[:2] == ["length math", "curated math"]
+    assert not {"rules math", "teacher attempts math", "curated code", "difficulty code"} & set(changed)
+    assert would_run(finished_home, "evaluation.pass_at=[1]") == ["evaluate start", "evaluate code-32", "report mini"]
+    assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
+
+
+def test_show_prints_the_ancestry_of_a_score(finished_home, ratchet):
+    shown = ratchet("show", by_step(finished_home)["code-32"].ref, "--home", finished_home)
+    assert shown.returncode == 0
+    assert "raw/tiny-world" in shown.stdout and "math-rules" in shown.stdout
+    assert "evaluation/" in ratchet("show", "--home", finished_home).stdout
+
+
+def test_evaluating_a_checkpoint_by_hand(finished_home, ratchet):
+    checkpoint = next(a for a in store_of(finished_home).all() if a.kind == "checkpoint" and a.name == "math-24")
+    done = ratchet("evaluate", MINI, "--model", checkpoint.ref, "--home", finished_home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mini-math" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "when_there_is", ["artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"]
+)
+def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, tmp_path, when_there_is):
+    environment = {**os.environ, "RATCHET_TEST_MARK": str(tmp_path)}
+    command = [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(tmp_path)]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob(when_there_is)):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 20
+    while marked(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert marked(tmp_path) == [], "no process outlives the run"
+
+    again = ratchet("run", MINI, "--home", tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    for name, kind, file in (
+        ("math-curated", "problems", "kept.parquet"),
+        ("code-curated", "problems", "kept.parquet"),
+        ("code-32", "checkpoint", "model/model.safetensors"),
+        ("code-32", "evaluation", "generations.parquet"),
+    ):
+        hashes = {
+            next(a for a in store_of(home).all() if (a.name, a.kind) == (name, kind)).manifest["files"][file]["sha256"]
+            for home in (finished_home, tmp_path)
+        }
+        assert len(hashes) == 1, f"{kind}/{name} differs"
+
+
+def marked(mark: Path) -> list[str]:
+    """Living processes that were started under this test's mark."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"RATCHET_TEST_MARK={mark}".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text())
+        except OSError:
+            continue
+    return [line for line in found if line]
