@@ -70,8 +70,6 @@ def run_tests(
     except BaseException as error:
         report({"status": "uncompilable", "detail": _describe(error)})
         return
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends the program instead of being its exception
-    sys.set_int_max_str_digits(0)
     main_thread = threading.current_thread()
     for test, standard_input, output in zip(job["tests"], inputs, outputs, strict=True):
         calls = test["kind"] != "stdin"
@@ -97,8 +95,8 @@ def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_p
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
     random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
-    if test["kind"] == "stdin" or not _streams:
-        _open_streams()
+    if test["kind"] == "stdin":
+        _open_streams()  # what is called keeps the server's, whose descriptors lead to /dev/null by now
     try:
         exec(code, module.__dict__)
         if test["kind"] == "call":
@@ -186,7 +184,10 @@ def _describe(error: BaseException) -> str:
 
 
 def prepare() -> dict[str, Any]:
-    """Load what most solutions import, once, and return the names of the default prelude."""
+    """Once, in the server: set what all solutions inherit, load what most of them import, and return the builtins with
+    the default prelude."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of being its exception
+    sys.set_int_max_str_digits(0)
     names = builtins_with(DEFAULT_PRELUDE)
     import array  # noqa: F401
     import dataclasses  # noqa: F401

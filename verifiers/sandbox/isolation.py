@@ -158,7 +158,6 @@ class Confinement:
         _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
         soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
         resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
-        os.setsid()
         linux.forbid_new_privileges()
         for layer in self.active:
             self._apply(layer)

@@ -7,8 +7,8 @@ import os
 import platform
 import struct
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_python = ctypes.PyDLL(None)  # calls that keep the interpreter lock
+_libc = ctypes.PyDLL(None, use_errno=True)  # none of these calls waits, so none gives up the interpreter lock
+_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -65,7 +65,7 @@ def unshare(flags: int) -> None:
 def fork() -> int:
     """fork(2) without the repairs of `os.fork`, which mend what other threads may have held and cost as much as the
     fork itself. Only for a process that has one thread."""
-    return _checked(_python.fork())
+    return _checked(_libc.fork())
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -81,7 +81,7 @@ def pivot_to_current_directory() -> None:
 
 
 def _prctl(option: int, second: int, third: int = 0) -> None:
-    _checked(_libc.prctl(option, ctypes.c_ulong(second), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0)))
+    _checked(_libc.prctl(option, second, third, 0, 0))
 
 
 def die_with_parent(signal_number: int) -> None:
