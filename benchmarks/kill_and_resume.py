@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "RATCHET_KILL_TEST"
 
 
-def start(home: Path, overrides: list[str], mark: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "flows.cli", "run", "tiny", "--home", str(home)]
+def start(recipe: str, home: Path, overrides: list[str], mark: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "flows.cli", "run", recipe, "--home", str(home)]
     for override in overrides:
         command += ["--set", override]
     home.mkdir(parents=True, exist_ok=True)
@@ -67,6 +67,7 @@ def fingerprint(home: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", nargs="?", default="tiny")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--home", type=Path, default=ROOT / ".ratchet" / "kills")
@@ -75,15 +76,15 @@ def main() -> None:
     whole, broken = arguments.home / "whole", arguments.home / "broken"
 
     began = time.monotonic()
-    if start(whole, arguments.overrides, "whole").wait() != 0:
+    if start(arguments.recipe, whole, arguments.overrides, "whole").wait() != 0:
         raise SystemExit(f"the uninterrupted run failed: {whole / 'output.log'}")
     length = time.monotonic() - began
     print(f"uninterrupted: {length:.0f} s")
 
     moments = random.Random(arguments.seed)
     for kill in range(arguments.kills):
-        process = start(broken, arguments.overrides, f"kill-{kill}")
-        after = moments.uniform(2, length * 0.35)
+        process = start(arguments.recipe, broken, arguments.overrides, f"kill-{kill}")
+        after = moments.uniform(2, length * 0.4)
         try:
             process.wait(after)
             print(f"kill {kill}: the run had finished before {after:.0f} s")
@@ -99,7 +100,7 @@ def main() -> None:
         if left:
             raise SystemExit("orphans:\n" + "\n".join(left))
 
-    if start(broken, arguments.overrides, "last").wait() != 0:
+    if start(arguments.recipe, broken, arguments.overrides, "last").wait() != 0:
         raise SystemExit(f"the run did not complete: {broken / 'output.log'}")
     expected, got = fingerprint(whole), fingerprint(broken)
     different = [name for name in expected.keys() | got.keys() if expected.get(name) != got.get(name)]
