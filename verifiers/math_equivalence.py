@@ -51,6 +51,8 @@ def decide(reference: str, answer: str) -> tuple[bool | None, str]:
     """The tiers that need no other process: (verdict, tier); the verdict is None when only algebra could tell."""
     if reference == answer:
         return True, "string"
+    if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
+        return False, "cost: too long"
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
         return int(reference) == int(answer), "exact"
     wanted, got = parse_answer(reference), parse_answer(answer)
