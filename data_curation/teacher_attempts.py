@@ -61,7 +61,7 @@ def collect_attempts(
     answers = {key: row for key, row in _read(journal) if key in asked}
     missing = [request for key, (_, _, request) in asked.items() if key not in answers]
     failed: list[Completion] = []
-    with open(journal, "a", encoding="utf-8") as file:
+    with open(journal, "a", encoding="utf-8", buffering=1) as file:  # each answer reaches the kernel as it comes
         for completion in engine.generate(missing, sampling):
             if completion.finish_reason == "error":
                 failed.append(completion)
@@ -70,11 +70,9 @@ def collect_attempts(
             answers[completion.key] = row
             file.write(json.dumps({"key": completion.key, **row}, ensure_ascii=False) + "\n")
             if len(answers) % FSYNC_EVERY == 0:
-                file.flush()
                 os.fsync(file.fileno())
                 if progress:
                     progress(len(answers), len(asked))
-        file.flush()
         os.fsync(file.fileno())
     if failed:
         raise RatchetError(

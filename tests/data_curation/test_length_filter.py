@@ -1,0 +1,25 @@
+from data_curation.length_filter import filter_by_length
+from infra.problems import to_table
+from infra.recipe.model import LengthFilter
+
+LIMITS = LengthFilter(drop_below_tokens=2000, downsample_below_tokens=4000, downsample_keep=0.5)
+
+
+def rows(tokens: list[float]):
+    facts = {"domain": "math", "prompt": "p"}
+    return to_table({**facts, "problem_id": f"{i:016x}", "teacher_tokens": t} for i, t in enumerate(tokens))
+
+
+def test_the_bands_of_the_paper():
+    split = filter_by_length(rows([0, 1999.9, 4000, 32000]), LIMITS, seed=0)
+    assert split.kept.column("teacher_tokens").to_pylist() == [4000, 32000]
+    assert split.rejected.column("rule").to_pylist() == ["too_short", "too_short"]
+
+
+def test_the_middle_band_is_thinned_at_the_rate_and_by_identity_alone():
+    many = rows([3000.0] * 2000)
+    kept = filter_by_length(many, LIMITS, seed=0).kept
+    assert 900 < len(kept) < 1100
+    part = filter_by_length(many.slice(0, 700), LIMITS, seed=0).kept
+    assert part.column("problem_id").to_pylist() == kept.column("problem_id").to_pylist()[: len(part)]
+    assert filter_by_length(many, LIMITS, seed=1).kept.column("problem_id") != kept.column("problem_id")
