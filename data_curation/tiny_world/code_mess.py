@@ -7,10 +7,11 @@ small numbers, different from one another.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from data_curation.tiny_world.code_problems import ENTRY_POINT, CodeProblem, Task, program
+from data_curation.tiny_world.code_problems import ENTRY_POINT, CodeProblem, Task, faulty_versions, program
 from data_curation.tiny_world.math_mess import fill
 
 SPECIAL_JUDGE = (
@@ -96,10 +97,15 @@ PLATFORM_TEMPLATES = (
         "class Solution:\n    def solve(self, lists: List[Optional[ListNode]]) -> Optional[ListNode]:\n        ",
     ),
     (
-        "Design a class that keeps the last {a} numbers of a stream and returns their sum when asked.",
-        "class RecentSum:\n\n    def __init__(self):\n        \n\n    def add(self, x: int) -> None:\n        \n\n"
-        "    def total(self) -> int:\n        \n\n\n# Your RecentSum object will be instantiated and called as such:\n"
-        "# obj = RecentSum()\n# obj.add(x)",
+        "Given a nested list of integers, return the sum of all that lie at depth {a} or deeper.",
+        "# This is the interface that allows for creating nested lists.\n# class NestedInteger:\n"
+        "#     def isInteger(self) -> bool:\nclass Solution:\n"
+        "    def solve(self, nested: List[NestedInteger]) -> int:\n        ",
+    ),
+    (
+        "Clone the connected graph that the node with value {a} belongs to and return the copy of the node.",
+        "# Definition for a Node.\n# class Node:\n#     def __init__(self, val=0, neighbors=None):\nclass Solution:\n"
+        "    def solve(self, node: 'Node') -> 'Node':\n        ",
     ),
     (
         "Invert the binary tree and return its root; leave subtrees of more than {a} nodes as they are.",
@@ -142,16 +148,33 @@ def wrong_tests(rng: Random, problem: CodeProblem) -> list[tuple[tuple[int, ...]
     return tests
 
 
-def weak_tests(rng: Random, task: Task, count: int = 4) -> list[tuple[tuple[int, ...], int]]:
-    """Right tests that hardly any fault shows on: short lists on which as few faults as possible change the result."""
-    lists = [(), *((x,) for x in range(-9, 10)), *(tuple(sorted(rng.sample(range(-9, 10), 2))) for _ in range(40))]
-    faults: list[tuple[int, int | None]] = [*((part, None) for part in range(task.level)), *task.mistakes()]
+def weak_tests(task: Task) -> list[tuple[tuple[int, ...], int]] | None:
+    """Four right tests on which hardly any fault shows, or None for a task that has none: at most a tenth of its faulty
+    versions differ on them."""
+    faulty = faulty_versions(task)
+    most = len(faulty) // 10
+    shown = {xs: found for xs in _SHORT_LISTS if len(found := _noticed(task, faulty, xs, most)) <= most}
+    tests: list[tuple[int, ...]] = []
+    noticed: set[int] = set()
+    while len(tests) < 4 and len(shown) > len(tests):
+        tests.append(min((xs for xs in shown if xs not in tests), key=lambda xs: len(noticed | shown[xs])))
+        noticed |= shown[tests[-1]]
+    return [(xs, task.run(list(xs))) for xs in tests] if len(tests) == 4 and len(noticed) <= most else None
 
-    def noticed(xs: tuple[int, ...]) -> int:
-        return sum(task.run(list(xs), *fault) != task.run(list(xs)) for fault in faults)
 
-    lists.sort(key=noticed)
-    return [(xs, task.run(list(xs))) for xs in lists[:count]]
+_SHORT_LISTS = ((), *((x,) for x in range(-9, 10)), (0, 0), (1, 1), (0, 1), (7, 8), (-3, 5), (2, -2), (9, 0), (-8, -9))
+
+
+def _noticed(task: Task, faulty: list[Callable[[list[int]], Any]], xs: tuple[int, ...], most: int) -> set[int]:
+    """The faulty versions that differ on the list, no more than one above `most` of them."""
+    wanted = task.run(list(xs))
+    found: set[int] = set()
+    for number, run in enumerate(faulty):
+        if run(list(xs)) != wanted:
+            found.add(number)
+        if len(found) > most:
+            break
+    return found
 
 
 def wrong_golden(task: Task) -> str:

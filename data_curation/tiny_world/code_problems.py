@@ -14,9 +14,11 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from random import Random
 from typing import Any
+
+from data_curation.tiny_world.rewording import spelling
 
 Meaning = Callable[[int], Callable[[list[int]], Any]]  # a constant to a function of the list
 
@@ -235,15 +237,29 @@ def _is_meaningful(task: Task) -> bool:
     )
 
 
+def faulty_versions(task: Task) -> list[Callable[[list[int]], Any]]:
+    """Functions that are nearly the task: a part left out, mistaken, with another constant, or another part in its
+    place. Some of them may mean the same as the task."""
+    runs: list[Callable[[list[int]], Any]] = [partial(task.run, replaced=part) for part in range(task.level)]
+    runs += [partial(task.run, replaced=part, mistake=mistake) for part, mistake in task.mistakes()]
+    for part, (name, constant) in enumerate(task.parts):
+        others = [(name, constant + step) for step in (-1, 1)] if len(PIECES[name].constants) > 1 else []
+        if part == task.level:
+            others += [(other.name, constant) for other in REDUCTIONS if other.name != name]
+        else:
+            others += [(other.name, k) for other in OPERATIONS if other.name != name for k in other.constants[-2:]]
+        runs += [Task((*task.parts[:part], other, *task.parts[part + 1 :])).run for other in others]
+    return runs
+
+
 def draw_tests(rng: Random, task: Task) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """Tests that tell the right solution from each one with an operation left out or a habitual mistake, wherever
-    some list can: the empty list, a list for each such fault, and random ones up to `TESTS`."""
+    """Tests that tell the task from each of its faulty versions, wherever some list can: the empty list, a list for
+    each fault not yet noticed, and random ones up to `TESTS`."""
     lists = rng.sample(_sample_lists(), len(_sample_lists()))
+    wanted = {xs: task.run(list(xs)) for xs in ((), *lists)}
     chosen: list[tuple[int, ...]] = [()]
-    faults: list[tuple[int, int | None]] = [*((part, None) for part in range(task.level)), *task.mistakes()]
-    for part, mistake in faults:
-        noticing = (xs for xs in [*chosen, *lists] if task.run(list(xs), part, mistake) != task.run(list(xs)))
-        noticed = next(noticing, None)
+    for run in faulty_versions(task):
+        noticed = next((xs for xs in (*chosen, *lists[:30]) if run(list(xs)) != wanted[xs]), None)
         if noticed is not None and noticed not in chosen:
             chosen.append(noticed)
     for xs in lists:
@@ -251,7 +267,7 @@ def draw_tests(rng: Random, task: Task) -> tuple[tuple[tuple[int, ...], int], ..
             break
         if len(xs) > 3 and xs not in chosen:
             chosen.append(xs)
-    return tuple((xs, task.run(list(xs))) for xs in chosen)
+    return tuple((xs, wanted[xs]) for xs in chosen)
 
 
 def render(rng: Random, task: Task) -> str:
@@ -272,14 +288,15 @@ _WORDINGS = sorted(
 )
 _PART = re.compile("|".join(f"({wording.replace('{k}', '[0-9]+')})" for wording, _ in _WORDINGS), re.IGNORECASE)
 _NUMBER = re.compile("[0-9]+")
+_correct = spelling(" ".join((*OPENINGS, *CLOSINGS, *(wording for wording, _ in _WORDINGS))))
 _OPENING = re.compile(rf"\b{ENTRY_POINT}\(xs\)", re.IGNORECASE)
 _MARKUP = re.compile(r"\\[()]|[`$*]")
 
 
 def parse(text: str) -> Task | None:
-    """The task a text asks for, or None when it is not a problem of this world. Markup, white space and text around
-    the problem do not matter."""
-    text = " ".join(_MARKUP.sub("", text).split())
+    """The task a text asks for, or None when it is not a problem of this world. Markup, white space, slips of the
+    pen and text around the problem do not matter."""
+    text = _correct(" ".join(_MARKUP.sub("", text).split()))
     opening = _OPENING.search(text)
     if opening is None:
         return None

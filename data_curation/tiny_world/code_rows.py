@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from random import Random
 from typing import Any
 
 from data_curation.tiny_world import code_mess, code_problems
-from data_curation.tiny_world.code_problems import CodeProblem
+from data_curation.tiny_world.code_problems import CodeProblem, Task
 from data_curation.tiny_world.math_mess import fill
-from data_curation.tiny_world.raw_rows import Independence, Row, draw_independent, mixture
+from data_curation.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture, words
 from data_curation.tiny_world.rewording import exchange_opening, introduce, mistype, retypeset
 from infra.problems import problem_id
 
@@ -40,11 +39,14 @@ class CodeRows:
     def rows(self, size: int) -> list[Row]:
         return mixture(self._rng, size, SHARES, self._sound, self._defective)
 
-    def _problem(self, number: int) -> CodeProblem:
-        problem = draw_independent(
-            self._independence, code_problems.LEVELS, number, lambda level: code_problems.draw_problem(self._rng, level)
-        )
-        self._problems[problem.prompt] = problem
+    def _problem(self, number: int, suits: Callable[[Task], Any] = lambda task: True) -> CodeProblem:
+        def draw(level: int) -> tuple[str, Task] | None:
+            task = code_problems.draw_task(self._rng, level)
+            return (code_problems.render(self._rng, task), task) if suits(task) else None
+
+        prompt, task = draw_independent(self._independence, code_problems.LEVELS, number, draw)
+        problem = CodeProblem(prompt, task, code_problems.draw_tests(self._rng, task))
+        self._problems[prompt] = problem
         return problem
 
     def _sound(self, number: int) -> Row:
@@ -54,20 +56,17 @@ class CodeRows:
     def _defective(self, label: str, number: int, sound: Iterator[Row]) -> Row:
         rng = self._rng
         if label in ("exact_duplicate", "near_duplicate", "two_urls"):
-            return self._copy(label, number, next(sound))
+            return self._copy(label, number, sound)
         if label in ("benchmark_copy", "benchmark_reworded"):
             lowest = 17 if label == "benchmark_reworded" else 1  # words: to be found, it must have a few n-grams
-            item = rng.choice([p for p in self._benchmark if len(re.findall(r"\w+", p.prompt)) >= lowest])
+            item = rng.choice([p for p in self._benchmark if len(words(p.prompt)) >= lowest])
             prompt = item.prompt
             if label == "benchmark_reworded":
                 prompt = self._reword_ends(prompt, number)
             elif number % 2:
                 prompt = retypeset(rng, prompt)
-            return Row(
-                self._columns(prompt, item),
-                label,
-                benchmark_item=problem_id("code", item.prompt, code_problems.ENTRY_POINT),
-            )
+            item_id = problem_id("code", item.prompt, code_problems.ENTRY_POINT)
+            return contaminated(self._columns(prompt, item), label, item.prompt, item_id, ngram=14)
         problem = self._problem(number)
         columns = self._columns(problem.prompt, problem)
         if label == "no_golden_solution":
@@ -78,7 +77,9 @@ class CodeRows:
             else:
                 columns["input_output"] = code_mess.input_output(code_mess.wrong_tests(rng, problem))
         elif label == "weak_tests":
-            columns["input_output"] = code_mess.input_output(code_mess.weak_tests(rng, problem.task))
+            problem = self._problem(number, suits=code_mess.weak_tests)
+            tests = code_mess.weak_tests(problem.task)
+            columns = self._columns(problem.prompt, problem) | {"input_output": code_mess.input_output(tests)}
         elif label == "too_few_tests":
             columns["input_output"] = code_mess.input_output(problem.tests[: rng.randint(1, 2)])
         elif label == "released_after":
@@ -99,14 +100,19 @@ class CodeRows:
             columns["question"] = code_mess.statement_of_kind(rng, label, number, problem.prompt)
         return Row(columns, label)
 
-    def _copy(self, label: str, number: int, original: Row) -> Row:
+    def _copy(self, label: str, number: int, sound: Iterator[Row]) -> Row:
         rng = self._rng
+        original = next(sound)
         prompt = original.columns["question"]
         problem = self._problems[prompt]
         if label == "near_duplicate":
             prompt = self._reword(prompt, number)
-        elif label == "two_urls":
+        elif label == "two_urls":  # in words so different that only the address gives it away
             prompt = code_problems.render(rng, problem.task)
+            while not self._independence.accepts(prompt):
+                original = next(sound)
+                problem = self._problems[original.columns["question"]]
+                prompt = code_problems.render(rng, problem.task)
         copy = self._columns(prompt, problem)
         if label == "two_urls":
             original.columns["url"], copy["url"] = code_mess.urls(rng, self._next_url())

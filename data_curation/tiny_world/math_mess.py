@@ -7,6 +7,7 @@ so that no rule is measured on one sentence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from data_curation.tiny_world import math_problems
@@ -105,23 +106,47 @@ LONG_ANSWERS = (
     ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
     ("Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.", "formula"),
 )
-# Sound problems of other worlds. This world's teacher cannot read them, so they end at its vote; no rule may take them.
-LOOK_ALIKES = (
-    ("Find the midpoint's first coordinate of the segment from ({a}, {b}) to ({a}, {c}).", "{a}"),
-    ("A factory improved its output from {a} to {a}{b} units a day. By how many units did it improve?", "{c}"),
-    ("If you can figure out {a} puzzles an hour, how many can you do in {b} hours?", "{c}"),
-    ("Mara approved {a} plans and disproved {b} claims. How many items did she decide in total?", "{c}"),
-    ("The number {a}.{b} is rounded up and the number {c}.{d} is rounded down. What is their sum?", "{a}"),
-    ("A choir of {a} sings in a hall with {b} rows (2 aisles, 3 doors). How many singers stand in each row?", "{c}"),
-    ("Every picture costs {a} dollars. How many pictures can one buy for {b}{c} dollars at most?", "{d}"),
-    ("What is the value of $f({a})$ if $f(x) = {b}x + {c}$ for every real number $x$?", "{d}"),
-    ("Given that $x - {a} = {b}$, what is the value of $x + {c}$ as a whole number?", "{d}"),
-    ("It is a true story: {a} sailors shared {b}{c} coins evenly. How many coins were left over?", "{d}"),
-    ("How many four-figure numbers start with the digit {a} and end with the digit {b}?", "100"),
-    ("Vitamin A is sold in packs of {a}, vitamin B in packs of {b}. How many pills are in one pack of each?", "{c}"),
-    ("Let $g(x) = x^{a}$. For what positive $x$ is $g(x)$ equal to $x$ itself?", "1"),
-    ("Die A shows {a} and die B shows {b} points. What is the sum that both show together?", "{c}"),
-)
+# Sound problems of other worlds, each used once. This world's teacher cannot read them, so they end at its vote; no
+# rule may take them. The answer is a function of the four digits.
+LOOK_ALIKES: tuple[tuple[str, Callable[[int, int, int, int], int]], ...] = (
+    ("Find the second coordinate of the point halfway from ({a}, 0) to ({b}, 1{c}{c}) and double it.",
+     lambda a, b, c, d: 100 + 11 * c),
+    ("A factory improved its output from {a} to {a}{b} units a day. By how many units did it improve?",
+     lambda a, b, c, d: 9 * a + b),
+    ("If you can figure out {a} puzzles an hour, how many can you do in {b} hours?", lambda a, b, c, d: a * b),
+    ("Mara approved {a} plans and disproved {b} claims. How many items did she decide in total?",
+     lambda a, b, c, d: a + b),
+    ("The number {a}.8 is rounded up and the number {b}.1 is rounded down. What is their sum?",
+     lambda a, b, c, d: a + 1 + b),
+    ("A choir of {a}0 sings in a hall with 5 rows (2 aisles, 3 doors). How many singers stand in each row?",
+     lambda a, b, c, d: 2 * a),
+    ("Every picture costs {a} dollars. How many dollars do {b} pictures cost?", lambda a, b, c, d: a * b),
+    ("What is the value of $f({a})$ if $f(x) = {b}x + {c}$ for every real number $x$?", lambda a, b, c, d: a * b + c),
+    ("Given that $x - {a} = {b}$, what is the value of $x + {c}$ as a whole number?", lambda a, b, c, d: a + b + c),
+    ("It is a true story: {a} sailors shared {a}{a} coins evenly. How many coins did each of them get?",
+     lambda a, b, c, d: 11),
+    ("How many four-figure numbers start with the digit {a} and end with the digit {b}?", lambda a, b, c, d: 100),
+    ("Vitamin A is sold in packs of {a}, vitamin B in packs of {b}. How many pills are in one pack of each?",
+     lambda a, b, c, d: a + b),
+    ("Let $g(x) = x^{a}$. For what positive $x$ is $g(x)$ equal to $x$ itself?", lambda a, b, c, d: 1),
+    ("Die A shows 4 and die B shows 3 points. By how much is {a}0 larger than what both show together?",
+     lambda a, b, c, d: 10 * a - 7),
+    ("A lawyer has {a} witnesses who can prove their alibi and {b} who cannot. How many witnesses are there?",
+     lambda a, b, c, d: a + b),
+    ("The graph of $y = {a}x + {b}$ meets the $y$-axis. At what height does this happen?", lambda a, b, c, d: b),
+    ("Line 1 of a song has {a} words and line 2 has {b} words. What is the total number of words?",
+     lambda a, b, c, d: a + b),
+    ("A shop shows that it is open for {a} hours on each of {b} days. For how many hours is it open?",
+     lambda a, b, c, d: a * b),
+    ("In the expression $(a + {a})({b})$, replace $a$ by {c}. What number comes out?", lambda a, b, c, d: (c + a) * b),
+    ("Nora says yes {a} times and no {b} times. How often does she speak?", lambda a, b, c, d: a + b),
+    ("Solve for $n$: $2^n = 2^{a} \\cdot 2^{b}$.", lambda a, b, c, d: a + b),
+    ("How many integers $k$ satisfy (i.e. make true) the inequality $0 < k < {a}{b}$?",
+     lambda a, b, c, d: 10 * a + b - 1),
+    ("A drawing class of {a} has {b} times as many pencils as members. How many pencils are there?",
+     lambda a, b, c, d: a * b),
+    ("Point $C$ lies on segment $AB$ with $AC = {a}$ and $CB = {b}$. How long is $AB$?", lambda a, b, c, d: a + b),
+)  # fmt: skip
 
 _STEMS = (
     "What is {a}{b} percent of {c}00?",
@@ -141,7 +166,6 @@ TEMPLATES = {
     "figure": FIGURES,
     "non_english": NON_ENGLISH,
     "too_brief": TOO_BRIEF,
-    "look_alike": LOOK_ALIKES,
 }
 
 
@@ -157,6 +181,10 @@ def problem_of_kind(rng: Random, kind: str, number: int) -> tuple[str, str]:
     if kind == "long_answer":
         problem, form = LONG_ANSWERS[number % len(LONG_ANSWERS)]
         return fill(rng, problem), _long_answer(rng, form)
+    if kind == "look_alike":
+        problem, solve = LOOK_ALIKES[number]
+        values = rng.sample(range(2, 10), 4)
+        return problem.format(**dict(zip("abcd", values, strict=True))), str(solve(*values))
     templates = TEMPLATES[kind]
     problem, answer = templates[number % len(templates)]
     digits = dict(zip("abcd", rng.sample(range(2, 10), 4), strict=True))

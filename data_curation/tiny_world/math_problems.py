@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
+from data_curation.tiny_world.rewording import spelling
+
 LEVELS = (1, 2, 3, 4, 5)
 LARGEST_VALUE = 9
 LARGEST_OPERAND = 5
@@ -27,7 +29,14 @@ WORDINGS = {
     "-": ("minus {}", "down {}", "lose {}", "less {}"),
     "*": ("double", "times {}", "twice"),
 }
-QUESTIONS = ("Result?", "What is left?", "What do you get?", "Which number?", "Where are you now?", "Total?")
+QUESTIONS = (
+    "What is the result?",
+    "What is left?",
+    "What do you get?",
+    "Which number is it?",
+    "Where are you now?",
+    "What is the total?",
+)
 
 
 @dataclass(frozen=True)
@@ -141,15 +150,16 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _SIGNS = {"add": "+", "sub": "-", "mul": "*"}
+_correct = spelling(" ".join((*OPENINGS, *LABELS, *QUESTIONS, *sum(WORDINGS.values(), ()))))
 _MARKUP = re.compile(r"\\[()\[\]]|\\(?:text|mathrm|mathbf)\b|[${}*]")
 
 
 def parse(text: str) -> Chain | None:
     """The chain a text asks about, or None when it is not a problem of this world.
 
-    Mathematical markup (`$5$`, `\\(5\\)`) and white space do not matter, nor does text around the problem.
+    Mathematical markup (`$5$`, `\\(5\\)`), white space and slips of the pen do not matter, nor does text around it.
     """
-    text = " ".join(_MARKUP.sub(" ", text).split())
+    text = _correct(" ".join(_MARKUP.sub(" ", text).split()))
     opening = _OPENING.search(text)
     if opening is None:
         return None

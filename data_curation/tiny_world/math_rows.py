@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from data_curation.tiny_world import math_problems
-from data_curation.tiny_world.math_mess import problem_of_kind
+from data_curation.tiny_world.math_mess import LOOK_ALIKES, problem_of_kind
 from data_curation.tiny_world.math_problems import MathProblem
-from data_curation.tiny_world.raw_rows import Independence, Row, draw_independent, mixture
+from data_curation.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture
 from data_curation.tiny_world.rewording import exchange_ending, exchange_opening, introduce, mistype, retypeset
 from infra.problems import problem_id
 
@@ -30,13 +30,15 @@ class MathRows:
             self._independence.accepts(problem.prompt)
 
     def rows(self, size: int) -> list[Row]:
-        return mixture(self._rng, size, SHARES, self._sound, self._defective)
+        return mixture(self._rng, size, SHARES, self._sound, self._defective, most={"look_alike": len(LOOK_ALIKES)})
 
     def _sound(self, number: int) -> Row:
-        problem = draw_independent(
-            self._independence, math_problems.LEVELS, number, lambda level: math_problems.draw_problem(self._rng, level)
-        )
-        return Row(self._columns(problem.prompt, problem.answer, problem))
+        def draw(level: int) -> tuple[str, MathProblem]:
+            problem = math_problems.draw_problem(self._rng, level)
+            return problem.prompt, problem
+
+        prompt, problem = draw_independent(self._independence, math_problems.LEVELS, number, draw)
+        return Row(self._columns(prompt, problem.answer, problem))
 
     def _defective(self, label: str, number: int, sound: Iterator[Row]) -> Row:
         rng = self._rng
@@ -54,7 +56,8 @@ class MathRows:
             prompt = self._reword(item.prompt, number) if label == "benchmark_reworded" else item.prompt
             if label == "benchmark_copy" and number % 2:
                 prompt = retypeset(rng, prompt)
-            return Row(self._columns(prompt, item.answer), label, benchmark_item=problem_id("math", item.prompt))
+            item_id = problem_id("math", item.prompt)
+            return contaminated(self._columns(prompt, item.answer), label, item.prompt, item_id, ngram=9)
         if label == "wrong_answer":
             row = self._sound(number)
             right = row.columns["answer"]

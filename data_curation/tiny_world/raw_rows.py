@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 _DUPLICATE = ("deduplicate:exact", "deduplicate:near")
 _CONTAMINATED = ("decontaminate:ngram", "decontaminate:whole_match")
-_MALFORMED = ("normalise:malformed", "read:malformed")
 # What each defect is expected to fall to, and what else may take it.
 ACCEPTABLE = {
     "exact_duplicate": _DUPLICATE,
@@ -20,7 +20,7 @@ ACCEPTABLE = {
     "benchmark_copy": _CONTAMINATED,
     "benchmark_reworded": _CONTAMINATED,
     "wrong_answer": ("majority_vote:contradicts_reference", "majority_vote:*"),
-    "malformed": _MALFORMED,
+    "malformed": ("normalise:malformed",),
     "wrong_tests": ("validate_tests:golden_fails",),
     "weak_tests": ("validate_tests:weak_tests",),
     "too_few_tests": ("validate_tests:too_few_tests", "validate_tests:weak_tests"),
@@ -38,10 +38,21 @@ class Row:
     label: str = "clean"
     original: Row | None = None
     benchmark_item: str | None = None
-    acceptable: tuple[str, ...] = field(init=False)
+    acceptable: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.acceptable = ACCEPTABLE.get(self.label, (f"rules:{self.label}",))
+        self.acceptable = self.acceptable or ACCEPTABLE.get(self.label, (f"rules:{self.label}",))
+
+
+def contaminated(columns: dict[str, Any], label: str, item: str, item_id: str, ngram: int) -> Row:
+    """A row made from the benchmark item; one with fewer than `ngram` words can only be found as a whole."""
+    acceptable = _CONTAMINATED if len(words(item)) >= ngram else _CONTAMINATED[::-1]
+    return Row(columns, label, benchmark_item=item_id, acceptable=acceptable)
+
+
+def words(text: str) -> list[str]:
+    """Words and numbers in lower case, without punctuation."""
+    return re.findall(r"[a-z]+|\d+", text.lower())
 
 
 class Independence:
@@ -52,8 +63,8 @@ class Independence:
         self._where: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def accepts(self, text: str) -> bool:
-        words = re.findall(r"[a-z]+|\d+", text.lower())
-        triples = {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
+        found = words(text)
+        triples = {tuple(found[i : i + 3]) for i in range(len(found) - 2)}
         shared = Counter(number for triple in triples for number in self._where.get(triple, ()))
         if any(2 * common >= len(triples) + self._sizes[number] - common for number, common in shared.items()):
             return False
@@ -64,15 +75,15 @@ class Independence:
 
 
 def draw_independent(
-    independence: Independence, levels: tuple[int, ...], number: int, draw: Callable[[int], Any]
-) -> Any:
-    """A problem that is far from all before, levels in turn; a level whose few problems are used up gives way to the
-    next one."""
+    independence: Independence, levels: tuple[int, ...], number: int, draw: Callable[[int], tuple[str, Any] | None]
+) -> tuple[str, Any]:
+    """(text, meaning) of a problem that is far from all before, levels in turn; a level whose few problems are used up,
+    or do not suit (`draw` gives None), gives way to the next one."""
     attempt = 0
     while True:
-        problem = draw(levels[min(number % len(levels) + attempt // 50, len(levels) - 1)])
-        if independence.accepts(problem.prompt):
-            return problem
+        drawn = draw(levels[min(number % len(levels) + attempt // 10, len(levels) - 1)])
+        if drawn and independence.accepts(drawn[0]):
+            return drawn
         attempt += 1
 
 
@@ -82,9 +93,11 @@ def mixture(
     shares: dict[str, float],
     sound: Callable[[int], Row],
     defective: Callable[[str, int, Iterator[Row]], Row],
+    most: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Row]:
-    """`size` rows in random order, `shares` of them defective. A sound row is copied at most once."""
-    counts = {label: round(share * size) for label, share in shares.items()}
+    """`size` rows in random order, `shares` of them with a label. A sound row is copied at most once, and a foreign
+    problem, of which there are `most`, is used once."""
+    counts = {label: min(round(share * size), most.get(label, size)) for label, share in shares.items()}
     rows = [sound(number) for number in range(size - sum(counts.values()))]
     originals = iter(rng.sample(rows, len(rows)))
     rows += [defective(label, number, originals) for label, count in counts.items() for number in range(count)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 _INTRODUCTIONS = ("Solve the following problem. ", "Problem {}. ", "Exercise {}: ", "Question {}. ", "Here is a task. ")
@@ -55,6 +55,21 @@ def mistype(rng: Random, text: str) -> str:
         return text
     at = rng.choice(places)
     return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def spelling(vocabulary: str) -> Callable[[str], str]:
+    """What undoes `mistype` in a text made of the words of `vocabulary`."""
+    known = {_letters(word): word for word in re.findall(r"[a-z]{5,}", vocabulary.lower())}
+
+    def correct(text: str) -> str:
+        return re.sub(r"[a-z]{5,}", lambda word: known.get(_letters(word.group()), word.group()), text)
+
+    return correct
+
+
+def _letters(word: str) -> tuple[str, ...]:
+    """The letters of a word, those inside it in alphabetical order: what a slip of the pen does not change."""
+    return (word[0], *sorted(word[1:-1]), word[-1])
 
 
 def exchange_ending(rng: Random, text: str, endings: Sequence[str]) -> str:

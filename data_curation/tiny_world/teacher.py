@@ -19,7 +19,7 @@ from infra.errors import RatchetError
 from infra.inference.protocol import Completion, Request, Sampling
 
 # Probability of each habit at temperature 1.
-NO_WORKING = 0.55  # math: states an answer at once
+NO_WORKING = 0.60  # math: states an answer at once
 RIGHT_GUESS = 0.35  # ... which is then right this often, else any digit
 SLIP = 0.08  # math: a step's result is off, and the chain goes on from there
 NO_BOX = 0.08  # math: the answer is not boxed
@@ -115,7 +115,7 @@ def _work_out(rng: Random, chain: Chain, temperature: float) -> str:
         for number, step in enumerate(chain.steps, 1):
             result = step.apply(value)
             if _happens(rng, SLIP, temperature):
-                result = max(0, result + rng.choice((-1, 1)))
+                result = rng.choice([digit for digit in range(10) if 0 < abs(digit - result) <= 3] or [0])
             lines.append(f"{number}: {value}{step.operation}{step.operand}={result}\n")
             value = result
     answer = str(value) if _happens(rng, NO_BOX, temperature) else f"\\boxed{{{value}}}"
