@@ -113,12 +113,16 @@ def _faults(node: ast.AST) -> Iterator[Fault]:
 def _without_one(field: str, statements: list[ast.stmt]) -> Iterator[Fault]:
     """Each statement left out that changes something and that others do not need in order to run at all."""
     for i, statement in enumerate(statements):
-        if isinstance(statement, ast.AugAssign | ast.Continue | ast.Break | ast.Expr) or (
-            isinstance(statement, ast.Assign) and any(isinstance(n, ast.Name) and n.id in _names(statement.targets)
-                                                      for n in ast.walk(statement.value))
-        ):  # fmt: skip
+        match statement:
+            case ast.AugAssign() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Call()):
+                spare = True
+            case ast.Assign(targets=targets, value=value):  # x = f(x), without which x still has a value
+                spare = bool(_names(targets) & _names([value]))
+            case _:
+                spare = False
+        if spare:
             yield "statement", field, [*statements[:i], *statements[i + 1 :]] or [ast.Pass()]
 
 
-def _names(targets: list[ast.expr]) -> set[str]:
-    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+def _names(expressions: list[ast.expr]) -> set[str]:
+    return {node.id for outer in expressions for node in ast.walk(outer) if isinstance(node, ast.Name)}

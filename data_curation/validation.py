@@ -5,7 +5,6 @@ Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
@@ -60,10 +59,9 @@ class _Case:
     def __init__(self, problem: Problem, settings: TestValidation) -> None:
         self.problem, self.settings = problem, settings
         self.timed = problem  # with the time limit that its programs get here
-        tests = json.loads(problem.tests) if problem.tests else []
-        self.tests = len(tests)
-        # A check function is one test however much it asserts: its mutants say what it is worth.
-        self.enough = self.tests >= settings.min_tests or any("check" in test for test in tests)
+        tests = problem.code_tests()
+        self.tests = sum(1 if test.check is None else test.check.count("assert") for test in tests)
+        self.enough = self.tests >= settings.min_tests
         self.tried: list[Verdict] = []
         self.mutants: list[str] = []
         self.run = self.killed = 0
@@ -102,9 +100,8 @@ class _Case:
         if not self.enough:
             return Rejection("too_few_tests", {"tests": self.tests, "limit": self.settings.min_tests})
         if self.golden_source is None:
-            first = self.tried[0] if self.tried else None
-            shown = {"decided_by": first.decided_by, "detail": first.detail[:300]} if first else {}
-            return Rejection("golden_fails", {"golden_solutions": len(self.tried)} | shown)
+            failures = [{"decided_by": verdict.decided_by, "detail": verdict.detail[:300]} for verdict in self.tried]
+            return Rejection("golden_fails", {"failures": failures})
         if self.killed < self.needed:
             return Rejection("weak_tests", self.facts() | {"survivor": self.survivor})
         return None

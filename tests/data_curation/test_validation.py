@@ -1,9 +1,7 @@
 import json
-import sys
 
 import pytest
 
-from data_curation.mutation import mutants
 from data_curation.validation import validate_tests
 from infra.problems import problem_id, to_table
 from infra.recipe.model import TestValidation
@@ -49,20 +47,30 @@ def test_each_rule_takes_its_own(pool):
         "broken solution": "golden_fails",
     }
     evidence = json.loads(split.rejected.column("evidence").to_pylist()[1])
-    assert evidence["failures"][0]["by"] == "wrong_answer"
-    strength = json.loads(split.kept.column("metadata").to_pylist()[0])["validation"]
-    assert strength["mutants_killed"] > 0
+    assert evidence["failures"][0]["decided_by"] == "wrong_answer"
+    strength = json.loads(split.kept.column("metadata").to_pylist()[0])["validate_tests"]
+    assert strength["killed"] > 0 and strength["tests"] == len(STRONG)
 
 
-def test_mutants_differ_from_the_program_and_from_one_another():
-    found = mutants(GOLDEN, most=50, seed=1)
-    assert len(found) == len(set(found)) >= 5
-    assert any("x >= 3" in m for m in found) and any("min(" in m for m in found) and any("x > 4" in m for m in found)
-    assert mutants(GOLDEN, 3, seed=1) == found[:3]
-    assert mutants(GOLDEN, 50, seed=2) != found
+def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
+    slow = "import time\n\n\ndef solve(xs):\n    time.sleep(0.3)\n    return len(xs) + 1\n"
+    table = to_table([row("slow", [slow], [([1], 2), ([2], 2), ([3, 4], 3)])])
+    split = validate_tests(table, TestValidation(min_mutants_killed=1.0, max_mutants=5), pool)
+    assert split.rejected.column("rule").to_pylist() == ["weak_tests"]
+    # The survivor is the program without its sleep; held to the mutants' limit, every mutant would have died.
+    assert "sleep" not in json.loads(split.rejected.column("evidence")[0].as_py())["survivor"]
 
 
-@pytest.mark.parametrize("source", ["def solve(xs) return", "(" * 5000, "x = '\x00'", "-" * 100_000 + "1"])
-def test_programs_that_cannot_be_parsed_have_no_mutants(source):
-    assert mutants(source, 5, seed=0) == []
-    assert sys.getrecursionlimit() >= 1000
+def test_an_endless_loop_is_a_fault_that_every_test_notices(pool):
+    counting = "def solve(xs):\n    n = 0\n    while n < len(xs):\n        n += 1\n    return n\n"
+    table = to_table([row("loop", [counting], [([1, 2], 2), ([], 0), ([5], 1)])])
+    split = validate_tests(table, TestValidation(max_mutants=6), pool)
+    assert len(split.kept) == 1
+
+
+def test_check_functions_count_their_assertions(pool):
+    asserted = ("candidate([1]) == 1", "candidate([]) == 0", "candidate([2]) == 2")
+    check = "def check(candidate):\n" + "".join(f"    assert {assertion}\n" for assertion in asserted)
+    problem = row("check", ["def solve(xs):\n    return sum(xs)\n"], []) | {"tests": json.dumps([{"check": check}])}
+    split = validate_tests(to_table([problem]), TestValidation(), pool)
+    assert json.loads(split.kept.column("metadata")[0].as_py())["validate_tests"]["tests"] == 3
