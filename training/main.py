@@ -27,9 +27,9 @@ from infra.artifacts import write_atomically
 from infra.errors import RatchetError
 from training import ranks
 
-# Packages that DeepSpeed and transformers load only because they are installed; together three seconds of start-up.
+# Packages that DeepSpeed and transformers load only because they are installed; together they double the start-up.
 # None is Python's own way to say "not importable".
-for name in ("mlflow", "sklearn"):
+for name in ("mlflow", "scipy", "sklearn"):
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 

@@ -235,7 +235,7 @@ class Policy:
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        self.engine.eval()
+        self.model.eval()
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
@@ -244,7 +244,8 @@ class Policy:
         `loss` must already be divided by the step's global token count and multiplied by the number of ranks
         (`grpo.token_level`): gradients are averaged over ranks.
         """
-        self.engine.train()
+        if not self.model.training:
+            self.engine.train()
         for group in self._adam.param_groups:
             group["lr"] = learning_rate
         for batch in batches:
