@@ -77,6 +77,11 @@ LOOK_ALIKES = (
     "Your solution is called with {a}0 lists in any case.",
     "The judge calls your function with lists of at most {b}{c} numbers.",
     "If any number is repeated, treat each copy alike.",
+    "Several lists may share one result.",
+    "Users may enter the numbers in an order of their own.",
+    "The output of your function is compared with the expected one.",
+    "It is enough to handle lists that fit into memory.",
+    "Return exactly one number, never a list.",
 )
 PLATFORM_TEMPLATES = (
     (

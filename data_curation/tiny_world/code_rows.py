@@ -37,7 +37,9 @@ class CodeRows:
         self._problems: dict[str, CodeProblem] = {}  # by statement, to make copies and faults from
 
     def rows(self, size: int) -> list[Row]:
-        return mixture(self._rng, size, SHARES, self._sound, self._defective)
+        return mixture(
+            self._rng, size, SHARES, self._sound, self._defective, most={"look_alike": len(code_mess.LOOK_ALIKES)}
+        )
 
     def _problem(self, number: int, suits: Callable[[Task], Any] = lambda task: True) -> CodeProblem:
         def draw(level: int) -> tuple[str, Task] | None:
