@@ -11,6 +11,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +33,9 @@ app = typer.Typer(
 )
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+INTERRUPTED = 130
+LEAVE_AFTER_S = 20
 
 RecipeArgument = Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")]
 SetOption = Annotated[
@@ -222,13 +226,23 @@ def _prepare_prefect(settings: Settings) -> None:
             os.environ["PREFECT_API_URL"] = address
 
 
-def _on_sigterm(number: int, frame: Any) -> None:
+def _on_signal(number: int, frame: Any) -> None:
+    """Interrupt once; if the way out takes too long (Prefect asks its dead server again and again), leave at once.
+
+    Children die with us either way, and the next mirror ends our runs in MLflow as killed.
+    """
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)
+    leave = threading.Timer(LEAVE_AFTER_S, _leave)
+    leave.daemon = True
+    leave.start()
     raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, _on_signal)
     try:
         app()
     except RatchetError as error:
@@ -237,9 +251,18 @@ def main() -> None:
         errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
-        sys.exit(130)
+        _say_how_to_continue()
+        sys.exit(INTERRUPTED)
+
+
+def _leave() -> None:
+    _say_how_to_continue()
+    os._exit(INTERRUPTED)
+
+
+def _say_how_to_continue() -> None:
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
 
 
 def _plain(text: str) -> str:
