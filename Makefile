@@ -13,7 +13,7 @@ demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, 
 	$(BIN)/ratchet run tiny
 
 test: $(READY)  ## All tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)  ## Style and the import contract
 	$(BIN)/ruff check .

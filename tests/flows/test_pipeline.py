@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,15 @@ def test_evaluating_a_checkpoint_by_hand(finished_home, ratchet):
     done = ratchet("evaluate", MINI, "--model", checkpoint.ref, "--home", finished_home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mini-math" in done.stdout
+
+
+def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, tmp_path):
+    shutil.copytree(finished_home / "artifacts", tmp_path / "artifacts")
+    weights = next(tmp_path.glob("artifacts/checkpoint/math-24-*/model/model.safetensors"))
+    weights.write_bytes(b"not weights")
+    done = ratchet("run", MINI, "--home", tmp_path)
+    assert done.returncode == 2
+    assert "model.safetensors is missing or was changed" in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
