@@ -39,7 +39,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
         ("training.stages.9.steps=1", r"'9' must be a number from 0 to 5"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
         ("evaluation.after=[nowhere]", r"evaluation\.after names 'nowhere'"),
-        ("training.stages.1.name=math-28", r"stage names must be unique"),
+        ("training.stages.1.name=math-36", r"stage names must be unique"),
         ("seed", r"write key\.path=value"),
         ("seed.x=1", r"has no fields"),
     ],
