@@ -22,8 +22,6 @@ SHARES = {
     "no_golden_solution": 0.025, "non_english": 0.02, "too_brief": 0.02, "wrong_tests": 0.03, "weak_tests": 0.025,
     "too_few_tests": 0.025, "released_after": 0.025, "malformed": 0.02, "look_alike": 0.02,
 }  # fmt: skip
-
-
 RELEASE_CUTOFF = date(2024, 8, 1)  # AceReason's: code problems of this day or later are held out
 
 
@@ -61,7 +59,7 @@ class CodeRows:
             return self._copy(label, number, sound)
         if label in ("benchmark_copy", "benchmark_reworded"):
             lowest = 17 if label == "benchmark_reworded" else 1  # words: to be found, it must have a few n-grams
-            item = rng.choice([p for p in self._benchmark if len(words(p.prompt)) >= lowest])
+            item = rng.choice([p for p in self._benchmark if len(words(p.prompt)) >= lowest] or self._benchmark)
             prompt = item.prompt
             if label == "benchmark_reworded":
                 prompt = self._reword_ends(prompt, number)

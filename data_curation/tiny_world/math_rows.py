@@ -79,7 +79,7 @@ class MathRows:
     def _item(self, label: str) -> MathProblem:
         """A benchmark item; to be found after rewording it must have a few n-grams."""
         lowest = 3 if label == "benchmark_reworded" else 1
-        return self._rng.choice([problem for problem in self._benchmark if problem.level >= lowest])
+        return self._rng.choice([problem for problem in self._benchmark if problem.level >= lowest] or self._benchmark)
 
     def _reword(self, prompt: str, number: int) -> str:
         """Other words at one end, a slip of the pen in a long problem, or other typesetting."""

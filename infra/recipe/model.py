@@ -28,6 +28,8 @@ class GrownModel(Section):
     layers: int = 2
     attention_heads: int = 2
     key_value_heads: int = 1
+    head_dim: int = 32
+    """Of one attention head; 32 is the smallest that vLLM decodes on a CPU."""
     intermediate_size: int = 192
     vocabulary: int = 512
     initializer_range: float = 0.08
@@ -61,9 +63,9 @@ class Model(Section):
 class TinyWorld(Section):
     """How much raw material the procedural world makes, dirt included."""
 
-    math_problems: int = 2400
-    code_problems: int = 900
-    benchmark_problems: int = 64
+    math_problems: int = Field(2400, ge=20)
+    code_problems: int = Field(900, ge=20)
+    benchmark_problems: int = Field(64, ge=1)
     """Held-out problems per domain."""
 
 

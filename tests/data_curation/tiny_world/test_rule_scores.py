@@ -1,0 +1,55 @@
+"""The promise of the tiny world: every rule of curation finds what it is for, and nothing else.
+
+Rules that need the code sandbox are scored by the pipeline's own report; here are those that only read.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_curation.decontamination import decontaminate
+from data_curation.deduplication import deduplicate
+from data_curation.majority_vote import vote
+from data_curation.normalisation import read_and_normalise
+from data_curation.readers import read_benchmark
+from data_curation.rules import filter_by_rules
+from data_curation.teacher_attempts import collect_attempts
+from data_curation.tiny_world.score import score_rules
+from data_curation.tiny_world.teacher import ProceduralTeacher
+from data_curation.tiny_world.world import generate_world
+from infra.recipe.load import load_recipe
+
+RECIPE = load_recipe(Path(__file__).parents[3] / "recipes" / "tiny.yaml")
+NEEDS_SANDBOX = ("validate_tests", "difficulty")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("world")
+    generate_world(directory, RECIPE.curation.tiny_world, seed=0)
+    return directory
+
+
+@pytest.mark.parametrize("domain", ["math", "code"])
+def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
+    settings = getattr(RECIPE.curation, domain)
+    items = read_benchmark(world / f"{domain}_benchmark.parquet", domain).kept
+    splits = [read_and_normalise([world / f"{domain}_raw.parquet"], domain)]
+    splits.append(filter_by_rules(splits[-1].kept, domain, settings.rules))
+    splits.append(decontaminate(splits[-1].kept, items, settings.decontaminate))
+    splits.append(deduplicate(splits[-1].kept, settings.deduplicate))
+    if domain == "math":
+        table = splits[-1].kept
+        attempts = collect_attempts(
+            table, ProceduralTeacher(), settings.teacher, RECIPE.model.prompt, tmp_path / "journal.jsonl", seed=0
+        )
+        splits.append(vote(table, attempts))
+    truth = pq.read_table(world / f"{domain}_truth.parquet")
+    scores = score_rules(truth, pa.concat_tables([split.rejected for split in splits]), splits[-1].kept)
+    scored = {score.rule: score for score in scores if not score.rule.startswith(NEEDS_SANDBOX)}
+    assert len(scored) >= 12
+    for rule, score in scored.items():
+        assert score.precision is None or score.precision >= 0.95, rule
+        assert score.recall is None or score.recall >= 0.95, rule
