@@ -133,9 +133,9 @@ def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontaminati
             verdicts.append(Rejection("released_after", {"released": str(released), "limit": str(latest)} | found))
         elif (key := problem_key(url)) and key in item_urls:
             verdicts.append(Rejection("url", found | {"url": key} | _named(index, item_urls[key])))
-        elif row in whole and (evidence := _whole_evidence(index, prompt, whole[row])):
+        elif row in whole and (evidence := _shared_text(index, prompt, whole[row])):
             verdicts.append(Rejection("whole_match", found | evidence))
-        elif _drops(overlap, index, settings) and (evidence := _ngram_evidence(index, prompt, overlap.item)):
+        elif _drops(overlap, index, settings) and (evidence := _shared_text(index, prompt, overlap.item, index.n)):
             verdicts.append(Rejection("ngram", found | evidence))
         else:
             verdicts.append(None)
@@ -164,37 +164,38 @@ def _named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
     return {"benchmark": benchmark, "item": item_id}
 
 
-def _whole_evidence(index: BenchmarkIndex, prompt: str, item: int) -> dict[str, Any] | None:
-    row, other = token_texts(prompt), token_texts(index.prompts[item])
-    return _longest_shared(prompt, row, other, len(other), index.prompts[item])
+def _shared_text(index: BenchmarkIndex, prompt: str, item: int, n: int | None = None) -> dict[str, Any] | None:
+    """The evidence of a match: the item, and the longest text of at least n tokens (None: the whole item) that row and
+    item share. None when there is no such text, which means that hashes agreed by accident."""
+    tokens, item_tokens = token_texts(prompt), token_texts(index.prompts[item])
+    found = _longest_run([t for t, _, _ in tokens], [t for t, _, _ in item_tokens], n or len(item_tokens))
+    if found is None:
+        return None
+    start, at, length = found
+    span = [tokens[start][1], tokens[start + length - 1][2]]
+    item_span = [item_tokens[at][1], item_tokens[at + length - 1][2]]
+    return _named(index, item) | {
+        "text": prompt[slice(*span)],
+        "span": span,
+        "item_text": index.prompts[item][slice(*item_span)],
+        "item_span": item_span,
+        "tokens": length,
+    }
 
 
-def _ngram_evidence(index: BenchmarkIndex, prompt: str, item: int) -> dict[str, Any] | None:
-    row, other = token_texts(prompt), token_texts(index.prompts[item])
-    return _longest_shared(prompt, row, other, index.n, index.prompts[item])
-
-
-def _longest_shared(
-    prompt: str, row: list[tuple[str, int, int]], item: list[tuple[str, int, int]], n: int, item_prompt: str
-) -> dict[str, Any] | None:
-    """The longest run of at least n tokens that both texts have, as text, with its place in each; None when there is
-    none, which means that the hashes agreed by accident."""
-    row_words, item_words = [t for t, _, _ in row], [t for t, _, _ in item]
+def _longest_run(row: list[str], item: list[str], n: int) -> tuple[int, int, int] | None:
+    """(place in the row, place in the item, length) of the longest run of at least n tokens in both."""
     places: dict[tuple[str, ...], int] = {}
-    for start in range(len(item_words) - n + 1):
-        places.setdefault(tuple(item_words[start : start + n]), start)
-    best = (0, 0, 0)
-    for start in range(len(row_words) - n + 1):
-        at = places.get(tuple(row_words[start : start + n]))
+    for start in range(len(item) - n + 1):
+        places.setdefault(tuple(item[start : start + n]), start)
+    best = None
+    for start in range(len(row) - n + 1):
+        at = places.get(tuple(row[start : start + n]))
         if at is None:
             continue
         length = n
-        while row_words[start + length : start + length + 1] == item_words[at + length : at + length + 1] != []:
+        while row[start + length : start + length + 1] == item[at + length : at + length + 1] != []:
             length += 1
-        best = max(best, (length, -start, at))
-    length, start, at = best[0], -best[1], best[2]
-    if not length:
-        return None
-    span, item_span = [row[start][1], row[start + length - 1][2]], [item[at][1], item[at + length - 1][2]]
-    text, item_text = prompt[slice(*span)], item_prompt[slice(*item_span)]
-    return {"text": text, "span": span, "item_text": item_text, "item_span": item_span, "tokens": length}
+        if best is None or length > best[2]:
+            best = (start, at, length)
+    return best

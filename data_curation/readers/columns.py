@@ -13,32 +13,38 @@ from typing import Any
 from data_curation.readers.raw_files import Malformed
 
 Row = dict[str, Any]
+EMPTY = (None, "", [], {})
 
 
 def take(row: Row, *names: str) -> Any:
     """The first of these columns that says anything, removed from the row; None when none does."""
-    for name in names:
-        if row.get(name) not in (None, "", [], {}):
-            return row.pop(name)
-    return None
+    value = row.pop(_filled(row, names), None)
+    return None if value in EMPTY else value
+
+
+def _filled(row: Row, names: tuple[str, ...]) -> str:
+    """The first of these columns that says anything; the first of all when none does."""
+    return next((name for name in names if row.get(name) not in EMPTY), names[0])
 
 
 def take_text(row: Row, *names: str) -> str:
     """As `take`, but a text must be there: raises Malformed otherwise."""
-    value = take(row, *names)
-    if value is None:
-        raise Malformed(names[0], "missing or empty")
+    name = _filled(row, names)
+    value = row.pop(name, None)
+    if value in (None, ""):
+        raise Malformed(name, "missing or empty")
     if not isinstance(value, str):
-        raise Malformed(names[0], f"{type(value).__name__} instead of text")
+        raise Malformed(name, f"{type(value).__name__} instead of text")
     if not value.strip():
-        raise Malformed(names[0], "blank")
+        raise Malformed(name, "blank")
     return value
 
 
 def take_structure(row: Row, *names: str) -> Any:
     """A structure that may have been published as itself, as JSON text, or as a Python literal."""
-    value = take(row, *names)
-    return parse_structure(value, names[0]) if isinstance(value, str) else value
+    name = _filled(row, names)
+    value = take(row, name)
+    return parse_structure(value, name) if isinstance(value, str) else value
 
 
 def parse_structure(text: str, field: str) -> Any:
@@ -55,7 +61,8 @@ def parse_structure(text: str, field: str) -> Any:
 
 def take_date(row: Row, *names: str) -> date | None:
     """The day of release; text is read as ISO, with or without a time."""
-    value = take(row, *names)
+    name = _filled(row, names)
+    value = take(row, name)
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date) or value is None:
@@ -63,7 +70,7 @@ def take_date(row: Row, *names: str) -> date | None:
     try:
         return date.fromisoformat(str(value)[:10])
     except ValueError:
-        raise Malformed(names[0], f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
+        raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
 
 
 def take_number(row: Row, *names: str) -> float | None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from infra.errors import RatchetError
 
-PARQUET_MAGIC, GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
+PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
 class Malformed(Exception):
@@ -62,6 +62,7 @@ def _json_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | Malformed]:
             yield _checked(record)
         return
     for line in buffered:
+        line = line.removeprefix(BYTE_ORDER_MARK)
         if not line.strip():
             continue
         try:
@@ -75,4 +76,4 @@ def _checked(record: Any) -> dict[str, Any] | Malformed:
 
 
 def _first_character(buffered: Any) -> bytes:
-    return buffered.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    return buffered.peek(64).removeprefix(BYTE_ORDER_MARK).lstrip()[:1]

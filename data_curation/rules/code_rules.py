@@ -45,7 +45,7 @@ _COMPLETE_FUNCTION = re.compile(
     r"\byour task is to complete the function\b|\byou (?:don't|do not) need to read (?:the )?input\b", _I
 )
 _IMAGE = re.compile(
-    r"!\[[^\]]*\]\(|<img\b|<image>|<svg\b|\[image\]|\\includegraphics"
+    r"!\[[^\]]{0,200}\]\(|<img\b|<image>|<svg\b|\[image\]|\\includegraphics"
     r"|\b(?:image|picture|figure|diagram)s? (?:shown )?(?:below|above)\b"
     r"|\b(?:shown|seen|see) in the (?:\w+ )?(?:image|picture|figure|diagram)\b",
     _I,

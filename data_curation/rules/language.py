@@ -15,16 +15,21 @@ MIN_LETTERS = 25
 MAX_FOREIGN_SCRIPT = 0.3
 MAX_ENGLISH_CONFIDENCE = 0.1
 """Below this confidence in English, next to the languages below, a text is not English."""
+MAX_CHARACTERS = 2000
+"""Of the prose, as much as it takes to tell its language."""
 # Those that math and code sets are translated from; fewer languages, fewer mistakes on short texts.
 LANGUAGES = """
     ENGLISH CHINESE SPANISH FRENCH GERMAN RUSSIAN PORTUGUESE ITALIAN DUTCH POLISH ROMANIAN TURKISH JAPANESE KOREAN
     VIETNAMESE ARABIC CZECH HUNGARIAN SWEDISH INDONESIAN UKRAINIAN PERSIAN GREEK CATALAN CROATIAN BULGARIAN"""
 
+# Repetitions are bounded, or a statement full of opening marks would take a time that grows with its square.
 _NOT_PROSE = re.compile(
-    r"\[asy\].*?\[/asy\]|```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$]*\$|\\\[.*?\\\]|\\\(.*?\\\)|\\begin\{(\w+\*?)\}.*?\\end\{\1\}"
-    r"|\\[a-zA-Z]+|https?://\S+|<[^<>]*>|\b\w+(?:\.\w+)*\([^()]*\)|\b\w*[_\d]\w*\b",
+    r"\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`|\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]"
+    r"|\\\(.{0,999}?\\\)|\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}|\\[a-zA-Z]+|https?://\S+|<[^<>]{0,999}>"
+    r"|\b\w+(?:\.\w+){0,5}\([^()]{0,200}\)|\b\w*[_\d]\w*\b",
     re.DOTALL,
 )
+
 # Frequent in statements, and hardly words of another language.
 ENGLISH_WORDS = """
     the and which what with that for are how each when such from this between let than then of is to by be not many
@@ -45,9 +50,9 @@ def non_english(problem: Problem, limits: Rules) -> Evidence | None:
         return {"share_of_other_scripts": round(foreign, 3)}
     words = re.findall(r"[^\W\d_]+", prose.lower())
     known = sum(word in _ENGLISH for word in words)
-    if len(letters) < MIN_LETTERS or (known >= 2 and known >= 0.2 * len(words)):
+    if len(letters) < MIN_LETTERS or known >= max(2, 0.2 * len(words)) or known >= max(3, 0.1 * len(words)):
         return None
-    english, best, confidence = _confidence(" ".join(words))
+    english, best, confidence = _confidence(" ".join(words)[:MAX_CHARACTERS])
     if english >= MAX_ENGLISH_CONFIDENCE:
         return None
     return {"language": best, "confidence": round(confidence, 3), "english": round(english, 3)}

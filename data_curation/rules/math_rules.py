@@ -24,7 +24,7 @@ _INSIDE_MARKS = tuple(
 _AT_BREAKS = tuple(re.compile(style) for style in (r"([A-H])\)", r"([A-H])\.(?=[\s$*])", r"([A-H])[ ]?:(?=\s)"))
 _BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|[;.?:]\s|\\\\)[\s$*]{0,6}\Z")
 _BREAK_WINDOW = 14  # characters before a label that are looked at: a bound on time, whatever the text
-_DRAWING_CODE = re.compile(r"\[asy\].*?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option either
+_DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option either
 _LOWER_OPTIONS = re.compile(r"(?<![\w\\)'^])\([ ]?([a-e])[ ]?\)")
 _ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" speaks of options, and is none
 
@@ -107,7 +107,7 @@ def asks_for_proof(statement: str) -> re.Match[str] | None:
 
 # ---------------------------------------------------------------------------------------- sub-questions
 
-_PLACE = r"(?:\A|\n|(?<=[.?!:;])\s)[\s*]{0,8}(?:part )?"
+_PLACE = r"(?:\A|\n|(?<=[.?!:;])\s)[\s*]{0,8}(?i:part )?"
 _LABEL_STYLES = tuple(
     (re.compile(_PLACE + style), sequence)
     for style, sequence in (
@@ -146,7 +146,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 # ----------------------------------------------------------------------------------------------- figure
 
 _DRAWING = re.compile(
-    r"\[asy\]|\\begin\{(?:tikzpicture|asy|picture)\}|\\includegraphics|!\[[^\]]*\]\(|<img\b|<svg\b", _I
+    r"\[asy\]|\\begin\{(?:tikzpicture|asy|picture)\}|\\includegraphics|!\[[^\]]{0,200}\]\(|<img\b|<svg\b", _I
 )
 _PICTURE = r"(?:figure|diagram|picture|drawing|sketch|illustration)"
 _DRAWN = r"(?:shown|pictured|drawn|illustrated|depicted|sketched|graphed|displayed)"

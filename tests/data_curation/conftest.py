@@ -1,0 +1,27 @@
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from infra.problems import problem_id, to_table
+
+
+def problems(domain: str, *prompts: str, **columns: list) -> pa.Table:
+    """A table of problems; `columns` give one value a row."""
+    rows = []
+    for number, prompt in enumerate(prompts):
+        row = {name: values[number] for name, values in columns.items()}
+        identity = problem_id(domain, prompt, row.get("entry_point"))
+        rows.append({"problem_id": identity, "domain": domain, "source": "test", "source_id": str(number)} | row)
+        rows[-1]["prompt"] = prompt
+    return to_table(rows)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Published files to try curation on; not part of the repository."""
+    root = os.environ.get("RATCHET_SHARED_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    if not Path(root).is_dir():
+        pytest.skip(f"no published data sets at {root} (RATCHET_SHARED_DATA)")
+    return Path(root)

@@ -1,0 +1,320 @@
+"""Each published format as a few rows of it, written down here; then what can be wrong with a file or a row."""
+
+import base64
+import gzip
+import json
+import pickle
+import zlib
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_curation.readers import read_benchmark, read_problems
+from infra.errors import RatchetError
+from infra.problems import from_table
+
+
+def write_json(path, rows):
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def write_lines(path, rows):
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def write_parquet(path, rows):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def only(split):
+    assert (len(split.kept), len(split.rejected)) == (1, 0), split.rejected.to_pylist()
+    return from_table(split.kept)[0]
+
+
+def reasons(split):
+    return [(row["source_id"], json.loads(row["evidence"])) for row in split.rejected.to_pylist()]
+
+
+# ------------------------------------------------------------------------------------------------- math
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({"problem": "P?", "answer": "42", "difficulty": 5.0, "type": "Algebra"}, "42"),  # MATH
+        ({"problem": "P?", "answer": "\\frac12", "solution": ""}, "\\frac12"),  # DeepScaleR
+        ({"problem": "P?", "answer": 142.0, "url": "https://x.org"}, "142"),  # a number that was text once
+        ({"problem": "P?", "answer": 0.5}, "0.5"),
+        ({"problem": "P?", "answer": ["2"], "answer_type": "Numerical"}, "2"),  # OlympiadBench
+        ({"problem": "P?", "answer": '["2", "2.0"]'}, "2"),  # a stringified list of accepted answers
+        ({"problem": "P?", "answer": "[1, 2)"}, "[1, 2)"),  # an interval, not a list
+        ({"problem": "P?", "solution": "so \\boxed{1} no, \\boxed{\\frac{1}{2}}.", "messages": []}, "\\frac{1}{2}"),
+        ({"question": "P?", "expected_answer": "7"}, "7"),
+    ],
+)
+def test_math_formats(tmp_path, row, answer):
+    problem = only(read_problems(write_json(tmp_path / "m.json", [row]), "math"))
+    assert (problem.prompt, problem.answer, problem.domain) == ("P?", answer, "math")
+
+
+def test_what_no_reader_knows_becomes_metadata(tmp_path):
+    problem = only(
+        read_problems(write_json(tmp_path / "m.json", [{"problem": "P?", "answer": "1", "year": 1999}]), "math")
+    )
+    assert json.loads(problem.metadata) == {"year": 1999}
+
+
+def test_numinamath_parquet_says_what_it_is_and_when(tmp_path):
+    row = {
+        "problem": "P?",
+        "solution": "s",
+        "answer": "3",
+        "question_type": "MCQ",
+        "source": "aops",
+        "date": "2024-02-01",
+    }
+    split = read_problems(write_parquet(tmp_path / "numina.parquet", [row]), "math")
+    problem = only(split)
+    assert problem.released == date(2024, 2, 1)
+    assert json.loads(problem.metadata) == {"solution": "s", "question_type": "MCQ", "source": "aops"}
+    assert (problem.source, problem.source_id) == ("numina", "0")
+
+
+@pytest.mark.parametrize("truth", ["5", '["5"]', ["5", "5.0"]])
+def test_verl_math_takes_the_users_turn_alone(tmp_path, truth):
+    chat = [{"role": "system", "content": "When tackling … [ASSESS] …"}, {"role": "user", "content": "P?"}]
+    row = {
+        "data_source": "x",
+        "prompt": chat,
+        "ability": "math",
+        "reward_model": {"ground_truth": truth, "style": "rule"},
+    }
+    problem = only(read_problems(write_parquet(tmp_path / "eurus.parquet", [row]), "math"))
+    assert (problem.prompt, problem.answer) == ("P?", "5")
+
+
+# ------------------------------------------------------------------------------------------------- code
+
+
+def test_leetcode_assertions_become_calls_and_the_imports_a_prelude(tmp_path):
+    row = {
+        "task_id": "two-sum", "prompt": "from typing import *\n", "completion": "class Solution: ...",
+        "entry_point": "Solution().twoSum",
+        "test": "def check(candidate):\n    assert candidate(nums = [2,7], target = 9) == [0,1]\n"
+                "    assert not candidate([1], -2)\n",
+        "query": "Sum.\n\nPlease complete the following python code precisely:\n```python\nclass Solution:\n```",
+        "meta": {"difficulty": "Easy", "question_title": "Sum. Constraints: few.", "lang_code": "class Solution:"},
+    }  # fmt: skip
+    path = tmp_path / "leetcode.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(row).encode()))
+    problem = only(read_problems(path, "code"))
+    assert json.loads(problem.tests) == [
+        {"call": {"args": [], "kwargs": {"nums": [2, 7], "target": 9}}, "output": [0, 1]},
+        {"call": {"args": [[1], -2], "kwargs": {}}, "output": False},
+    ]
+    assert problem.entry_point == "Solution().twoSum" and problem.golden_solutions == ["class Solution: ..."]
+    assert problem.prompt == "Sum. Constraints: few." and problem.starter_code == "class Solution:"
+    assert problem.source_url == "https://leetcode.com/problems/two-sum/"
+    assert json.loads(problem.metadata)["prelude"] == "from typing import *\n"
+
+
+def test_assertions_that_are_no_literals_stay_a_check_function(tmp_path):
+    test = "def check(candidate):\n    assert same(candidate(node([1])), node([1]))\n"
+    row = {"task_id": "t", "prompt": "", "completion": "c", "entry_point": "f", "test": test, "query": "Q"}
+    assert json.loads(only(read_problems(write_lines(tmp_path / "l.jsonl", [row]), "code")).tests) == [{"check": test}]
+
+
+def test_humaneval(tmp_path):
+    row = {
+        "task_id": "HumanEval/0", "prompt": 'def f(x):\n    """Twice x."""\n', "entry_point": "f",
+        "canonical_solution": "    return 2 * x\n", "test": "def check(candidate):\n    assert candidate(2) == 4\n",
+    }  # fmt: skip
+    problem = only(read_benchmark(write_lines(tmp_path / "h.jsonl", [row]), "code"))
+    assert problem.golden_solutions == ['def f(x):\n    """Twice x."""\n    return 2 * x\n']
+    assert json.loads(problem.tests) == [{"call": {"args": [2], "kwargs": {}}, "output": 4}]
+
+
+@pytest.mark.parametrize("outputs", [[[3], [7]], [3, 7]])
+def test_taco_and_apps_function_calls_wrapped_or_not(tmp_path, outputs):
+    spec = {"fn_name": "add", "inputs": [[1, 2], [3, 4]], "outputs": outputs}
+    row = {
+        "question": "Add.", "solutions": '["def add(a, b): return a + b"]', "input_output": json.dumps(spec),
+        "starter_code": "", "url": "https://codeforces.com/problemset/problem/1/A", "date": "2020-05-01",
+        "time_limit": "2.0 seconds", "memory_limit": "256.0 megabytes",
+    }  # fmt: skip
+    problem = only(read_problems(write_lines(tmp_path / "taco.jsonl", [row]), "code"))
+    assert [t["output"] for t in json.loads(problem.tests)] == [3, 7]
+    assert json.loads(problem.tests)[0]["call"] == {"args": [1, 2], "kwargs": {}}
+    assert (problem.entry_point, problem.time_limit_s, problem.memory_limit_mb) == ("add", 2.0, 256.0)
+    assert problem.released == date(2020, 5, 1) and problem.golden_solutions == ["def add(a, b): return a + b"]
+
+
+def test_apps_stdin_and_class_solutions(tmp_path):
+    stdin = {"question": "Q", "solutions": "", "input_output": '{"inputs": ["1\\n"], "outputs": [["1", "2"]]}'}
+    method = {
+        "question": "Q", "solutions": '["class Solution:\\n  def f(self, a): return a"]', "starter_code": "",
+        "input_output": '{"fn_name": "f", "inputs": [[1]], "outputs": [1]}',
+    }  # fmt: skip
+    first, second = from_table(read_problems(write_lines(tmp_path / "apps.jsonl", [stdin, method]), "code").kept)
+    assert json.loads(first.tests) == [{"input": "1\n", "output": "1\n2\n"}] and first.entry_point is None
+    assert first.golden_solutions == [] and second.entry_point == "Solution().f"
+
+
+@pytest.mark.parametrize("tests", [{"inputs": ["1"], "outputs": ["2"]}, "{'inputs': ['1'], 'outputs': ['2']}",
+                                   '[{"input": "1", "output": "2"}]'])  # fmt: skip
+def test_tests_as_structure_python_literal_or_json(tmp_path, tests):
+    problem = only(read_problems(write_json(tmp_path / "c.json", [{"problem": "Q", "tests": tests}]), "code"))
+    assert json.loads(problem.tests) == [{"input": "1", "output": "2"}]
+
+
+def test_code_contests_keeps_python_3_and_joins_the_tests(tmp_path):
+    row = {
+        "name": "1_A", "description": "Q", "public_tests": {"input": ["1"], "output": ["2"]},
+        "private_tests": {"input": ["3"], "output": ["4"]}, "generated_tests": {"input": [], "output": []},
+        "solutions": {"language": [1, 2, 3], "solution": ["py2", "c++", "py3"]}, "cf_contest_id": 1, "cf_index": "A",
+        "time_limit": {"seconds": 1, "nanos": 500_000_000}, "memory_limit_bytes": 256_000_000,
+    }  # fmt: skip
+    problem = only(read_problems(write_lines(tmp_path / "cc.jsonl", [row]), "code"))
+    assert problem.golden_solutions == ["py3"] and len(json.loads(problem.tests)) == 2
+    assert (problem.time_limit_s, problem.memory_limit_mb) == (1.5, 256.0)
+    assert problem.source_url == "https://codeforces.com/contest/1/problem/A"
+
+
+def livecodebench(private):
+    public = [{"input": "[1,2]\n3", "output": "6", "testtype": "functional"}]
+    return {
+        "question_title": "Sum It", "question_content": "Q", "platform": "leetcode", "question_id": "1",
+        "contest_date": "2024-09-01T00:00:00", "starter_code": "class Solution:\n  def f(self, a, b):",
+        "public_test_cases": json.dumps(public), "private_test_cases": private, "metadata": '{"func_name": "f"}',
+    }  # fmt: skip
+
+
+def packed(value) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+
+
+def test_livecodebench_unpacks_its_private_tests(tmp_path):
+    private = packed(json.dumps([{"input": "[4]\n5", "output": "9", "testtype": "functional"}]))
+    problem = only(read_problems(write_lines(tmp_path / "lcb.jsonl", [livecodebench(private)]), "code"))
+    assert [t["call"]["args"] for t in json.loads(problem.tests)] == [[[1, 2], 3], [[4], 5]]
+    assert problem.entry_point == "Solution().f" and problem.released == date(2024, 9, 1)
+    assert problem.source_url == "https://leetcode.com/problems/sum-it/"
+
+
+class _Hostile:
+    def __reduce__(self):
+        return print, ("this text must not appear",)
+
+
+def test_a_pickle_that_names_anything_is_rejected_unrun(tmp_path, capfd):
+    split = read_problems(write_lines(tmp_path / "lcb.jsonl", [livecodebench(packed(_Hostile()))]), "code")
+    [(_, evidence)] = reasons(split)
+    assert evidence["field"] == "private_test_cases" and "builtins.print" in evidence["reason"]
+    assert "must not appear" not in capfd.readouterr().out
+
+
+def test_verl_code_in_three_shapes(tmp_path):
+    truths = [
+        '{"inputs": ["1"], "outputs": ["2"]}',
+        '[{"input": "1", "output": "2", "testtype": "stdin"}]',
+        json.dumps({"test_code": "def check(candidate):\n    assert candidate(1) == 2", "entry_point": "f",
+                    "import_prefix": "import math"}),
+    ]  # fmt: skip
+    rows = [{"data_source": "x", "prompt": [{"role": "user", "content": f"Q{i}"}], "ability": "code",
+             "reward_model": {"ground_truth": truth, "style": "rule"}} for i, truth in enumerate(truths)]  # fmt: skip
+    problems = from_table(read_problems(write_parquet(tmp_path / "v.parquet", rows), "code").kept)
+    assert [json.loads(p.tests)[0]["output"] for p in problems] == ["2", "2", 2]
+    assert problems[2].entry_point == "f" and json.loads(problems[2].metadata)["prelude"] == "import math"
+    other = read_problems(tmp_path / "v.parquet", "math")
+    assert other.summary["dropped"] == {"malformed": 0, "other_domain": 3}
+
+
+def test_what_curation_kept_can_be_read_again(tmp_path):
+    split = read_problems(write_json(tmp_path / "m.json", [{"problem": "P?", "answer": "1"}]), "math")
+    pq.write_table(split.kept, tmp_path / "kept.parquet")
+    again = read_problems(tmp_path / "kept.parquet", "math")
+    assert again.summary["format"] == "ratchet"
+    assert again.kept.drop(["source", "source_id"]).equals(split.kept.drop(["source", "source_id"]))
+
+
+# -------------------------------------------------------------------------------------- wrong rows and files
+
+
+def test_each_malformed_row_says_field_and_reason_and_the_rest_goes_on(tmp_path):
+    rows = [
+        {"problem": "Good?", "answer": "1"},
+        '{"problem": "torn',
+        "[1, 2]",
+        {"problem": None, "answer": "1"},
+        {"problem": "  ", "answer": "1"},
+        {"problem": 7, "answer": "1"},
+        {"problem": "No answer?", "answer": None},
+        {"problem": "Not found?", "answer": "notfound"},
+        {"problem": "When?", "answer": "1", "date": "in spring"},
+        {"problem": "Prove that 1 = 1.", "answer": ""},
+        {"problem": "Last?", "answer": "2"},
+    ]
+    split = read_problems(write_lines(tmp_path / "m.jsonl", rows), "math")
+    assert split.kept.column("source_id").to_pylist() == ["0", "9", "10"]
+    found = reasons(split)
+    assert [row for row, _ in found] == ["1", "2", "3", "4", "5", "6", "7", "8"]
+    fields = [evidence["field"] for _, evidence in found]
+    assert fields == ["line", "row", "problem", "problem", "problem", "answer", "answer", "date"]
+    assert all(evidence["reason"] for _, evidence in found)
+    assert split.rejected.column("prompt").to_pylist()[6] == "Not found?"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"input_output": '{"inputs": [[1'},
+        {"input_output": '{"fn_name": "f", "inputs": [[1], [2]], "outputs": [1]}'},
+        {"input_output": '{"cases": []}'},
+        {"input_output": "[" * 100_000},
+        {"solutions": "['def f(xs):"},
+        {"date": "31/12/19"},
+        {"question": " "},
+    ],
+)
+def test_malformed_code_rows(tmp_path, broken):
+    good = {"question": "Q", "solutions": "[]", "input_output": '{"inputs": ["1"], "outputs": ["1"]}', "date": None}
+    split = read_problems(write_lines(tmp_path / "taco.jsonl", [good, good | broken]), "code")
+    [(row, evidence)] = reasons(split)
+    assert row == "1" and evidence["reason"] and len(split.kept) == 1
+
+
+def test_a_benchmark_keeps_items_without_answer_and_loses_its_templates(tmp_path):
+    prompt = "Let x = 1. Find x + 1.\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+    path = write_json(tmp_path / "b.json", [{"problem": prompt, "answer": None}])
+    assert read_problems(path, "math").summary["dropped"]["malformed"] == 1
+    assert only(read_benchmark(path, "math")).prompt == "Let x = 1. Find x + 1."
+
+
+def test_files_that_cannot_be_read_are_errors_that_name_them(tmp_path):
+    (tmp_path / "torn.json").write_text('[{"problem": "P"')
+    (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b'{"problem": "P", "answer": "1"}\n' * 1000)[:-20])
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 nothing")
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    write_json(tmp_path / "unknown.json", [{"text": "P", "label": 1}])
+    cases = {
+        "absent.json": "no such file",
+        "torn.json": "not valid JSON",
+        "torn.jsonl.gz": "cannot be read",
+        "torn.parquet": "cannot be read",
+        "empty.jsonl": "Is it the right file",
+        "unknown.json": "unknown math format, its columns are label, text",
+    }
+    for name, message in cases.items():
+        with pytest.raises(RatchetError, match=f"(?s){name}.*{message}"):
+            read_problems(tmp_path / name, "math")
+
+
+def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b'\n{"problem": "P?", "answer": "1"}\n\n\n{"problem": "Q?", "answer": "2"}')
+    assert read_problems(path, "math").kept.column("source_id").to_pylist() == ["0", "1"]

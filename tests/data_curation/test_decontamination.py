@@ -1,0 +1,143 @@
+import json
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_curation.decontamination import BenchmarkIndex, decontaminate
+from data_curation.injection import injection_recall
+from data_curation.tokens import token_texts, tokenise
+from infra.recipe.model import Decontamination
+from tests.data_curation.conftest import problems
+
+ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowest terms. Find the value of $a + b$."
+SHORT = r"Compute $\sin 60^\circ$."
+TINY = "Find $x^2$."
+BOILERPLATE = "where $m$ and $n$ are relatively prime positive integers. Find $m+n$."
+LONG_ITEM = f"A wheel of radius 7 rolls along a straight road for 12 turns; it goes $m/n$ kilometres, {BOILERPLATE}"
+COVERAGE, PAPER = Decontamination(ngram=9), Decontamination(ngram=9, preset="paper")
+
+
+def against(*items: str):
+    return problems("math", *items)
+
+
+def run(rows, items, config=COVERAGE):
+    split = decontaminate(rows, items, config)
+    rejected = {r["source_id"]: (r["rule"], json.loads(r["evidence"]), r["prompt"]) for r in split.rejected.to_pylist()}
+    return split, rejected
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ITEM,
+        r"let \(a\) and \(b\) be positive integers with \(\frac a b = 0.3\)  in lowest terms;find the value of \(a+b\)",
+        f"In class. {ITEM} Show your work.",
+        r"Let $a$ and $b$ be positive integers with $\frac{a}{b} = 0.4$ in lowest terms. Find the value of $a + b$.",
+    ],
+)
+def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_found(row):
+    items = against("Something else entirely about the colours of a rainbow after the rain.", ITEM)
+    _, rejected = run(problems("math", row), items)
+    rule, evidence, prompt = rejected["0"]
+    assert (rule, evidence["benchmark"], evidence["item"]) == ("ngram", "test", "1")
+    assert evidence["coverage"] >= 0.3 and evidence["shared_ngrams"] >= 3 and evidence["paper_hit"]
+    assert prompt[slice(*evidence["span"])] == evidence["text"]
+    assert ITEM[slice(*evidence["item_span"])] == evidence["item_text"]
+    same = [token for token, _, _ in token_texts(evidence["text"])]
+    assert same == [token for token, _, _ in token_texts(evidence["item_text"])] and len(same) >= 9
+
+
+def test_boilerplate_is_a_hit_of_the_papers_rule_and_no_contamination():
+    row = f"The probability that the game ends on Sunday is $m/n$, {BOILERPLATE}"
+    split, rejected = run(problems("math", row), against(LONG_ITEM))
+    assert not rejected
+    found = json.loads(split.kept.column("metadata")[0].as_py())["decontaminate"]
+    assert found["paper_hit"] and 0 < found["coverage"] < 0.3 and found["item"] == "0"
+    assert (split.summary["paper_hits"], split.summary["coverage_hits"]) == (1, 0)
+    _, rejected = run(problems("math", row), against(LONG_ITEM), PAPER)
+    assert rejected["0"][0] == "ngram"
+
+
+def test_a_clean_row_says_so():
+    split, _ = run(
+        problems("math", "Nothing in this row has ever been seen in any of the tests at all."), against(ITEM)
+    )
+    found = json.loads(split.kept.column("metadata")[0].as_py())["decontaminate"]
+    assert found == {"coverage": 0.0, "paper_hit": False}
+
+
+def test_items_shorter_than_n_are_matched_whole():
+    rows = problems(
+        "math", r"compute \(\sin 60^{\circ}\)", f"{SHORT} Explain.", "Find $x^2$", f"If $x=3$: {TINY} Now.", "Find x"
+    )
+    split, rejected = run(rows, against(SHORT, TINY))
+    # Five tokens may stand in a longer row; four ("find x ^ 2") must be the row.
+    assert {row: (rule, evidence["item"]) for row, (rule, evidence, _) in rejected.items()} == {
+        "0": ("whole_match", "0"), "1": ("whole_match", "0"), "2": ("whole_match", "1"),
+    }  # fmt: skip
+    assert split.summary["items_without_ngram"] == 2
+    assert rejected["1"][2][slice(*rejected["1"][1]["span"])] == r"Compute $\sin 60^\circ"
+
+
+def test_the_item_named_is_the_one_covered_most_not_the_one_hit_most():
+    beginning = " ".join(f"word{chr(97 + i)}" for i in range(20))
+    long_item = beginning + " " + " ".join(f"other{chr(97 + i)}" for i in range(26))
+    short_item = " ".join(f"last{chr(97 + i)}" for i in range(10))
+    _, rejected = run(problems("math", f"{beginning} {short_item}"), against(long_item, short_item), PAPER)
+    assert rejected["0"][1]["item"] == "1" and rejected["0"][1]["coverage"] == 1.0
+    assert rejected["0"][1]["items_hit"] == 2
+
+
+def test_an_item_with_few_ngrams_is_protected_by_all_it_has():
+    item = " ".join(f"w{chr(97 + i)}" for i in range(9))  # one 9-gram, fewer than min_shared_ngrams
+    _, rejected = run(problems("math", f"before {item} after"), against(item))
+    assert rejected["0"][0] == "ngram"
+
+
+@pytest.mark.parametrize(("coverage", "caught"), [(0.2, True), (0.9, False)])
+def test_the_threshold_moves_the_result(coverage, caught):
+    half = ITEM[: len(ITEM) * 2 // 3]
+    _, rejected = run(problems("math", half), against(ITEM), COVERAGE.model_copy(update={"coverage": coverage}))
+    assert bool(rejected) is caught
+
+
+def test_release_date_and_address():
+    rows = problems(
+        "code", "old and unlike anything", "new and unlike anything", "no date here at all", "same address",
+        released=[date(2024, 8, 1), date(2024, 8, 2), None, None],
+        source_url=[None, None, "https://leetcode.com/problems/other/", "https://leetcode.cn/problems/two-sum/description/"],
+    )  # fmt: skip
+    items = problems("code", "held out", source_url=["https://leetcode.com/problems/two-sum/"])
+    _, rejected = run(rows, items, Decontamination(ngram=14, released_after=date(2024, 8, 1)))
+    assert {row: rule for row, (rule, _, _) in rejected.items()} == {"1": "released_after", "3": "url"}
+    assert rejected["3"][1]["item"] == "0"
+
+
+WORDS = st.lists(st.sampled_from("abcdefg"), max_size=30).map(" ".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, min_size=1, max_size=6), st.integers(1, 5))
+def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
+    def grams(text):
+        words = text.split()
+        return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+
+    index = BenchmarkIndex(items, [("b", str(i)) for i in range(len(items))], n)
+    for row, overlap in zip(rows, index.overlaps(tokenise(rows), len(rows)), strict=True):
+        shared = [len(grams(row) & grams(item)) for item in items]
+        coverage = [k / len(grams(item)) if k else 0.0 for k, item in zip(shared, items, strict=True)]
+        assert overlap.coverage == max(coverage) and overlap.items_hit == sum(k > 0 for k in shared)
+        if overlap.item >= 0:
+            assert (coverage[overlap.item], shared[overlap.item]) == (overlap.coverage, overlap.shared)
+
+
+def test_the_self_test_finds_disguised_items():
+    items = against(ITEM, LONG_ITEM, SHORT, r"Evaluate $\int_0^1 x^2 \, dx$ and give the result as a common fraction.")
+    report = injection_recall(items, COVERAGE)
+    assert all(report[name]["recall"] == 1.0 for name in report if name != "half")
+    strict = injection_recall(items, COVERAGE.model_copy(update={"coverage": 1.0}))
+    assert strict["half"]["recall"] == 0.0 and len(strict["half"]["missed"]) == 4

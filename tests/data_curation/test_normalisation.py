@@ -1,0 +1,28 @@
+import json
+
+from data_curation.normalisation import normalise, read_and_normalise
+from infra.problems import problem_id
+from tests.data_curation.conftest import problems
+
+BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
+
+
+def test_identity_follows_the_statement_and_not_its_wrapping():
+    split = normalise(problems("math", "Find x\u00a0+ 1.", f"Find x + 1.\n\n{BOXED}", "Find x + 2."), "math")
+    first, second, third = split.kept.column("problem_id").to_pylist()
+    assert first == second == problem_id("math", "Find x + 1.") != third
+    assert split.summary["templates_cut"] == {"reason_boxed": 1}
+
+
+def test_a_row_that_was_only_a_template_is_rejected():
+    split = normalise(problems("math", BOXED, "Find x + 1."), "math")
+    assert (split.rejected.column("rule").to_pylist(), len(split.kept)) == (["empty"], 1)
+
+
+def test_every_row_of_every_file_is_accounted_for(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([{"problem": "Find x + 1.", "answer": "1"}, {"problem": None}]))
+    (tmp_path / "b.json").write_text(json.dumps([{"problem": BOXED, "answer": "1"}]))
+    split = read_and_normalise([tmp_path / "a.json", tmp_path / "b.json"], "math")
+    assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
+    assert set(split.rejected.column("step").to_pylist()) == {"normalise"}
+    assert [f["rows"] for f in split.summary["files"]] == [2, 1]

@@ -1,0 +1,77 @@
+"""The steps that need no teacher, on published files: what they find was counted once and looked at."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from data_curation.decontamination import decontaminate
+from data_curation.deduplication import deduplicate
+from data_curation.injection import injection_recall
+from data_curation.normalisation import read_and_normalise
+from data_curation.readers import read_benchmark
+from data_curation.rules import filter_by_rules
+from infra.recipe.model import Decontamination, Deduplication, Rules
+
+
+@pytest.fixture(scope="module")
+def math(shared_data):
+    files = ["math_raw/math_train.json", "math_raw/aime_1983_2023.json"]
+    return read_and_normalise([shared_data / file for file in files], "math")
+
+
+@pytest.fixture(scope="module")
+def math_items(shared_data):
+    names = ["math500", "aime24", "amc22_23", "olympiad_bench"]
+    return pa.concat_tables([read_benchmark(shared_data / f"benchmarks/{n}.json", "math").kept for n in names])
+
+
+def test_math_reads_whole(math, math_items):
+    assert math.summary["rows_in"] == 7474 + 975
+    assert math.summary["dropped"] == {"malformed": 4, "other_domain": 0, "empty": 0}  # rows without an answer
+    assert len(math_items) == 500 + 30 + 83 + 675
+
+
+def test_math_rules_are_precise(math):
+    split = filter_by_rules(math.kept, "math", Rules())
+    dropped = split.summary["dropped"]
+    assert 110 <= dropped["multiple_choice"] <= 140 and 700 <= dropped["figure"] <= 900
+    # There is no proof, no yes or no, and nothing but English in these two sets.
+    assert dropped["proof"] + dropped["true_false"] + dropped["non_english"] <= 2
+    assert dropped["sub_questions"] <= 2 and dropped["long_answer"] <= 40 and dropped["too_brief"] <= 60
+
+
+def test_math_decontamination_tells_copies_from_boilerplate(math, math_items):
+    split = decontaminate(math.kept, math_items, Decontamination(ngram=9))
+    assert 80 <= len(split.rejected) <= 120 < 1000 < split.summary["paper_hits"] < 2000
+    for row in split.rejected.to_pylist():
+        evidence = json.loads(row["evidence"])
+        assert row["prompt"][slice(*evidence["span"])] == evidence["text"] and evidence["tokens"] >= 9
+    report = injection_recall(math_items, Decontamination(ngram=9), limit=200)
+    assert min(found["recall"] for name, found in report.items() if name != "half") >= 0.99
+
+
+def test_math_contains_aime_problems_twice(math):
+    split = deduplicate(math.kept, Deduplication())
+    assert 250 <= split.summary["dropped"]["exact"] <= 450 and 30 <= split.summary["dropped"]["near"] <= 120
+
+
+def test_leetcode_against_humaneval(shared_data):
+    split = read_and_normalise([shared_data / "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz"], "code")
+    assert split.summary["rows_out"] == 1890
+    assert all(split.kept.column("tests").to_pylist())
+    items = read_benchmark(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
+    ruled = filter_by_rules(split.kept, "code", Rules())
+    assert (
+        ruled.summary["dropped"]["platform_template"] >= 100 and 50 <= ruled.summary["dropped"]["special_judge"] <= 120
+    )
+    assert 1500 <= len(ruled.kept) <= 1750
+    clean = decontaminate(ruled.kept, items, Decontamination(ngram=14))
+    assert len(clean.rejected) == 0
+    assert len(deduplicate(clean.kept, Deduplication()).rejected) <= 5
+
+
+def test_code_contests_is_mostly_without_solutions(shared_data):
+    rows = read_benchmark(shared_data / "benchmarks/code_contests_test.json", "code").kept
+    assert len(rows) == 165 and all(rows.column("tests").to_pylist())
+    assert len(filter_by_rules(rows, "code", Rules()).kept) == 0

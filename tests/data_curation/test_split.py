@@ -1,0 +1,45 @@
+import json
+
+import pytest
+
+from data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
+from infra.problems import PROBLEM_SCHEMA
+from tests.data_curation.conftest import problems
+
+
+def test_kept_and_rejected_partition_the_input_in_order():
+    table = problems("math", "a", "b", "c", "d")
+    split = partition("s", ("r1", "r2"), table, [None, Rejection("r2", {"n": 1}), None, Rejection("r2")], extra=5)
+    assert split.kept.column("prompt").to_pylist() == ["a", "c"]
+    assert split.rejected.column("prompt").to_pylist() == ["b", "d"]
+    assert split.rejected.column("evidence").to_pylist() == ['{"n": 1}', "{}"]
+    assert split.summary == {
+        "step": "s", "rows_in": 4, "rows_out": 2, "dropped": {"r1": 0, "r2": 2}, "extra": 5,
+    }  # fmt: skip
+
+
+def test_a_split_that_loses_a_row_cannot_be_made():
+    table = problems("math", "a", "b")
+    summary = {"step": "s", "rows_in": 2, "rows_out": 1, "dropped": {}}
+    with pytest.raises(AssertionError, match="account for each row"):
+        Split(table.slice(0, 1), REJECTED_SCHEMA.empty_table(), summary)
+    with pytest.raises(AssertionError, match="PROBLEM_SCHEMA"):
+        Split(table.drop(["answer"]), REJECTED_SCHEMA.empty_table(), summary | {"rows_out": 2})
+
+
+def test_a_rule_the_step_does_not_have_is_an_error():
+    with pytest.raises(KeyError, match="typo"):
+        partition("s", ("rule",), problems("math", "a"), [Rejection("typo")])
+
+
+def test_an_empty_table_splits():
+    split = partition("s", ("r",), PROBLEM_SCHEMA.empty_table(), [])
+    assert (len(split.kept), split.summary["rows_in"]) == (0, 0)
+
+
+def test_measurements_join_the_metadata_that_was_there():
+    table = add_metadata(problems("math", "a", "b", metadata=['{"year": 1}', None]), "step", [{"x": 1}, {"x": 2}])
+    assert [json.loads(text) for text in table.column("metadata").to_pylist()] == [
+        {"year": 1, "step": {"x": 1}},
+        {"step": {"x": 2}},
+    ]

@@ -1,0 +1,71 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_curation.tokens import token_texts, tokenise
+
+
+def words(text: str) -> list[str]:
+    return [token for token, _, _ in token_texts(text)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (r"Let $\dfrac{1}{2}$, and $p$,", r"let \(\frac 1 2\) and $p,$"),
+        (r"\left( x \right) \text{apples}", "(X) apples"),
+        (r"$x^{2}+1$", r"\[ x ^ 2 + 1 \]"),
+        (r"$a \leq b$ and $c\neq d$", r"$a\le b$ and $c \ne d$"),
+        ("“smart” − dash", '"smart" - dash'),
+        ("A, B;\tand\nC.", "a b and c"),
+    ],
+)
+def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
+    assert words(one) == words(other)
+    assert (tokenise([one]).hashes == tokenise([other]).hashes).all()
+
+
+@pytest.mark.parametrize(("one", "other"), [("x = 12", "x = 13"), ("a + b", "a - b"), ("x_1", "x_2"), ("3.14", "314")])
+def test_what_makes_another_problem_makes_other_tokens(one, other):
+    assert words(one) != words(other)
+
+
+def test_tokens_are_letters_digits_operators_and_ideographs():
+    assert words(r"Compute $3x+\sin 60^\circ \le 10$ 求和") == [
+        "compute", "3", "x", "+", "sin", "60", "^", "circ", "le", "10", "求", "和",
+    ]  # fmt: skip
+
+
+SIMPLE = re.compile(r"[a-z]+|[0-9]+|[-+*/=<>^|%&~]", re.IGNORECASE)
+
+
+@given(st.lists(st.text(alphabet="abXY01 29+-=<.,;$(){}\n\t\\", max_size=40), max_size=6))
+def test_agrees_with_a_regular_expression_whatever_the_texts_beside_it(texts):
+    texts = [re.sub(r"\\", " ", text) for text in texts]
+    tokens = tokenise(texts)
+    for text, start, end in zip(texts, tokens.bounds[:-1], tokens.bounds[1:], strict=True):
+        expected = [found.span() for found in SIMPLE.finditer(text)]
+        spans = zip(tokens.starts[start:end].tolist(), tokens.ends[start:end].tolist(), strict=True)
+        assert list(spans) == expected
+        alone = tokenise([text])
+        assert (tokens.hashes[start:end] == alone.hashes).all()
+
+
+def test_positions_are_characters_whatever_the_script():
+    text = "😀 ∑ Ωmega 12é"
+    assert [text[s:e] for _, s, e in token_texts(text)] == ["😀", "∑", "Ωmega", "12", "é"]
+
+
+def test_ngrams_stay_inside_their_text_and_batches_do_not_matter():
+    texts = ["a b c d", "x", "", "b c d e f"] * 3
+    grams, first = tokenise(texts).ngrams(3)
+    owners = tokenise(texts).texts[first]
+    assert np.bincount(owners, minlength=12).tolist() == [2, 0, 0, 3] * 3
+    assert grams[1] == grams[2]  # "b c d" here and there
+    long = ["word " * 200_000, "a b c d", "tail end"]
+    tokens = tokenise(long)
+    assert np.diff(tokens.bounds).tolist() == [200_000, 4, 2]
+    assert (tokens.hashes[200_000:200_004] == tokenise(["a b c d"]).hashes).all()
