@@ -107,6 +107,12 @@ class Decontamination(Section):
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
 
 
+class CodeDecontamination(Decontamination):
+    """Longer n-grams for code: statements share more boilerplate."""
+
+    ngram: int = Field(14, ge=1)
+
+
 class Deduplication(Section):
     ngram: int = 5
     permutations: int = 128
@@ -141,7 +147,7 @@ class MathCuration(Section):
     max_rejected: float = Field(0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()
-    decontaminate: Decontamination = Decontamination(ngram=9)
+    decontaminate: Decontamination = Decontamination()
     deduplicate: Deduplication = Deduplication()
     teacher: Teacher = Teacher()
     length: LengthFilter = LengthFilter()
@@ -152,7 +158,7 @@ class CodeCuration(Section):
     benchmarks: tuple[str, ...] = ()
     max_rejected: float = Field(0.98, gt=0, le=1)
     rules: Rules = Rules()
-    decontaminate: Decontamination = Decontamination(ngram=14)
+    decontaminate: CodeDecontamination = CodeDecontamination()
     deduplicate: Deduplication = Deduplication()
     validation: TestValidation = TestValidation()
     teacher: Teacher = Teacher()

@@ -49,6 +49,11 @@ def test_a_mistake_is_named_with_its_field(override, message):
         load_recipe("tiny", [override])
 
 
+def test_a_domain_keeps_its_ngram_when_another_field_is_set():
+    recipe = Recipe.model_validate({"name": "x", "curation": {"code": {"decontaminate": {"preset": "paper"}}}})
+    assert recipe.curation.code.decontaminate.ngram == 14
+
+
 def test_files_that_are_no_recipes(tmp_path):
     with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
         load_recipe("tinny")
