@@ -35,6 +35,7 @@ def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
         num_hidden_layers=recipe.layers,
         num_attention_heads=recipe.attention_heads,
         num_key_value_heads=recipe.key_value_heads,
+        head_dim=recipe.head_dim,
         max_position_embeddings=recipe.max_positions,
         initializer_range=recipe.initializer_range,
         tie_word_embeddings=False,  # the head must be free to grow where two digits share a context
