@@ -25,6 +25,7 @@ from infra.recipe.model import Decontamination
 
 STEP = "decontaminate"
 RULES = ("released_after", "url", "whole_match", "ngram")
+ROWS_AT_ONCE = 4096
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
 
@@ -53,12 +54,32 @@ class BenchmarkIndex:
         new[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
         self._posting_grams, self._posting_items = grams[new], owners[new]
         self.gram_counts = np.bincount(self._posting_items, minlength=len(self.prompts))
-        # One bit for each value of a gram's top 22 bits: nearly all grams of clean rows end here.
+        # One flag for each value of a gram's top 22 bits: nearly all grams of clean rows end here.
         self._seen = np.zeros(1 << 22, bool)
         self._seen[(self._posting_grams >> np.uint64(42)).astype(np.int64)] = True
+        # Of each length below n: the hash of all its tokens, to the item.
+        self._short_items: dict[int, dict[int, int]] = {}
+        lengths = np.diff(self.tokens.bounds)
+        for length in sorted(set(lengths[(lengths > 0) & (lengths < n)].tolist())):
+            grams, first = self.tokens.ngrams(length)
+            whole = lengths[self.tokens.texts[first]] == length
+            items = self.tokens.texts[first[whole]]
+            self._short_items[length] = dict(zip(grams[whole].tolist(), items.tolist(), strict=True))
 
-    def overlaps(self, tokens: Tokens, rows: int) -> list[Overlap]:
+    def compare(self, prompts: Sequence[str]) -> tuple[list[Overlap], dict[int, int]]:
+        """The best overlap of each row, and row to item for whole matches; some rows at a time, so that what is in
+        work fits the processor's cache and memory is bounded."""
+        overlaps: list[Overlap] = []
+        whole: dict[int, int] = {}
+        for first in range(0, len(prompts), ROWS_AT_ONCE):
+            tokens = tokenise(prompts[first : first + ROWS_AT_ONCE])
+            whole |= {first + row: item for row, item in self._whole_matches(tokens).items()}
+            overlaps += self._overlaps(tokens)
+        return overlaps, whole
+
+    def _overlaps(self, tokens: Tokens) -> list[Overlap]:
         """The best overlap of each row; ties go to the longer shared text, then the earlier item."""
+        rows = len(tokens.bounds) - 1
         grams, first = tokens.ngrams(self.n)
         likely = self._seen[(grams >> np.uint64(42)).astype(np.int64)]
         grams, owners = grams[likely], tokens.texts[first[likely]]
@@ -71,7 +92,7 @@ class BenchmarkIndex:
         size = max(len(self._posting_grams), 1)
         gram_rows, posting = np.divmod(np.unique(owners[lines] * size + postings), size)
         pairs, shared = np.unique(gram_rows * len(self.prompts) + self._posting_items[posting], return_counts=True)
-        pair_rows, pair_items = np.divmod(pairs, len(self.prompts))
+        pair_rows, pair_items = np.divmod(pairs, max(len(self.prompts), 1))
         best = [Overlap()] * rows
         items_hit = np.bincount(pair_rows, minlength=rows)
         for row, item, count in zip(pair_rows.tolist(), pair_items.tolist(), shared.tolist(), strict=True):
@@ -80,28 +101,16 @@ class BenchmarkIndex:
                 best[row] = Overlap(item, coverage, count, int(items_hit[row]))
         return best
 
-    def whole_matches(self, tokens: Tokens, rows: int) -> dict[int, int]:
+    def _whole_matches(self, tokens: Tokens) -> dict[int, int]:
         """Row to item, for items too short for an n-gram that are the row or stand in it as a whole."""
-        lengths = np.diff(self.tokens.bounds)
         row_lengths = np.diff(tokens.bounds)
         matches: dict[int, int] = {}
-        for length in range(1, self.n):
-            items = np.flatnonzero(lengths == length)
-            if not len(items):
-                continue
-            item_grams, item_first = self.tokens.ngrams(length)
-            chosen = lengths[self.tokens.texts[item_first]] == length
-            item_of = dict(
-                zip(item_grams[chosen].tolist(), self.tokens.texts[item_first[chosen]].tolist(), strict=True)
-            )
+        for length, items in self._short_items.items():
             grams, first = tokens.ngrams(length)
-            owners = tokens.texts[first]
-            if length < MIN_CONTAINED_TOKENS:
-                grams, owners = grams[row_lengths[owners] == length], owners[row_lengths[owners] == length]
-            hits = np.isin(grams, np.fromiter(item_of, np.uint64, len(item_of)))
-            matches |= {
-                row: item_of[gram] for gram, row in zip(grams[hits].tolist(), owners[hits].tolist(), strict=True)
-            }
+            hits = np.isin(grams, np.fromiter(items, np.uint64, len(items)))
+            for gram, row in zip(grams[hits].tolist(), tokens.texts[first[hits]].tolist(), strict=True):
+                if length >= MIN_CONTAINED_TOKENS or row_lengths[row] == length:
+                    matches[row] = items[gram]
         return matches
 
 
@@ -115,9 +124,7 @@ def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontaminati
     prompts = table.column("prompt").to_pylist()
     names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
     index = BenchmarkIndex(benchmarks.column("prompt").to_pylist(), names, settings.ngram)
-    tokens = tokenise(prompts)
-    overlaps = index.overlaps(tokens, len(prompts))
-    whole = index.whole_matches(tokens, len(prompts))
+    overlaps, whole = index.compare(prompts)
     item_urls = {k: i for i, url in enumerate(benchmarks.column("source_url").to_pylist()) if (k := problem_key(url))}
     latest = settings.released_after
 
@@ -140,9 +147,10 @@ def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontaminati
         else:
             verdicts.append(None)
 
+    coverage = settings.model_copy(update={"preset": "coverage"})
     hits = {
         "paper_hits": sum(found["paper_hit"] for found in measured),
-        "coverage_hits": sum(_drops(o, index, settings.model_copy(update={"preset": "coverage"})) for o in overlaps),
+        "coverage_hits": sum(_drops(overlap, index, coverage) for overlap in overlaps),
         "items": len(names),
         "items_without_ngram": int((index.gram_counts == 0).sum()),
     }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from data_curation.decontamination import BenchmarkIndex, decontaminate
 from data_curation.injection import injection_recall
-from data_curation.tokens import token_texts, tokenise
+from data_curation.tokens import token_texts
 from infra.recipe.model import Decontamination
 from tests.data_curation.conftest import problems
 
@@ -127,7 +127,7 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
         return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
 
     index = BenchmarkIndex(items, [("b", str(i)) for i in range(len(items))], n)
-    for row, overlap in zip(rows, index.overlaps(tokenise(rows), len(rows)), strict=True):
+    for row, overlap in zip(rows, index.compare(rows)[0], strict=True):
         shared = [len(grams(row) & grams(item)) for item in items]
         coverage = [k / len(grams(item)) if k else 0.0 for k, item in zip(shared, items, strict=True)]
         assert overlap.coverage == max(coverage) and overlap.items_hit == sum(k > 0 for k in shared)

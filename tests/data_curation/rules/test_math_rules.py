@@ -75,7 +75,7 @@ LEFT = {
         ("[asy] E = (A + reflect(B)*(A)); F = (B + reflect(C)*(B)); G = (C); [/asy] Find it in full.", "3"),
         ("Box A: 3 coins. Box B: 5 coins. Box C: 1 coin. How many coins are in all boxes?", "9"),
     ],
-    "true_false": [("It is a true story: 3 men met no one. How many met?", "3"), ("What is not false in base 2?", "11")],
+    "true_false": [("It is a true story: 3 men met. How many met?", "3"), ("What is not false in base 2?", "11")],
     "proof": [
         ("A firm improved its output by 20 %. By how much did it improve?", "1"),
         ("Prove that such $n$ exists and find the least one.", "7"),
