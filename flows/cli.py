@@ -124,7 +124,7 @@ def evaluate(
 ) -> None:
     """pass@k of one model on the recipe's benchmarks, with errors, truncation and lengths.
 
-    Example: `ratchet evaluate tiny --model checkpoint/math-final-1a2b3c4d5e6f`
+    Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f`
     """
     if not model:
         raise RatchetError(
@@ -140,7 +140,7 @@ def show(
 ) -> None:
     """What has been made: a list, or one artifact with all it was made from, down to the raw files.
 
-    Example: `ratchet show evaluation/math-final-1a2b3c4d5e6f`
+    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
     """
     from flows.inspection import show_artifacts
 

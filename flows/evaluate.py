@@ -13,7 +13,7 @@ from tasks.report import report
 
 @flow(name="evaluate")
 def evaluate(recipe: Recipe, model: str) -> Artifact:
-    """Sample, grade and score `model` (`checkpoint/math-final-…` or a directory); returns the report."""
+    """Sample, grade and score `model` (`checkpoint/math-60-…` or a directory); returns the report."""
     with open_run(recipe, "evaluate") as run:
         run.watcher.phase("Evaluate")
         checkpoint = given_model(model)

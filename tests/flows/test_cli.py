@@ -53,7 +53,7 @@ def test_a_port_in_use_is_named(ratchet, tmp_path):
 def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
     plan = ratchet("run", "tiny", "--dry-run", "--home", tmp_path)
     assert plan.returncode == 0
-    for step in ("decontaminate math", "majority vote math", "validate tests code", "train math-final", "report tiny"):
+    for step in ("decontaminate math", "majority vote math", "validate tests code", "train math-60", "report tiny"):
         assert step in re.sub(r"\s+", " ", plan.stdout)
     assert not (tmp_path / "artifacts").exists()
 
