@@ -153,7 +153,7 @@ _DRAWN = r"(?:shown|pictured|drawn|illustrated|depicted|sketched|graphed|display
 _SIDE = r"(?:below|above|at (?:the )?(?:right|left)|(?:on|to) the (?:right|left))"
 _REFERENCE = re.compile(
     rf"\b(?:in|from|see|using|of|to|by) (?:the|this|each) (?:\w+ )?{_PICTURE}\b(?!s? out\b)"
-    rf"|\b(?:{_PICTURE}|graphs?|image) (?:\w+ ){{0,3}}(?:{_SIDE}|{_DRAWN})\b"
+    rf"|\b(?:{_PICTURE}|graphs?|image) (?:\w+ ){{0,3}}(?:{_SIDE}|shown|pictured|depicted|displayed)\b"
     rf"|\b{_DRAWN} (?:here|{_SIDE}|in (?:the|this) {_PICTURE})|\bas (?:shown|pictured|depicted|illustrated)\b(?! by)"
     rf"|\b(?:the )?{_PICTURE} (?:shows|represents|depicts)\b",
     _I,

@@ -84,3 +84,26 @@ def test_a_damaged_journal_is_named_with_its_line(problems, tmp_path):
     with pytest.raises(RatchetError, match=r"journal\.jsonl, line 2"):
         collect(problems, CountingTeacher(), journal)
     assert json.loads(lines[0])["finish_reason"] in ("stop", "length")
+
+
+def test_two_functions_with_one_statement_are_both_answered(tmp_path):
+    rows = [
+        {
+            "problem_id": problem_id("code", "Write it.", name),
+            "domain": "code",
+            "prompt": "Write it.",
+            "entry_point": name,
+        }
+        for name in ("f", "g")
+    ]
+    attempts = collect(to_table(rows), CountingTeacher(), tmp_path / "journal.jsonl")
+    assert len(set(attempts.column("problem_id").to_pylist())) == 2 and len(attempts) == 6
+
+
+def test_a_refusal_in_a_hundred_holds_up_nothing_and_is_asked_again_next_time(tmp_path):
+    prompts = [f"Problem {i}" for i in range(40)]
+    table = to_table([{"problem_id": str(i), "domain": "math", "prompt": p} for i, p in enumerate(prompts)])
+    journal = tmp_path / "journal.jsonl"
+    assert len(collect(table, CountingTeacher(fail_every=100), journal)) == 3 * 40 - 1
+    again = CountingTeacher()
+    assert len(collect(table, again, journal)) == 3 * 40 and again.asked == 1

@@ -91,6 +91,7 @@ LEFT = {
         ("There are two rules. 1. No red ball. 2. No blue ball. How many balls are left of 9?", "4"),
     ],
     "figure": [
+        ("Find $a$ if the function is continuous (which means that its graph can be drawn in one line).", "1"),
         ("How many four-figure numbers are there?", "9000"),
         ("If you can figure out 3 puzzles an hour, how many in 4?", "12"),
         ("Every picture costs 4 dollars. How many can one buy for 20?", "5"),
