@@ -19,10 +19,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from infra.artifacts import disk_errors
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
-from infra.settings import Settings, load_settings
+from infra.settings import load_settings
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -159,7 +158,6 @@ def ui(
     """
     from flows.ui import serve_uis
 
-    _prepare_prefect(load_settings(home))
     serve_uis(console, load_settings(home), mlflow_port, prefect_port)
 
 
@@ -186,9 +184,8 @@ def _yaml_list(paths: list[str]) -> str:
 def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
     """Run or plan the flow `name` of the module of the same name."""
     settings = load_settings(home)
-    _prepare_prefect(settings)  # before the import: Prefect reads its settings then
-    flow = getattr(importlib.import_module(f"flows.{name}"), name)
     if dry_run:
+        flow = getattr(importlib.import_module(f"flows.{name}"), name)
         from flows.inspection import show_plan
         from tasks.pipeline_run import plan_run
 
@@ -198,32 +195,16 @@ def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bo
         return
     from flows.inspection import show_result
     from flows.live import LiveWatcher
+    from flows.prefect_server import prefect_server
     from tasks.pipeline_run import LogWatcher, open_run
 
     with ExitStack() as stack:
+        stack.enter_context(prefect_server(settings))
+        flow = getattr(importlib.import_module(f"flows.{name}"), name)  # after: Prefect reads its settings on import
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher))
         result = flow(recipe, *arguments)
     show_result(console, run, result)
-
-
-def _prepare_prefect(settings: Settings) -> None:
-    """Prefect keeps its database in our home, says nothing, and uses our server when `ratchet ui` has one up."""
-    with disk_errors(settings.home):
-        settings.prefect_home.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
-    os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    # Its own limit of 20 s is too short for the first start on a busy laptop, which migrates a database.
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "180")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("DO_NOT_TRACK", "1")
-    if "PREFECT_API_URL" not in os.environ:
-        from flows.ui import running_prefect
-
-        address = running_prefect(settings)
-        if address:
-            os.environ["PREFECT_API_URL"] = address
 
 
 def _on_signal(number: int, frame: Any) -> None:

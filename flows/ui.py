@@ -8,18 +8,17 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import ExitStack
 
 from rich.console import Console
 
+from flows.prefect_server import HOST, answers, configure_prefect
 from infra.artifacts import write_atomically
 from infra.errors import RatchetError
 from infra.process_group import process_group
 from infra.settings import Settings
 from infra.tracking import start_mirror
 
-HOST = "127.0.0.1"
 START_S = 120
 
 
@@ -32,7 +31,7 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
 
     for name, port, option in (("MLflow", mlflow_port, "--mlflow-port"), ("Prefect", prefect_port, "--prefect-port")):
         _require_free(name, port, option)
-    settings.home.mkdir(parents=True, exist_ok=True)
+    configure_prefect(settings)
     _send_what_was_missed(settings)
     mlflow, prefect = f"http://{HOST}:{mlflow_port}", f"http://{HOST}:{prefect_port}"
     mlflow_argv = [
@@ -78,15 +77,6 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
     raise RatchetError(f"The {dead} server stopped by itself. Its log: {logs[dead]}")
 
 
-def running_prefect(settings: Settings) -> str | None:
-    """The API address of the Prefect server that `ratchet ui` has up for this home, if it answers."""
-    try:
-        address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
-        return address if _answers(f"{address}/health") else None
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def _send_what_was_missed(settings: Settings) -> None:
     """Replay every journal, so that the pages show runs that were killed as what they are."""
     if not settings.journals.is_dir():
@@ -115,15 +105,7 @@ def _wait_until_up(name: str, address: str, process: subprocess.Popen[bytes], lo
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RatchetError(f"The {name} server ended with code {process.returncode} while starting. Its log: {log}")
-        if _answers(address):
+        if answers(address):
             return
         time.sleep(0.3)
     raise RatchetError(f"The {name} server did not answer at {address} within {START_S} s. Its log: {log}")
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=2) as answer:
-            return answer.status == 200
-    except OSError:
-        return False

@@ -84,7 +84,7 @@ def test_lineage_is_in_mlflow_and_nothing_is_left_running(finished_home):
     assert "mini-math/pass_at_1" in score.data.metrics
     assert "checkpoint/math-24" in score.data.tags["mlflow.note.content"]
     assert "raw/tiny-world" in score.data.tags["mlflow.note.content"]
-    (model,) = score.inputs.model_inputs
+    (model,) = client.get_run(score.info.run_id).inputs.model_inputs
     assert client.get_logged_model(model.model_id).name == "code-32"
     (trained,) = [r for r in runs if r.data.tags.get("ratchet.artifact", "").startswith("checkpoint/math-24")]
     assert len(client.get_metric_history(trained.info.run_id, "reward")) == 2

@@ -78,9 +78,15 @@ def _end_descendants(everyone: bool) -> None:
 
 
 def _children() -> list[int]:
-    """Our children, by the parent's pid in every /proc/<pid>/stat (not every kernel lists children directly)."""
+    """Our children, by the parent's pid in every /proc/<pid>/stat (not every kernel lists children directly).
+
+    None where there is no /proc: then they are in a namespace that ends with its first process."""
     found = []
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except FileNotFoundError:
+        return found
+    for name in names:
         try:
             with open(f"/proc/{name}/stat") as file:
                 if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
