@@ -5,6 +5,7 @@ Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
@@ -117,9 +118,17 @@ def _settle(cases: list[_Case], pool: VerifierPool) -> None:
             case.tried.clear()
         for (case, source), verdict in zip(asked, _run([(c.timed, s) for c, s in asked], pool), strict=True):
             case.judged(source, verdict)
+    for case in cases:
+        case.timed = _longest_test_first(case.timed)
     while faulty := [(case, mutant) for case in cases for mutant in case.wave()]:
         for (case, mutant), verdict in zip(faulty, _run([(c.timed, m) for c, m in faulty], pool), strict=True):
             case.mutated(mutant, verdict)
+
+
+def _longest_test_first(problem: Problem) -> Problem:
+    """The test that shows most faults is likely the longest; one that fails at once costs the judge half as much."""
+    tests = sorted(json.loads(problem.tests or "[]"), key=lambda test: -len(json.dumps(test)))
+    return replace(problem, tests=json.dumps(tests))
 
 
 def _run(pairs: list[tuple[Problem, str]], pool: VerifierPool) -> list[Verdict]:
