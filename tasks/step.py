@@ -102,7 +102,7 @@ def _find_or_make(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
                     inputs=inputs, started_at=started_at,
                 )  # fmt: skip
-        _log_output(run, child, target)
+        _log_output(run, child, target, cached)
     except BaseException as error:
         tracking.end_run(child, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         raise
@@ -170,7 +170,7 @@ def _log_input(run: PipelineRun, child: str, artifact: Artifact, context: str) -
         run.tracking.dataset(child, artifact, context, rows, columns)
 
 
-def _log_output(run: PipelineRun, child: str, artifact: Artifact) -> None:
+def _log_output(run: PipelineRun, child: str, artifact: Artifact, cached: bool) -> None:
     assert run.tracking is not None
     manifest = artifact.manifest
     if artifact.kind == "checkpoint":
@@ -182,7 +182,8 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact) -> None:
         run.tracking.tags(child, {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()})
     # A report is what the whole run came to: its scores and pages are shown on the run's own page too.
     for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
-        run.tracking.metrics(shown_in, manifest.get("metrics", {}))
+        if cached or artifact.kind != "checkpoint":  # a checkpoint that was just trained has its whole curve already
+            run.tracking.metrics(shown_in, manifest.get("metrics", {}))
         for shown in ["manifest.json", *manifest.get("shown", [])]:
             run.tracking.file(shown_in, artifact.path / shown, str(Path(shown).parent).lstrip("."))
 
