@@ -14,6 +14,8 @@ from pathlib import Path
 
 from seeds import ROOT, means, read_scores, run_seed
 
+from infra.recipe import load_recipe
+
 
 def checkpoint_seconds(home: Path) -> dict[str, float]:
     """Seconds of training by step: `warm_start`, and `train` for all stages together."""
@@ -28,13 +30,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--home", type=Path, default=ROOT / ".ratchet" / "seeds")
-    parser.add_argument("--traces", type=int, default=44_000, help="of the recipe's warm start")
     arguments = parser.parse_args()
     pipeline, control = arguments.home / str(arguments.seed), arguments.home / f"{arguments.seed}-control"
     run_seed(arguments.seed, pipeline, [])
     seconds = checkpoint_seconds(pipeline)
     factor = 1 + seconds["train"] / seconds["warm_start"]
-    traces = round(arguments.traces * factor)
+    traces = round(load_recipe("tiny").training.warm_start.traces * factor)
     print(f"warm start {seconds['warm_start']:.0f} s, stages {seconds['train']:.0f} s: control with {traces:,} traces")
     overrides = ["training.stages=[]", "evaluation.after=[start]", f"training.warm_start.traces={traces}"]
     run_seed(arguments.seed, control, overrides)

@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,23 +184,20 @@ def _yaml_list(paths: list[str]) -> str:
 def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
     """Run or plan the flow `name` of the module of the same name."""
     settings = load_settings(home)
-    if dry_run:
-        flow = getattr(importlib.import_module(f"flows.{name}"), name)
-        from flows.inspection import show_plan
-        from tasks.pipeline_run import plan_run
-
-        with plan_run(recipe, settings) as plan:
-            flow.fn(recipe, *arguments)
-        show_plan(console, plan.plan)
-        return
-    from flows.inspection import show_result
+    from flows.inspection import show_plan, show_result
     from flows.live import LiveWatcher
     from flows.prefect_server import prefect_server
-    from tasks.pipeline_run import LogWatcher, open_run
+    from tasks.pipeline_run import LogWatcher, open_run, plan_run
 
     with ExitStack() as stack:
-        stack.enter_context(prefect_server(settings))
+        wait_for_server = stack.enter_context(nullcontext() if dry_run else prefect_server(settings))
         flow = getattr(importlib.import_module(f"flows.{name}"), name)  # after: Prefect reads its settings on import
+        with plan_run(recipe, settings) as plan:  # also before a run: a mistake is told before anything is made
+            flow.fn(recipe, *arguments)
+        if dry_run:
+            show_plan(console, plan.plan)
+            return
+        wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher))
         result = flow(recipe, *arguments)

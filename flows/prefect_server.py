@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from infra.artifacts import disk_errors
 from infra.errors import RatchetError
@@ -21,20 +23,18 @@ START_S = 180  # the first start migrates a database, and laptops are busy
 
 
 @contextmanager
-def prefect_server(settings: Settings) -> Iterator[None]:
+def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
     """Point Prefect at a server for the length of a command: the one that is up, or one of our own.
 
-    Call before Prefect is imported. Prefect's own temporary server would outlive a command that is killed; ours is told
-    by the kernel. Raises RatchetError when it does not come up.
+    Yields a function that waits until the server answers, so that a command has work to do while it comes up; the
+    function raises RatchetError when it does not. Call before Prefect is imported. Prefect's own temporary server would
+    outlive a command that is killed; ours is told by the kernel.
     """
     configure_prefect(settings)
-    if "PREFECT_API_URL" in os.environ:
-        yield
-        return
-    running = running_server(settings)
-    if running:
+    if "PREFECT_API_URL" not in os.environ and (running := running_server(settings)):
         os.environ["PREFECT_API_URL"] = running
-        yield
+    if "PREFECT_API_URL" in os.environ:
+        yield lambda: None
         return
     port = _free_port()
     argv = [
@@ -44,17 +44,20 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     address = f"http://{HOST}:{port}/api"
     environment = {**os.environ, "PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
     log = settings.logs / "prefect-server.log"
-    with process_group(argv, log, environment) as server:
-        deadline = time.monotonic() + START_S
-        while not answers(f"{address}/health"):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RatchetError(f"The Prefect server did not start. Its log: {log}")
-            time.sleep(0.2)
-        os.environ["PREFECT_API_URL"] = address
-        try:
-            yield
-        finally:
-            os.environ.pop("PREFECT_API_URL", None)
+    os.environ["PREFECT_API_URL"] = address
+    try:
+        with process_group(argv, log, environment) as server:
+            yield lambda: _wait(server, address, log)
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+
+
+def _wait(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while not answers(f"{address}/health"):
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RatchetError(f"The Prefect server did not start. Its log: {log}")
+        time.sleep(0.2)
 
 
 def configure_prefect(settings: Settings) -> None:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,8 @@ class ArtifactStore:
         """A raw input file as an artifact: its key is the hash of its content."""
         file = Path(path).expanduser()
         try:
-            return Artifact(FILE_KIND, file.name, sha256_file(file), file.resolve())
+            state = file.stat()
+            return Artifact(FILE_KIND, file.name, _known_hash(file, state.st_size, state.st_mtime_ns), file.resolve())
         except OSError as error:
             raise RatchetError(f"Cannot read the input file {path}: {error.strerror}. Check the path.") from error
 
@@ -247,6 +248,12 @@ def write_atomically(path: Path, text: str) -> None:
 def sha256_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache
+def _known_hash(path: Path, size: int, modified_ns: int) -> str:
+    """A run is planned before it starts: its input files are read once for both."""
+    return sha256_file(path)
 
 
 def _fsync(path: Path) -> None:

@@ -71,10 +71,7 @@ def _train(spec: dict[str, Any]) -> Any:
     def make(draft: Draft) -> None:
         run = active_run()
         processes = run.recipe.training.hardware.processes
-        argv = [
-            run.settings.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes),
-            "-m", "training.main",
-        ]  # fmt: skip
+        argv = [run.settings.python, "-m", "training.launch", str(processes)]
         name = spec["stage"] or spec["kind"]
         follow = MetricsFollower(run, draft.path / "metrics.jsonl")
         run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from flows.pipeline import pipeline
 from infra.artifacts import Artifact, ArtifactStore
@@ -131,23 +130,23 @@ def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, tmp_path):
     assert "model.safetensors is missing or was changed" in done.stderr.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    "when_there_is", ["artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"]
-)
-def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, tmp_path, when_there_is):
+def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, tmp_path):
     environment = {**os.environ, "RATCHET_TEST_MARK": str(tmp_path)}
     command = [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.glob(when_there_is)):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    deadline = time.monotonic() + 20
-    while marked(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert marked(tmp_path) == [], "no process outlives the run"
+    for when_there_is in ("artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"):
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 300
+        while not list(tmp_path.glob(when_there_is)):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        deadline = time.monotonic() + 20
+        while marked(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert marked(tmp_path) == [], "no process outlives the run"
 
     again = ratchet("run", MINI, "--home", tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr

@@ -71,11 +71,9 @@ def start(work: Path, model: Path, **changes) -> subprocess.Popen:
         "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, "-m", "training.launch", "2", str(work / "spec.json")]
     with open(work / "log", "a") as log:
-        return subprocess.Popen(
-            [*command, "-m", "training.main", str(work / "spec.json")], env=ENVIRONMENT, stdout=log, stderr=log
-        )
+        return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
 
 
 def metrics(work: Path) -> list[dict]:
