@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -189,7 +191,7 @@ def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bo
     from flows.prefect_server import prefect_server
     from tasks.pipeline_run import LogWatcher, open_run, plan_run
 
-    with ExitStack() as stack:
+    with _interruptible(), ExitStack() as stack:
         wait_for_server = stack.enter_context(nullcontext() if dry_run else prefect_server(settings))
         flow = getattr(importlib.import_module(f"flows.{name}"), name)  # after: Prefect reads its settings on import
         with plan_run(recipe, settings) as plan:  # also before a run: a mistake is told before anything is made
@@ -202,6 +204,15 @@ def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bo
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher))
         result = flow(recipe, *arguments)
     show_result(console, run, result)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say_how_to_continue()
+        raise
 
 
 def _on_signal(number: int, frame: Any) -> None:
@@ -228,9 +239,6 @@ def main() -> None:
             raise
         errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        _say_how_to_continue()
-        sys.exit(INTERRUPTED)
 
 
 def _leave() -> None:
@@ -239,7 +247,8 @@ def _leave() -> None:
 
 
 def _say_how_to_continue() -> None:
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    name = Path(sys.argv[0]).name
+    command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
     errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
 
 

@@ -31,12 +31,13 @@ class LiveWatcher:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
         self._title = ""
         self._started = 0.0
         self._done, self._total = 0, None  # type: int, int | None
         self._first: tuple[float, int] | None = None
         self._facts: Mapping[str, Any] = {}
+        # Last: it renders at once.
+        self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
 
     def __enter__(self) -> LiveWatcher:
         self._live.start()

@@ -1,0 +1,59 @@
+"""What a person at a terminal sees, on a terminal."""
+
+import io
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from flows.live import LiveWatcher
+from tests.flows.conftest import MINI, ROOT
+
+
+def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
+    screen = io.StringIO()
+    with LiveWatcher(Console(file=screen, force_terminal=True, width=120)) as watcher:
+        watcher.phase("Train")
+        watcher.step_started("train math-24")
+        watcher.progress(1, 4, {"reward": 0.25, "response_tokens": 17.0})
+        time.sleep(0.3)
+        watcher.progress(2, 4, {"reward": 0.5, "response_tokens": 18.0})
+        time.sleep(0.5)
+        watcher.step_finished("train math-24", "4 steps", 75.0, cached=False)
+        watcher.step_started("evaluate start")
+        watcher.step_finished("evaluate start", "pass@1 0.5", 0.0, cached=True)
+        watcher.not_done("difficulty code", "no teacher is configured")
+    shown = screen.getvalue()
+    for part in ("2/4", "left", "reward 0.50", "18 tok", "1m 15s", "4 steps", "cached", "no teacher is configured"):
+        assert part in shown, part
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads a pseudo-terminal")
+def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(tmp_path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(tmp_path)],
+        cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # the session's controlling terminal
+        env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown, interrupted, deadline = b"", False, time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if select.select([ours], [], [], 0.2)[0]:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            shown += part
+        if not interrupted and b"normalise math" in shown:
+            interrupted = bool(os.write(ours, b"\x03"))
+    assert process.wait(60) == 130
+    text = shown.decode(errors="replace")
+    assert "Stopped. Nothing finished is lost" in text and "Traceback" not in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"
