@@ -11,7 +11,6 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ BENCHMARKS = {"tiny-math": "math", "tiny-code": "code"}
 KS = ("1", "2", "4", "8", "16")
 
 
-def run_seed(seed: int, home: Path, overrides: list[str]) -> float:
-    started = time.monotonic()
+def run_seed(seed: int, home: Path, overrides: list[str]) -> None:
     command = [sys.executable, "-m", "flows.cli", "run", "tiny", "--seed", str(seed), "--home", str(home)]
     for override in overrides:
         command += ["--set", override]
     subprocess.run(command, check=True, cwd=ROOT)
-    return time.monotonic() - started
 
 
 def read_scores(home: Path, seed: int) -> list[tuple[str, dict[str, Any]]]:
@@ -80,13 +77,12 @@ def main() -> None:
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="passed on to `ratchet run`")
     parser.add_argument("--write", type=Path, help="write the page of results here")
     arguments = parser.parse_args()
-    seeds, seconds = {}, {}
+    seeds = {}
     for seed in arguments.seeds:
         home = arguments.home / str(seed)
-        seconds[seed] = run_seed(seed, home, arguments.overrides)
+        run_seed(seed, home, arguments.overrides)
         seeds[seed] = read_scores(home, seed)
-    lines = [*means(seeds), "", *table(seeds), "", "Seconds of each run: "]
-    lines[-1] += ", ".join(f"{seed}: {taken:.0f}" for seed, taken in seconds.items())
+    lines = [*means(seeds), "", *table(seeds)]
     print("\n".join(lines))
     if arguments.write:
         arguments.write.write_text("\n".join([*HEAD, *lines]) + "\n")
