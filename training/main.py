@@ -1,4 +1,4 @@
-"""One rank of a warm start or a stage: `torchrun --nproc-per-node N -m training.main SPEC.json`.
+"""One rank of a warm start or a stage: started by `training.launch`, or by `torchrun … -m training.main SPEC.json`.
 
 The specification, JSON:
     kind         "warm_start" or "stage"
