@@ -35,7 +35,7 @@ def main() -> None:
     names = harness.prepare()
     linux.become_subreaper()
     readable = isolation.readable_paths(configuration["site"])
-    spaces = isolation.enter_namespaces(readable, configuration["mount_point"])
+    spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["rung"] == "A" else ""
     server = linux.fork()
     if server == 0:
         try:
@@ -47,6 +47,7 @@ def main() -> None:
         finally:
             os._exit(1)
     channel.close()
+    linux.forbid_inspection()
     _guard(judge, server)
 
 
@@ -109,9 +110,9 @@ class _Server:
             isolation.private_root(readable, configuration["mount_point"])
             layers.append("private-root")
         linux.forbid_inspection()
-        self.confinement = isolation.Confinement(readable)
-        self.confinement.prepare()
-        self.send({"isolation": "+".join([*layers, *self.confinement.active, "rlimits"])}, [])
+        self.confinement = isolation.Confinement(readable, private=bool(spaces))
+        self.confinement.prepare(configuration["rung"])
+        self.send({"layers": [*layers, *self.confinement.active, "rlimits"]}, [])
 
     def serve(self) -> None:
         while True:
@@ -158,6 +159,7 @@ class _Server:
             os.close(self.proc)
             os.close(progress)
             inputs = [_input_file(test) for test in job["tests"]]
+            null = os.open("/dev/null", os.O_RDWR)
             limits = isolation.Limits(job["total_s"], job["memory_bytes"], job["output_bytes"])
             self.confinement.enter(limits)
             code = 71
@@ -165,6 +167,7 @@ class _Server:
                 job,
                 inputs,
                 outputs,
+                null,
                 next_test=lambda: os.write(started, b"."),
                 report=lambda record: os.write(report, json.dumps(record).encode() + b"\n"),
                 default_names=self.names,
@@ -196,10 +199,10 @@ class _Server:
                 spent += max(0.0, self._asleep(exited, spent, wall, waits))
             if progress in ready:
                 new = len(os.read(progress, 4096))
-                if new:
-                    started, test_began = started + new, spent
-                else:
+                if not new:
                     watch.unregister(progress)  # the child closed it, or is ending
+                elif started < len(job["tests"]):  # a program that says more starts nothing, and gains no time
+                    started, test_began = min(started + new, len(job["tests"])), spent
             if exited in ready:
                 ended = "exited"
             elif spent - test_began > job["test_s"] or spent > job["total_s"]:
