@@ -71,8 +71,9 @@ _CONFINING = ("namespaces", "landlock", "seccomp")
 @dataclass(frozen=True)
 class Machine:
     """What this machine offers: the best rung whose canary attacks were stopped, its layers, outermost first, which
-    attacks were stopped and which were not, and what keeps it from better rungs."""
+    attacks were stopped and which were not, and what keeps it from better rungs. `asked` is the rung to launch."""
 
+    asked: str
     rung: str
     layers: tuple[str, ...]
     stopped: tuple[str, ...] = ()
@@ -110,21 +111,21 @@ _examining = threading.Lock()
 
 
 @functools.cache
-def _examine(rung: str) -> Machine:
+def _examine(asked: str) -> Machine:
     with _Unproven() as sandbox:
-        layers = tuple(sandbox.launch(rung))
+        layers = tuple(sandbox.launch(asked))
         lacking = tuple(f"{layer} cannot be used" for layer in _CONFINING if not any(layer in name for name in layers))
         rung = _reached(layers)
         if rung == "D":
-            return Machine(rung, layers, lacking=lacking)
+            return Machine(asked, rung, layers, lacking=lacking)
         try:
             escaped = canaries.escaped(sandbox)
         except SandboxFault as fault:
             escaped = [f"take the sandbox down ({fault})"]
     if set(escaped) <= NOT_STOPPED.get(rung, set()):
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)
-        return Machine(rung, layers, stopped, tuple(escaped), lacking)
-    below = _examine(chr(ord(rung) + 1))
+        return Machine(asked, rung, layers, stopped, tuple(escaped), lacking)
+    below = _examine(chr(ord(asked) + 1))
     reason = f"with {'+'.join(layers)} a program could still {', '.join(escaped)}"
     return dataclasses.replace(below, lacking=(reason, *below.lacking))
 
@@ -160,7 +161,7 @@ class Sandbox:
         if self._process is not None and self._process.poll() is None:
             return
         machine = demand(self.minimum, self.unsafe, self.at_most)
-        if self.launch(machine.rung) != list(machine.layers):
+        if self.launch(machine.asked) != list(machine.layers):
             raise SandboxFault("the sandbox server came up with other layers than before")
         self.isolation = str(machine)
 
