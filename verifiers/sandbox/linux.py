@@ -90,6 +90,11 @@ _READ_FILE = 1 << 2
 _WRITE_FILE = 1 << 1
 
 
+def landlock_abi() -> int:
+    """The version of landlock that the kernel speaks; 0 when it has none, or it is switched off."""
+    return max(0, _libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
+
+
 def landlock_ruleset(readable: list[str], writable: list[str]) -> int:
     """A ruleset (file descriptor) that allows reading beneath `readable`, writing to the files `writable`, and no
     TCP, no signals and no abstract sockets to the outside where the kernel knows them. See landlock(7)."""
