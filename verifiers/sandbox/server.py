@@ -65,7 +65,7 @@ RUNGS: dict[str, str] = {
 
 NOT_STOPPED = {"C": {"read a file of the host"}}
 """Canary attacks that a rung is known to let through. Rung D is not asked."""
-_CONFINING = ("namespaces", "landlock", "seccomp")
+_CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the rung below
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Mach
         machine = _examine(at_most)
     if machine.rung <= minimum:
         return machine
-    offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}): {'; '.join(machine.lacking)}"
+    reasons = "".join(f"; {reason}" for reason in machine.lacking)
+    offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}){reasons}"
     if unsafe:
         risk = "it can read, change and send away everything that your user can"
         warnings.warn(f"--unsafe: code written by a model is not confined, {risk}; {offered}", stacklevel=2)
@@ -114,7 +115,8 @@ _examining = threading.Lock()
 def _examine(asked: str) -> Machine:
     with _Unproven() as sandbox:
         layers = tuple(sandbox.launch(asked))
-        lacking = tuple(f"{layer} cannot be used" for layer in _CONFINING if not any(layer in name for name in layers))
+        wanted = _CONFINING[[*RUNGS].index(asked) :]
+        lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
         rung = _reached(layers)
         if rung == "D":
             return Machine(asked, rung, layers, lacking=lacking)
@@ -122,12 +124,13 @@ def _examine(asked: str) -> Machine:
             escaped = canaries.escaped(sandbox)
         except SandboxFault as fault:
             escaped = [f"take the sandbox down ({fault})"]
-    if set(escaped) <= NOT_STOPPED.get(rung, set()):
+    unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
+    if not unexpected:
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)
         return Machine(asked, rung, layers, stopped, tuple(escaped), lacking)
     below = _examine(chr(ord(asked) + 1))
-    reason = f"with {'+'.join(layers)} a program could still {', '.join(escaped)}"
-    return dataclasses.replace(below, lacking=(reason, *below.lacking))
+    reason = f"with {'+'.join(layers)} a program could still {', '.join(unexpected)}"
+    return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
 
 
 def _reached(layers: tuple[str, ...]) -> str:
