@@ -41,7 +41,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     if not _finished(work_dir, plan):
         (work_dir / STATUS).unlink(missing_ok=True)
         done = 0
-        with VerifierPool(plan.spec.processes) as pool:
+        with VerifierPool(plan.spec.processes, minimum_isolation=plan.spec.minimum_isolation) as pool:
             grading = Grading(pool, plan.benchmarks, plan.spec.prompt.response_prefix)
             for batch, table in sample_everything(spec_path, plan, shards):
                 grading.submit(table.to_pylist())

@@ -50,6 +50,7 @@ class EvaluationSpec(BaseModel):
     """Responses decoded together, and stored together."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
+    minimum_isolation: Literal["A", "B", "C"]
     work_dir: Path
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import time
 from collections.abc import Sequence
@@ -116,7 +117,7 @@ def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree) -> Tree:
 
 def check_machine(console: Console, settings: Settings) -> bool:
     """One line per check; False when something would stop a run."""
-    checks = [*_versions(), _cores(), _memory(), _disk(settings), _sandbox(), *_store(settings)]
+    checks = [*_versions(), _cores(), _memory(), _disk(settings), *_sandbox(), *_store(settings)]
     for good, name, detail in checks:
         mark = Text("✓", style="green") if good else Text("✗", style="bold red")
         console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
@@ -154,10 +155,24 @@ def _disk(settings: Settings) -> Check:
     return free >= 1, "disk", f"{free:.1f} GiB free at {existing}" + ("" if free >= 1 else ": free some space")
 
 
-def _sandbox() -> Check:
-    from verifiers.sandbox import sandbox_isolation
+def _sandbox() -> list[Check]:
+    """Which rung of the isolation ladder code is judged on, and what it was attacked with."""
+    from verifiers.sandbox.linux import landlock_abi
+    from verifiers.sandbox.server import RUNGS, demand
 
-    return True, "code sandbox", sandbox_isolation()
+    try:
+        machine = demand()
+    except RatchetError as error:
+        return [(False, "code sandbox", str(error))]
+    lacking = f"; {', '.join(machine.lacking)}" if machine.lacking else ""
+    tried = len(machine.stopped) + len(machine.escaped)
+    let_through = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
+    kernel = f"Linux {platform.release()}, landlock ABI {landlock_abi() or 'none'}"
+    return [
+        (True, "code sandbox", f"rung {machine.rung} ({RUNGS[machine.rung]}){lacking}"),
+        (True, "  layers", f"{', '.join(machine.layers)} ({kernel})"),
+        (True, "  attacks", f"{len(machine.stopped)} of {tried} stopped: {', '.join(machine.stopped)}{let_through}"),
+    ]
 
 
 def _store(settings: Settings) -> list[Check]:

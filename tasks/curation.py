@@ -35,7 +35,7 @@ from infra.errors import RatchetError
 from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
-from tasks.step import Step, not_done, run_step, write_split
+from tasks.step import Step, not_done, record_isolation, run_step, write_split
 from verifiers.pool import VerifierPool
 
 TINY_WORLD = Step("tiny_world", 1, "raw")
@@ -233,12 +233,12 @@ def validate_tests(recipe: Recipe, problems: Artifact) -> Artifact:
 
     def apply(table: pa.Table) -> Split:
         watcher = active_run().watcher
-        with VerifierPool() as pool:
+        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
             return validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {})
             )
 
-    return _filter(VALIDATE_TESTS, recipe, "code", problems, settings.model_dump(mode="json"), apply)
+    return _filter(VALIDATE_TESTS, recipe, "code", problems, settings.model_dump(mode="json"), apply, runs_code=True)
 
 
 def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> Artifact:
@@ -247,13 +247,13 @@ def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> 
 
     def apply(table: pa.Table) -> Split:
         watcher = active_run().watcher
-        with VerifierPool() as pool:
+        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
             return difficulty.grade(
                 table, pq.read_table(attempts.kept), pool, maximum,
                 progress=lambda done, total: watcher.progress(done, total, {}),
             )  # fmt: skip
 
-    return _filter(DIFFICULTY, recipe, "code", problems, {"max_difficulty": maximum}, apply, [attempts])
+    return _filter(DIFFICULTY, recipe, "code", problems, {"max_difficulty": maximum}, apply, [attempts], runs_code=True)
 
 
 def without_teacher(domain: Domain) -> list[str]:
@@ -316,10 +316,13 @@ def _filter(
     parameters: Mapping[str, Any],
     apply: Any,
     others: Sequence[Artifact] = (),
+    runs_code: bool = False,
 ) -> Artifact:
     """A step that splits one data set: read the kept rows of the last step, apply, store both sides."""
 
     def make(draft: Draft) -> None:
+        if runs_code:
+            record_isolation(draft, recipe)
         split = apply(pq.read_table(problems.kept))
         write_split(draft, split.kept, split.rejected, split.summary, _settings(recipe, domain).max_rejected)
 

@@ -12,7 +12,7 @@ from infra.errors import RatchetError
 from infra.recipe.model import Recipe, Stage
 from tasks.curation import benchmark_problems
 from tasks.pipeline_run import active_run
-from tasks.step import Step, run_step
+from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
 EVALUATE = Step("evaluate", 1, "evaluation", resumable=True)
@@ -44,8 +44,11 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "model_dir": str(_model_directory(checkpoint)),
             "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
             "processes": processes,
+            "minimum_isolation": recipe.verification.minimum_isolation,
             "work_dir": str(draft.path),
         }
+        if any(benchmark["domain"] == "code" for benchmark in benchmarks):
+            record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-m", "evaluation.main"]
         run_worker(argv, spec, draft, f"evaluate-{label}", processes, follow)

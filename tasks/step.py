@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 
 from infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
 from infra.errors import RatchetError
+from infra.recipe.model import Recipe
 from tasks.lineage import ancestors
 from tasks.pipeline_run import PipelineRun, PlannedStep, active_run
+from verifiers.sandbox import sandbox_isolation
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """What MLflow calls the use of a data set, by the kind of artifact that is made from it."""
@@ -143,6 +145,12 @@ def write_split(
     draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "rows_rejected": len(rejected)}
 
 
+def record_isolation(draft: Draft, recipe: Recipe) -> None:
+    """Put on record how this machine confines the programs that the step judges. Raises RatchetError, before any work
+    is done, when that is less than the recipe demands."""
+    draft.extra["isolation"] = sandbox_isolation(recipe.verification.minimum_isolation)
+
+
 def summary(artifact: Artifact) -> str:
     """One line for the terminal: what came out."""
     counts = artifact.manifest["counts"]
@@ -178,6 +186,8 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, cached: bool) 
     elif artifact.kind in ("problems", "attempts", "traces", "raw"):
         rows, columns = _table_facts(artifact)
         run.tracking.dataset(child, artifact, "output", rows, columns)
+    if "isolation" in manifest:
+        run.tracking.tags(child, {"ratchet.isolation": manifest["isolation"]})
     if artifact.kind == "raw":
         run.tracking.tags(child, {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()})
     # A report is what the whole run came to: its scores and pages are shown on the run's own page too.

@@ -15,7 +15,7 @@ from infra.errors import RatchetError
 from infra.process_group import process_group
 from infra.recipe.model import Recipe, Stage
 from tasks.pipeline_run import PipelineRun, active_run
-from tasks.step import Step, run_step
+from tasks.step import Step, record_isolation, run_step
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 1, "checkpoint", resumable=True)
@@ -73,6 +73,8 @@ def _train(spec: dict[str, Any]) -> Any:
         processes = run.recipe.training.hardware.processes
         argv = [run.settings.python, "-m", "training.launch", str(processes)]
         name = spec["stage"] or spec["kind"]
+        if "code" in {**spec["problems"], **spec["validation"]}:
+            record_isolation(draft, run.recipe)
         follow = MetricsFollower(run, draft.path / "metrics.jsonl")
         run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not

@@ -81,7 +81,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    with VerifierPool(workers=1, fraction=stage.code_reward == "fraction") as pool:
+    minimum_isolation = recipe.verification.minimum_isolation
+    with VerifierPool(1, fraction=stage.code_reward == "fraction", minimum_isolation=minimum_isolation) as pool:
         worker = RolloutWorker(policy, pool, recipe.model.prompt, training.hardware.rollout_batch)
         curriculum = Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
         restored = checkpoints.restore()

@@ -34,9 +34,10 @@ class VerifierPool:
     survive a fork: make one in each process.
     """
 
-    def __init__(self, workers: int | None = None, fraction: bool = False) -> None:
+    def __init__(self, workers: int | None = None, fraction: bool = False, minimum_isolation: str = "C") -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
         self.fraction = fraction
+        self.minimum_isolation = minimum_isolation
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._work: queue.SimpleQueue = queue.SimpleQueue()
@@ -164,7 +165,7 @@ class VerifierPool:
             answer(verdict)
 
     def _worker(self) -> None:
-        tools = _Tools()
+        tools = _Tools(self.minimum_isolation)
         try:
             while (item := self._work.get()) is not None:
                 key, work = item
@@ -209,8 +210,8 @@ class VerifierPool:
 class _Tools:
     """What one worker thread owns: processes that start on first use."""
 
-    def __init__(self) -> None:
-        self.sandbox = Sandbox()
+    def __init__(self, minimum_isolation: str) -> None:
+        self.sandbox = Sandbox(minimum_isolation)
         self.symbolic = Symbolic()
 
     def close(self) -> None:

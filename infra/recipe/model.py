@@ -297,6 +297,17 @@ class Evaluation(Section):
 # -------------------------------------------------------------------------------------------- recipe
 
 
+# --------------------------------------------------------------------------------------- verification
+
+
+class Verification(Section):
+    """What judging a model's programs demands of the machine: never part of what is made, so of no artifact's key."""
+
+    minimum_isolation: Literal["A", "B", "C"] = "C"
+    """The lowest rung of the isolation ladder (docs/sandbox.md) on which a model's code may run; a machine that offers
+    less refuses. C, so that a stock container works: it confines everything but the reading of files."""
+
+
 class Recipe(Section):
     """Everything that decides what a pipeline makes, and nothing about the machine it runs on."""
 
@@ -307,6 +318,7 @@ class Recipe(Section):
     curation: Curation = Curation()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+    verification: Verification = Verification()
 
     @model_validator(mode="after")
     def _evaluated_stages_exist(self) -> Recipe:

@@ -1,118 +1,4 @@
-"""Programs that attack the judge, and legal programs that other judges refuse.
-
-Each attack is written for the problem of `tests/verifiers/test_sandbox_attacks.py`: print twice the number read, or
-return it from `f`.
-"""
-
-READ_FRAMES = """
-import sys, gc
-frame = sys._getframe()
-seen = []
-while frame:
-    seen.extend(repr(value) for value in frame.f_locals.values())
-    frame = frame.f_back
-seen.extend(repr(thing) for thing in gc.get_objects() if isinstance(thing, (str, bytes, dict, list)))
-text = " ".join(seen)
-print("11702" if "11702" in text else "not found")
-def f(x):
-    return 11702 if "11702" in text else None
-"""
-
-ALWAYS_EQUAL = """
-class Yes(int):
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    __hash__ = int.__hash__
-    def __repr__(self): return "11702"
-    __str__ = __repr__
-class Anything:
-    def __eq__(self, other): return True
-    def __repr__(self): return "Anything"
-print(Anything())
-def f(x):
-    return Anything() if x % 2 else Yes(0)
-"""
-
-MONKEYPATCH = """
-import builtins, json, sys, io
-json.dumps = lambda *a, **k: "true"
-json.JSONEncoder.encode = lambda *a, **k: "true"
-builtins.str = lambda *a: "ok"
-builtins.repr = lambda *a: "ok"
-for module in list(sys.modules.values()):
-    for name in ("same_text", "same_value", "_close", "judge"):
-        if hasattr(module, name):
-            setattr(module, name, lambda *a, **k: True)
-def f(x):
-    return True
-"""
-
-FORGE_REPORT = """
-import os
-for descriptor in range(3, 64):
-    try:
-        os.write(descriptor, b'{"status": "done"}\\n' * 20)
-    except OSError:
-        pass
-os._exit(0)
-"""
-
-ATTACKS = {
-    "read the expected output from frames and the heap": READ_FRAMES,
-    "equal to everything": ALWAYS_EQUAL,
-    "replace the comparison": MONKEYPATCH,
-    "forge the report": FORGE_REPORT,
-    "exit at once": "import os\nos._exit(0)",
-    "sys.exit": "import sys\nsys.exit(0)",
-    "raise SystemExit in the call": "def f(x):\n    raise SystemExit(0)",
-    "fork bomb": "import os\nwhile True:\n    os.fork()",
-    "fork bomb through posix": "import posix\nwhile True:\n    posix.fork()",
-    "daemon": (
-        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n"
-        "    os._exit(0)\nprint('x')"
-    ),
-    "subprocess": "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)",
-    "infinite loop": "while True:\n    pass",
-    "infinite loop that survives exceptions": (
-        "import signal\nfor number in range(1, 65):\n    try:\n        signal.signal(number, signal.SIG_IGN)\n"
-        "    except (OSError, ValueError):\n        pass\nwhile True:\n    try:\n"
-        "        while True:\n            pass\n    except BaseException:\n        continue"
-    ),
-    "sleep": "import time\ntime.sleep(1000)",
-    "stop itself": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nsignal.pause()",
-    "replace itself": "import os\nos.execv('/bin/sleep', ['sleep', '1000'])",
-    "memory bomb": "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 24))",
-    "memory bomb in files": (
-        "import os\nwhile True:\n    descriptor = os.memfd_create('x')\n    os.write(descriptor, bytes(1 << 22))"
-    ),
-    "infinite output": "while True:\n    print('x' * 1000)",
-    "infinite output on standard error": "import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",
-    "thread bomb": (
-        "import threading, time\nwhile True:\n"
-        "    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"
-    ),
-    "thread that stays": "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()",
-    "deep recursion": ("import sys\nsys.setrecursionlimit(10**9)\ndef g(x):\n    return max([x], key=g)\ng(1)"),
-    "crash": "import ctypes\nctypes.string_at(0)",
-    "kill the server": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
-    "kill everything": "import os, signal\nos.kill(-1, signal.SIGKILL)",
-    "raise its limits": (
-        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))"
-    ),
-}
-
-# Each of these writes `escaped` to a result that the judge compares only if it got out.
-ESCAPES = {
-    "read a file": "open({secret!r}).read()",
-    "write a file": "open({target!r}, 'w').write('x')",
-    "write to /tmp": "open('/tmp/ratchet-attack', 'w').write('x')",
-    "read the server's memory": "import os; open(f'/proc/{{os.getppid()}}/mem', 'rb').read(1)",
-    "connect over TCP": "import socket; socket.create_connection(('127.0.0.1', {port}), timeout=1)",
-    "connect over a Unix socket": "import socket; socket.socket(socket.AF_UNIX).connect('/run/anything')",
-    "mount": "import ctypes, os; ctypes.CDLL(None, use_errno=True).mount(b'x', b'/', b'tmpfs', 0, None) and 1 / 0",
-    "new user namespace": "import ctypes; ctypes.CDLL(None).unshare(0x10000000) and 1 / 0",
-    "ptrace the server": "import ctypes, os; ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) and 1 / 0",
-}
+"""Legal programs that other judges refuse: each prints twice the number it reads."""
 
 LEGAL = {
     "plain": "print(2 * int(input()))",
@@ -163,4 +49,53 @@ LEGAL = {
     "state in a library": (
         "import decimal, math\nmath.seen = getattr(math, 'seen', int(input()))\nprint(2 * math.seen)"
     ),
+    "threads with large stacks": (
+        "import threading\nthreading.stack_size(1 << 26)\nresults = []\nnumber = int(input())\n"
+        "threads = [threading.Thread(target=lambda: results.append(number)) for _ in range(2)]\n"
+        "[thread.start() for thread in threads]\n[thread.join() for thread in threads]\nprint(sum(results))"
+    ),
+    "a thread pool": (
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
+        "    print(sum(pool.map(int, [input()] * 1)) * 2)"
+    ),
+    "anonymous memory": (
+        "import mmap\nmemory = mmap.mmap(-1, 1 << 20)\nmemory.write(input().encode())\nmemory.seek(0)\n"
+        "print(2 * int(memory.readline().rstrip(b'\\0')))"
+    ),
+    "standard input mapped": (
+        "import mmap\nprint(2 * int(mmap.mmap(0, 0, access=mmap.ACCESS_READ).read().decode()))"
+    ),
+    "numpy": "import numpy as np\nprint(int((np.fromstring(input(), dtype=np.int64, sep=' ') * 2)[0]))",
+    "numpy algebra": (
+        "import sys\nimport numpy as np\nx = np.loadtxt(sys.stdin)\n"
+        "print(int(np.linalg.solve(np.eye(50) / 2, np.full(50, x))[0]))"
+    ),
+    "modules that are not preloaded": (
+        "import sqlite3, csv, zlib, hashlib, uuid, calendar, textwrap, email, logging, tempfile\n"
+        "print(2 * int(input()))"
+    ),
+    "select and polling": (
+        "import selectors, sys\nselectors.DefaultSelector().close()\nprint(2 * int(sys.stdin.readline()))"
+    ),
+    "a timer": (
+        "import signal\nsignal.setitimer(signal.ITIMER_REAL, 100)\nsignal.alarm(100)\nprint(2 * int(input()))"
+    ),
+    "time and resources": (
+        "import os, resource, time\ntime.sleep(0.001)\ntime.perf_counter()\nresource.getrusage(resource.RUSAGE_SELF)\n"
+        "resource.setrlimit(resource.RLIMIT_STACK, resource.getrlimit(resource.RLIMIT_STACK))\n"
+        "os.getpid(), os.getcwd(), os.cpu_count(), os.sched_getaffinity(0), os.urandom(8), os.uname()\n"
+        "print(2 * int(input()))"
+    ),
+    "descriptors": (
+        "import os\nsaved = os.dup(1)\nreading, writing = os.pipe()\nos.dup2(writing, 1)\nos.dup2(saved, 1)\n"
+        "os.isatty(0), os.fstat(1), os.set_inheritable(saved, False)\nprint(2 * int(input()))"
+    ),
+    "everything read through io": (
+        "import io, os, sys\nsys.stdin = io.BytesIO(os.read(0, os.fstat(0).st_size))\n"
+        "print(2 * int(sys.stdin.readline()))"
+    ),
+    "faulthandler": "import faulthandler\nfaulthandler.enable()\nprint(2 * int(input()))",
 }  # fmt: skip
+
+SILENT = "import os, sys\nsys.stderr = open(os.devnull, 'w')\nprint(2 * int(input()))"
+"""Legal too, but opens a device for writing: refused where nothing but seccomp guards the files."""

@@ -1,7 +1,9 @@
 import json
 import os
+import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -12,46 +14,42 @@ import pytest
 
 from infra.errors import RatchetError
 from infra.problems import Problem
-from tests.verifiers.sandbox_programs import ATTACKS, ESCAPES, LEGAL
+from tests.verifiers.sandbox_attacks import FORGE, NOT_STOPPED, REACH, STEAL, STOLEN, SYSCALL
+from tests.verifiers.sandbox_programs import LEGAL, SILENT
+from verifiers import code_judge
 from verifiers.code_judge import judge
 from verifiers.outcome import Outcome
-from verifiers.sandbox import sandbox_isolation, server
-from verifiers.sandbox.server import Sandbox, SandboxFault
+from verifiers.sandbox import canaries, sandbox_isolation, seccomp, server
+from verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
 ROOT = str(Path(__file__).resolve().parents[2])
 PROGRAM = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2"}]
 CALL = [{"call": {"args": [5851]}, "output": 11702}, {"call": {"args": [2]}, "output": 4}]
 
-# Machines that offer less than this one, made by taking a layer away before the fork server starts.
+# Layers that a machine may not have, taken away before the fork server starts.
 NO_NAMESPACES = "from verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"
-NO_SECCOMP = "from verifiers.sandbox import linux\ndef refuse():\n    raise OSError\nlinux.seccomp_filter = refuse"
+NO_SECCOMP = (
+    "from verifiers.sandbox import seccomp\ndef refuse(*_):\n    raise OSError\nseccomp.compile_filter = refuse"
+)
 NO_LANDLOCK = "from verifiers.sandbox import linux\ndef refuse(*_):\n    raise OSError\nlinux.landlock_ruleset = refuse"
-RUNGS = {
-    "all layers": "",
-    "without namespaces": NO_NAMESPACES,
-    "without seccomp": NO_SECCOMP,
-    "without landlock": NO_LANDLOCK,
-}
+# Layers that are there and do not hold.
+LEAKY_SECCOMP = "from verifiers.sandbox import seccomp\nseccomp.Filter.install = lambda self: None"
+LEAKY_LANDLOCK = "from verifiers.sandbox import linux\nlinux.landlock_restrict = lambda ruleset: None"
 
 
 def problem(tests, **fields):
-    fields = {"time_limit_s": 0.25, "memory_limit_mb": 256.0} | fields
+    fields = {"time_limit_s": 2.0, "memory_limit_mb": 128.0} | fields
     return Problem("attacked", "code", "double it", tests=json.dumps(tests), **fields)
 
 
-def start_without(layers, monkeypatch):
-    prologue = f"import sys; sys.path.append({ROOT!r})\n{layers}\n"
-    monkeypatch.setattr(server, "_BOOTSTRAP", prologue + server._BOOTSTRAP)
-    sandbox = Sandbox()
-    sandbox.start()
-    return sandbox
-
-
-@pytest.fixture(scope="module", params=RUNGS)
+@pytest.fixture(scope="module", params=["A", "B", "C"])
 def rung(request):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        sandbox = start_without(RUNGS[request.param], monkeypatch)
-    with sandbox:
+    """A sandbox on each rung, forced; skipped where the machine does not offer it."""
+    offered = demand("D", unsafe=True, at_most=request.param).rung
+    if offered != request.param:
+        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
+    with Sandbox(at_most=request.param) as sandbox:
+        sandbox.start()
         yield sandbox
 
 
@@ -59,6 +57,19 @@ def rung(request):
 def sandbox():
     with Sandbox() as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """A function that takes layers away from all fork servers started in the test."""
+
+    def take(*layers):
+        prologue = f"import sys; sys.path.append({ROOT!r})\n" + "\n".join(layers) + "\n"
+        monkeypatch.setattr(server, "_BOOTSTRAP", prologue + server._BOOTSTRAP)
+
+    server._examine.cache_clear()
+    yield take
+    server._examine.cache_clear()
 
 
 def descendants(pid):
@@ -90,57 +101,255 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def test_the_isolation_of_this_machine_is_on_record():
-    assert sandbox_isolation().endswith("rlimits")
-    assert "seccomp" in sandbox_isolation() or "namespaces" in sandbox_isolation()
+class World:
+    """What an attack could reach: a secret, a directory anyone may write to, listening sockets. `untouched` says
+    whether nothing was reached."""
+
+    def __init__(self, directory):
+        self.token = "TOKEN-" + secrets.token_hex(8)
+        self.secret, self.target = directory / "secret", directory / "target"
+        self.secret.write_text(self.token)
+        self.secret.chmod(0o666)
+        for path in (directory, *directory.parents[:2]):
+            path.chmod(0o777)  # so that it is not the file permissions that refuse
+        abstract = "\0" + self.token
+        self.sockets = {
+            "tcp": socket.create_server(("127.0.0.1", 0)),
+            "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+            "unix": socket.socket(socket.AF_UNIX),
+            "abstract": socket.socket(socket.AF_UNIX),
+            "unix_datagram": socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+        }
+        self.sockets["udp"].bind(("127.0.0.1", 0))
+        for name, address in {
+            "unix": str(directory / "u"), "abstract": abstract, "unix_datagram": str(directory / "d"),
+        }.items():  # fmt: skip
+            self.sockets[name].bind(address)
+        self.sockets["unix"].listen()
+        self.sockets["abstract"].listen()
+        for name in ("u", "d"):
+            (directory / name).chmod(0o777)
+        for listening in self.sockets.values():
+            listening.setblocking(False)
+        self.facts = {
+            "secret": str(self.secret), "target": str(self.target), "directory": str(directory),
+            "source": code_judge.__file__, "judge": os.getpid(), "token": r"TOKEN-[0-9a-f]{16}",
+            "tcp": self.sockets["tcp"].getsockname()[1], "udp": self.sockets["udp"].getsockname()[1],
+            "unix": str(directory / "u"), "abstract": abstract, "unix_datagram": str(directory / "d"),
+        }  # fmt: skip
+        self.directory = directory
+        self.before = self.seen()
+
+    def seen(self):
+        files = {path.name: (path.stat().st_mode, path.stat().st_mtime_ns) for path in self.directory.iterdir()}
+        elsewhere = [path for path in ("/tmp", "/dev/shm", "/etc", ".") if Path(path, "ratchet-attack").exists()]
+        return files, self.secret.read_text(), elsewhere, [name for name in self.sockets if self._heard(name)]
+
+    def _heard(self, name):
+        listening = self.sockets[name]
+        try:
+            return listening.accept() if listening.type == socket.SOCK_STREAM else listening.recv(1)
+        except BlockingIOError:
+            return None
+
+    def untouched(self):
+        return self.seen() == self.before
+
+    def close(self):
+        for listening in self.sockets.values():
+            listening.close()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_attacks_never_pass_and_leave_nothing_alive(name, sandbox):
-    for tests, entry_point in ((PROGRAM, None), (CALL, "f")):
-        verdict = judge(problem(tests, entry_point=entry_point), ATTACKS[name], sandbox)
-        assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
-    assert len(descendants(sandbox._process.pid)) == 1  # the fork server, which is still well:
-    assert judge(problem(PROGRAM), LEGAL["plain"], sandbox).passed
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("world"))
+    yield world
+    world.close()
 
 
-@pytest.mark.parametrize("name", ["fork bomb", "daemon", "subprocess", "kill everything", "thread that stays"])
-def test_no_process_survives_on_weaker_machines(name, rung):
-    verdict = judge(problem(PROGRAM), ATTACKS[name], rung)
-    assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
-    assert len(descendants(rung._process.pid)) == 1
+def attack(name, stdin, call, rung, world, **fields):
+    """Run a (tests, source) in both forms: neither passes, nothing is touched, nothing is left, the judge is well."""
+    begin = time.monotonic()
+    verdicts = [
+        judge(problem(stdin[0], **fields), stdin[1], rung),
+        judge(problem(call[0], entry_point="f", **fields), call[1], rung),
+    ]
+    assert time.monotonic() - begin < 30, "a hang"
+    for verdict in verdicts:
+        assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT), verdict
+        assert not verdict.passed or name in NOT_STOPPED[rung.isolation[0]], verdict
+    assert world.untouched()
+    assert len(descendants(rung._process.pid)) == 1  # the fork server, which is still well:
     assert judge(problem(PROGRAM), LEGAL["plain"], rung).passed
 
 
-@pytest.mark.parametrize("name", ESCAPES)
-def test_nothing_outside_can_be_reached(name, rung, tmp_path):
-    if name == "new user namespace" and "seccomp" not in rung.isolation:
-        pytest.skip("only seccomp refuses a new user namespace")
-    secret, target = tmp_path / "secret", tmp_path / "target"
-    secret.write_text("x")
-    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        directory.chmod(0o777)  # so that it is not the file permissions that refuse
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        attempt = ESCAPES[name].format(secret=str(secret), target=str(target), port=port)
-        source = (
-            f"def f():\n    try:\n        {attempt}\n    except BaseException:\n        return 'no'\n    return 'out'"
-        )
-        tests = [{"call": {}, "output": "no"}]
-        verdict = judge(problem(tests, entry_point="f", time_limit_s=3.0), source, rung)
-    assert verdict.passed, verdict
-    assert not target.exists()
+def reaching(name, world):
+    return f"""
+import decimal, fcntl, os, resource, signal, socket, subprocess, sys
+{SYSCALL}
+def reached():
+    try:
+        {REACH[name].format(**world.facts)}
+        return True
+    except BaseException:
+        return False
+"""
 
 
-def test_a_machine_that_cannot_confine_refuses(monkeypatch):
-    with pytest.raises(RatchetError, match="neither namespaces nor seccomp"):
-        start_without(NO_NAMESPACES + "\n" + NO_SECCOMP, monkeypatch)
+@pytest.mark.parametrize("name", REACH)
+def test_nothing_outside_can_be_reached(name, rung, world):
+    source = reaching(name, world)
+    stdin = source + "print(2 * int(input()) * reached())"
+    call = source + "def f(x):\n    return 2 * x * reached()"
+    attack(name, (PROGRAM, stdin), (CALL, call), rung, world)
+
+
+HARMLESS = [
+    "read a file", "open an unnamed file", "fork", "a subprocess", "connect: TCP", "connect: UDP",
+    "connect: a Unix socket", "connect: an abstract socket", "connect: a datagram through a pair",
+    "system call: pidfd_open", "system call: memory in a file", "system call: dumpable again",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:--unsafe")
+def test_the_attacks_are_real(tmp_path):
+    """They succeed where only limits are in their way: a suite that nothing can fail proves nothing."""
+    world = World(tmp_path)
+    with Sandbox(unsafe=True, at_most="D") as rung:
+        for name in HARMLESS:
+            attempt = reaching(name, world) + "print(2 * int(input()) * reached())"
+            assert judge(problem(PROGRAM), attempt, rung).passed, name
+    assert world.seen()[3]
+    world.close()
+
+
+@pytest.mark.parametrize("name", STEAL)
+def test_expected_outputs_cannot_be_found(name, rung, world):
+    source = STOLEN.format(look=STEAL[name].format(**world.facts), token=world.facts["token"])
+    stdin = [{"input": "0\n", "output": world.token}]
+    call = [{"call": {"args": [0]}, "output": world.token}]
+    attack(f"steal: {name}", (stdin, source), (call, source), rung, world)
+
+
+@pytest.mark.parametrize("name", FORGE)
+def test_no_verdict_is_forged_and_nothing_stays(name, rung, world):
+    attack(name, (PROGRAM, FORGE[name]), (CALL, FORGE[name]), rung, world, time_limit_s=0.1)
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_legal_programs_pass(name, sandbox):
-    verdict = judge(problem(PROGRAM, time_limit_s=2.0), LEGAL[name], sandbox)
+def test_legal_programs_pass(name, rung):
+    verdict = judge(problem(PROGRAM, time_limit_s=5.0, memory_limit_mb=1024.0), LEGAL[name], rung)
     assert verdict.passed, verdict
+
+
+def test_a_device_may_be_written_to_where_files_are_guarded(rung):
+    assert judge(problem(PROGRAM), SILENT, rung).passed == (rung.isolation[0] in "AB")
+
+
+# ------------------------------------------------------------------------------------------ the ladder
+
+
+def test_the_isolation_of_this_machine_is_on_record():
+    machine = demand()
+    assert sandbox_isolation() == str(machine)
+    assert str(machine).startswith(f"{machine.rung}: ") and str(machine).endswith("seccomp+rlimits")
+    assert set(machine.stopped) | set(machine.escaped) == set(canaries.NAMES)
+
+
+def test_a_machine_is_attacked_once_in_a_process(monkeypatch):
+    demand()
+    monkeypatch.setattr(canaries, "escaped", lambda sandbox: pytest.fail("attacked again"))
+    with Sandbox() as sandbox:
+        sandbox.start()
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ([NO_NAMESPACES], "B"),
+        ([NO_LANDLOCK], "B"),  # the private root stands in
+        ([NO_NAMESPACES, NO_LANDLOCK], "C"),
+        ([NO_NAMESPACES, LEAKY_LANDLOCK], "C"),
+        ([NO_SECCOMP], "D"),
+    ],
+)
+def test_the_rung_is_what_is_there_and_holds(layers, expected, lacking):
+    lacking(*layers)
+    machine = demand("D", unsafe=True)
+    assert machine.rung == expected, machine
+    assert machine.lacking
+    if expected in "BC":
+        with Sandbox() as sandbox:
+            assert judge(problem(PROGRAM), LEGAL["plain"], sandbox).passed
+            assert sandbox.isolation == str(machine)
+
+
+def test_a_layer_that_does_not_hold_is_found_out(lacking):
+    lacking(LEAKY_SECCOMP)
+    machine = demand("D")
+    assert machine.rung == "D"
+    assert "make a process" in " ".join(machine.lacking)
+
+
+def test_a_machine_that_offers_too_little_refuses(lacking):
+    with pytest.raises(RatchetError, match=r"rung A \(namespaces.*this machine offers B \(landlock"):
+        Sandbox("A", at_most="B").start()
+    lacking(NO_SECCOMP)
+    with pytest.raises(RatchetError, match=r"rung C .*seccomp cannot be used.*docs/sandbox.md.*--unsafe"):
+        Sandbox().start()
+
+
+def test_unsafe_runs_and_names_the_risk():
+    with Sandbox("A", unsafe=True, at_most="D") as sandbox:
+        with pytest.warns(UserWarning, match="read, change and send away"):
+            sandbox.start()
+        assert sandbox.isolation.startswith("D: ")
+        assert judge(problem(PROGRAM), LEGAL["plain"], sandbox).passed
+        assert not judge(problem(PROGRAM), "print(0)", sandbox).passed
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_filter_allows_what_it_lists_and_nothing_else(machine, read_only):
+    """The compiled program, interpreted: it decides by number and argument as the list says."""
+    program = [struct.unpack("HBBI", line) for line in seccomp.compile_filter(machine, read_only)]
+    column, architecture = seccomp._COLUMNS[machine]
+    rows = [row.split() for row in seccomp._CALLS.split(",")]
+    listed = {int(row[column]): row[0] for row in rows if row[column] != "-"}
+    for number in [*range(600), 0x40000000, 0x40000001, 0xFFFFFFFF]:
+        allowed = _interpret(program, number, architecture, [0, 0, 0]) == 0x7FFF0000
+        name = listed.get(number)
+        assert allowed == (name is not None and name not in ("clone", "clone3", "prctl", "ioctl", "socketpair"))
+    calls = {name: number for number, name in listed.items()}
+    for name, arguments, expected in [
+        ("clone", [0x3D0F00, 0, 0], True), ("clone", [17, 0, 0], False), ("prctl", [15, 0, 0], True),
+        ("prctl", [4, 1, 0], False), ("ioctl", [0, 0x5412, 0], False), ("ioctl", [0, 0x5401, 0], True),
+        ("fcntl", [0, 8, 1], False), ("prlimit64", [1, 0, 0], False), ("socketpair", [1, 0x80801, 0], True),
+        ("socketpair", [1, 2, 0], False), ("socketpair", [2, 1, 0], False),
+        ("openat", [0, 0, 0o2101], not read_only), ("openat", [0, 0, 0o2000000], True),
+    ]:  # fmt: skip
+        assert (_interpret(program, calls[name], architecture, arguments) == 0x7FFF0000) == expected, (name, arguments)
+    assert _interpret(program, 0, 0x40000003, [0, 0, 0]) == 0x80000000
+
+
+def _interpret(program, number, architecture, arguments):
+    data = {0: number, 4: architecture, **{16 + 8 * index: value for index, value in enumerate(arguments)}}
+    position = accumulator = 0
+    while True:
+        code, if_true, if_false, value = program[position]
+        position += 1
+        if code == 0x06:
+            return value
+        if code == 0x20:
+            accumulator = data[value]
+        elif code == 0x54:
+            accumulator &= value
+        else:
+            taken = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[code]
+            position += if_true if taken else if_false
+
+
+# -------------------------------------------------------------------------------------- time and faults
 
 
 def test_time_asleep_counts_and_time_waiting_for_a_core_does_not(sandbox):

@@ -4,11 +4,11 @@ Nothing is imported here: the fork server loads this package too, and what it do
 """
 
 
-def sandbox_isolation() -> str:
-    """The layers that confine solutions on this machine, outermost first, joined by `+`.
+def sandbox_isolation(minimum: str = "C") -> str:
+    """The rung of the isolation ladder that this machine offers, and its layers: `A: namespaces+private-root+...`.
 
-    Found out by starting a sandbox. Raises RatchetError where code written by a model cannot be confined.
+    Found out by attacking a sandbox, once in a process. Raises RatchetError when the rung is below `minimum`.
     """
-    from verifiers.sandbox.server import isolation_here
+    from verifiers.sandbox.server import demand
 
-    return isolation_here()
+    return str(demand(minimum))

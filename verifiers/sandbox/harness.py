@@ -50,6 +50,7 @@ def run_tests(
     job: dict[str, Any],
     inputs: list[int],
     outputs: list[int],
+    null: int,
     next_test: Callable[[], None],
     report: Callable[[dict[str, Any]], None],
     default_names: dict[str, Any],
@@ -57,9 +58,9 @@ def run_tests(
     """Run `job["source"]` on each of `job["tests"]`, with a fresh `__main__` for each.
 
     `inputs` and `outputs` are file descriptors, one per test: what is read on descriptor 0, and where descriptor 1, or
-    the value of a call, goes. `next_test` is called before each test, `report` after it.
+    the value of a call, goes; `null` is /dev/null, open for both. `next_test` is called before each test, `report`
+    after it.
     """
-    null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 2)
     try:
         code = compile(job["source"], "<solution>", "exec")

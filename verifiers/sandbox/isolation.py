@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from verifiers.sandbox import linux
+from verifiers.sandbox import linux, seccomp
 
 NOBODY = 65534
 OPEN_FILES = 256
@@ -121,28 +121,39 @@ class Confinement:
     """The layers put around each solution. `active` names those that worked on this machine, in order."""
 
     readable: list[str]
+    private: bool
+    """Whether nothing else is in sight, and nothing can be written to: the root is a private one."""
     active: list[str] = field(default_factory=list)
     _ruleset: int = -1
-    _filter: object = None
+    _filter: seccomp.Filter | None = None
 
-    def prepare(self) -> None:
-        """Find out, in throw-away children, which layers work here; build what can be built beforehand."""
+    def prepare(self, rung: str) -> None:
+        """Find out, in throw-away children, which of the layers that `rung` has work here; build what can be built
+        beforehand."""
         if _works_in_a_child(lambda: os.setgroups([])):
             os.setgroups([])  # here, once: Python's call touches 256 KB of stack
-        try:
-            self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
-        except OSError:
-            self._ruleset = -1
-        try:
-            self._filter = linux.seccomp_filter()
-        except OSError:
-            self._filter = None
         # Another user has no capabilities; who cannot become one drops those that root or a user namespace gave.
-        self.active = ["uid"] if self._works("uid") else ["capabilities"]
-        self.active += [layer for layer in ("landlock", "seccomp") if self._works(layer)]
+        self.active = ["uid"] if self._works("uid", self._read_libraries) else ["capabilities"]
+        if rung <= "B":
+            try:
+                self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
+                self.active += ["landlock"] if self._works("landlock") else []
+            except OSError:
+                pass
+        if rung <= "C":
+            try:
+                self._filter = seccomp.Filter(read_only=not self.private and "landlock" not in self.active)
+                self.active += ["seccomp"] if self._works("seccomp") else []
+            except OSError:
+                pass
 
-    def _works(self, layer: str) -> bool:
-        return _works_in_a_child(lambda: (linux.forbid_new_privileges(), self._apply(layer)))
+    def _works(self, layer: str, then: Callable[[], object] = lambda: None) -> bool:
+        return _works_in_a_child(lambda: (linux.forbid_new_privileges(), self._apply(layer), then()))
+
+    def _read_libraries(self) -> None:
+        """Raises OSError when this process cannot import: the interpreter may live in somebody's home directory."""
+        for path in (os.path.dirname(os.__file__), *self.readable):
+            os.stat(path)
 
     def enter(self, limits: Limits) -> None:
         """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
@@ -159,12 +170,16 @@ class Confinement:
         soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
         resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
         linux.forbid_new_privileges()
+        confined = "seccomp" in self.active
         for layer in self.active:
-            self._apply(layer)
+            if layer != "seccomp":  # which refuses what comes before it
+                self._apply(layer)
         # After the change of user, so that it counts the processes of that one only.
-        threads = THREADS if "seccomp" in self.active else PROCESSES
-        resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+        tasks = THREADS if confined else PROCESSES
+        resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
         linux.die_with_parent(signal.SIGKILL)
+        if confined:
+            self._apply("seccomp")
 
     def _apply(self, layer: str) -> None:
         if layer == "uid":
@@ -175,13 +190,11 @@ class Confinement:
         elif layer == "capabilities":
             linux.drop_capabilities()
         elif layer == "landlock":
-            if self._ruleset < 0:
-                raise OSError("no landlock")
             linux.landlock_restrict(self._ruleset)
+            os.close(self._ruleset)  # whoever holds it can add to it
         elif layer == "seccomp":
-            if self._filter is None:
-                raise OSError("no seccomp")
-            linux.install_seccomp(self._filter)
+            assert self._filter is not None
+            self._filter.install()
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -12,11 +13,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infra.errors import RatchetError
+from verifiers.sandbox import canaries
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _BOOTSTRAP = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
@@ -51,31 +55,128 @@ class Execution:
     spent_s: float
 
 
+RUNGS: dict[str, str] = {
+    "A": "namespaces, a private root, landlock and seccomp",
+    "B": "landlock (or a private root) and seccomp",
+    "C": "seccomp; files that the user of the solutions may read are open to them",
+    "D": "resource limits only, which confine nothing",
+}
+"""The isolation ladder, best first: what each rung has beside resource limits and an unprivileged user."""
+
+NOT_STOPPED = {"C": {"read a file of the host"}}
+"""Canary attacks that a rung is known to let through. Rung D is not asked."""
+_CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the rung below
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this machine offers: the best rung whose canary attacks were stopped, its layers, outermost first, which
+    attacks were stopped and which were not, and what keeps it from better rungs. `asked` is the rung to launch."""
+
+    asked: str
+    rung: str
+    layers: tuple[str, ...]
+    stopped: tuple[str, ...] = ()
+    escaped: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.rung}: {'+'.join(self.layers)}"
+
+
+def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Machine:
+    """What this machine offers at rung `at_most` or below. Attacked once in a process; later calls are free.
+
+    Raises RatchetError when that is less than `minimum`; `unsafe` takes whatever there is, with a warning.
+    """
+    if not sys.platform.startswith("linux"):
+        raise RatchetError(f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container")
+    with _examining:
+        machine = _examine(at_most)
+    if machine.rung <= minimum:
+        return machine
+    reasons = "".join(f"; {reason}" for reason in machine.lacking)
+    offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}){reasons}"
+    if unsafe:
+        risk = "it can read, change and send away everything that your user can"
+        warnings.warn(f"--unsafe: code written by a model is not confined, {risk}; {offered}", stacklevel=2)
+        return machine
+    raise RatchetError(
+        f"code written by a model must run on isolation rung {minimum} ({RUNGS[minimum]}) or better, and {offered}. "
+        "Allow user namespaces, a kernel with landlock, and seccomp filters in the container (docs/sandbox.md says "
+        "how), lower verification.minimum_isolation, or, where nothing is to be lost, run with --unsafe."
+    )
+
+
+_examining = threading.Lock()
+
+
+@functools.cache
+def _examine(asked: str) -> Machine:
+    with _Unproven() as sandbox:
+        layers = tuple(sandbox.launch(asked))
+        wanted = _CONFINING[[*RUNGS].index(asked) :]
+        lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
+        rung = _reached(layers)
+        if rung == "D":
+            return Machine(asked, rung, layers, lacking=lacking)
+        try:
+            escaped = canaries.escaped(sandbox)
+        except SandboxFault as fault:
+            escaped = [f"take the sandbox down ({fault})"]
+    unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
+    if not unexpected:
+        stopped = tuple(name for name in canaries.NAMES if name not in escaped)
+        return Machine(asked, rung, layers, stopped, tuple(escaped), lacking)
+    below = _examine(chr(ord(asked) + 1))
+    reason = f"with {'+'.join(layers)} a program could still {', '.join(unexpected)}"
+    return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
+
+
+def _reached(layers: tuple[str, ...]) -> str:
+    if "seccomp" not in layers:
+        return "D"
+    if "landlock" in layers:
+        return "A" if "private-root" in layers else "B"
+    return "B" if "private-root" in layers else "C"
+
+
 class Sandbox:
     """One fork server. Not thread-safe: one owner at a time. Starts on first use and restarts after a fault.
 
     Started as a fresh interpreter, never forked from the caller, which may hold expected answers, locks and a GPU.
+    Runs on the best rung that this machine offers, and on none below `minimum`, except when `unsafe`: then code
+    written by a model may run with resource limits only, and do what its user can. `at_most` forces a lower rung, for
+    tests.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, minimum: str = "C", *, unsafe: bool = False, at_most: str = "A") -> None:
+        self.minimum = minimum
+        self.unsafe = unsafe
+        self.at_most = at_most
+        self.isolation = ""
+        """The rung and its layers, once started."""
         self._process: subprocess.Popen | None = None
         self._channel: socket.socket | None = None
-        self.isolation = ""
 
     def start(self) -> None:
-        """Start the server when it is not running. Raises RatchetError where untrusted code cannot be confined."""
+        """Start the server when it is not running. Raises RatchetError where the machine offers less than demanded."""
         if self._process is not None and self._process.poll() is None:
             return
+        machine = demand(self.minimum, self.unsafe, self.at_most)
+        if self.launch(machine.asked) != list(machine.layers):
+            raise SandboxFault("the sandbox server came up with other layers than before")
+        self.isolation = str(machine)
+
+    def launch(self, rung: str) -> list[str]:
+        """Start the server with what works of a rung's layers, proven or not, and return those."""
         self.close()
-        if not sys.platform.startswith("linux"):
-            raise RatchetError(
-                f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container"
-            )
         ours, theirs = socket.socketpair()
         configuration = {
             "judge_pid": os.getpid(),
             "channel": theirs.fileno(),
             "root": _ROOT,
+            "rung": rung,
             "site": [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))],
             "mount_point": os.path.realpath(tempfile.gettempdir()),
         }
@@ -92,13 +193,7 @@ class Sandbox:
             )
         self._channel = ours
         self._channel.settimeout(_START_TIMEOUT_S)
-        self.isolation = self._answer()[0]["isolation"]
-        if "namespaces" not in self.isolation and "seccomp" not in self.isolation:
-            self.close()
-            raise RatchetError(
-                "this machine offers neither namespaces nor seccomp, so code written by a model cannot be confined: "
-                "allow unprivileged user namespaces, or run in a container that allows seccomp filters"
-            )
+        return self._answer()[0]["layers"]
 
     def run(
         self,
@@ -177,6 +272,14 @@ class Sandbox:
         self.close()
 
 
+class _Unproven(Sandbox):
+    """A sandbox under attack by canaries: one that went down stays down."""
+
+    def start(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            raise SandboxFault("the sandbox server went down")
+
+
 def _runs(result: dict[str, Any], outputs: list[bytes], code: int, output_bytes: int) -> list[TestRun]:
     """Match reports with outputs. Reports are the solution's word: malformed ones count as not made."""
     records = []
@@ -211,11 +314,3 @@ def _interrupted(ended: str, code: int, output: bytes) -> TestRun:
     if code == -signal.SIGXFSZ:
         return TestRun("flooded", output, reason)
     return TestRun("died", output, reason)
-
-
-@functools.cache
-def isolation_here() -> str:
-    """See `verifiers.sandbox.sandbox_isolation`."""
-    with Sandbox() as sandbox:
-        sandbox.start()
-        return sandbox.isolation

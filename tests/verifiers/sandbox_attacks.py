@@ -1,0 +1,435 @@
+"""Programs that attack the judge, in three kinds.
+
+`REACH` are bodies of a function that get at something outside: what does not raise has succeeded, and is then given
+the right answer to print or return. `STEAL` look for an expected output that nobody can compute; `{token}` is the
+pattern it matches. `FORGE` are whole programs that lie, break, flood or stay, and never know the answer.
+
+Fields in braces are filled in by the test: files, sockets and processes of the judge.
+"""
+
+import platform
+
+_MACHINE = {"x86_64": 0, "aarch64": 1}[platform.machine()]
+
+# A call that is made and fails for its arguments was not stopped: only a refusal counts.
+SYSCALL = """
+import ctypes, errno
+def syscall(number, *arguments):
+    result = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
+    if result < 0 and ctypes.get_errno() in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+        raise PermissionError
+    return result
+"""
+
+_FILES = {
+    "read a file": "open({secret!r}).read()",
+    "list a directory": "os.listdir({directory!r})",
+    "read the judge's own source": "open({source!r}).read()",
+    "read the command line of the judge": "open('/proc/{judge}/cmdline').read()",
+    "read the environment of the judge": "open('/proc/{judge}/environ').read()",
+    "read the memory of the judge": "open('/proc/{judge}/mem', 'rb')",
+    "read the memory of the server": "open(f'/proc/{{os.getppid()}}/mem', 'rb')",
+    "count the descriptors of the judge": "os.listdir('/proc/{judge}/fd')",
+    "open a descriptor of the judge": "open('/proc/{judge}/fd/1')",
+    "enter the root of the judge": "os.listdir('/proc/{judge}/root')",
+    "write a file": "open({target!r}, 'w').write('x')",
+    "write to an existing file": "os.write(os.open({secret!r}, os.O_WRONLY), b'x')",
+    "append to an existing file": "open({secret!r}, 'a').write('x')",
+    "open an unnamed file": "os.open({directory!r}, os.O_TMPFILE | os.O_WRONLY)",
+    "empty a file": "os.truncate({secret!r}, 0)",
+    "delete a file": "os.unlink({secret!r})",
+    "rename a file": "os.rename({secret!r}, {target!r})",
+    "make a hard link": "os.link({secret!r}, {target!r})",
+    "make a symbolic link": "os.symlink({secret!r}, {target!r})",
+    "make a directory": "os.mkdir({target!r})",
+    "make a FIFO": "os.mkfifo({target!r})",
+    "change permissions": "os.chmod({secret!r}, 0o600)",
+    "change times": "os.utime({secret!r}, (0, 0))",
+    "set an attribute": "os.setxattr({secret!r}, 'user.x', b'x')",
+    "lock a file": "fcntl.flock(os.open(os.__file__, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+    "write to /tmp": "open('/tmp/ratchet-attack', 'w').write('x')",
+    "write to /dev/shm": "open('/dev/shm/ratchet-attack', 'w').write('x')",
+    "write to /etc": "open('/etc/ratchet-attack', 'w').write('x')",
+    "write to the working directory": "open('ratchet-attack', 'w').write('x')",
+    "delete a file of the interpreter": "os.unlink(decimal.__file__)",
+    "edit a file of the interpreter": "open(decimal.__file__, 'r+').write('x')",
+    "write bytecode": "open(decimal.__cached__, 'r+b').write(b'x')",
+}
+
+_PROCESSES = {
+    "fork": "os.fork() or os._exit(0)",
+    "fork behind the os module": "import posix; posix.fork() or os._exit(0)",
+    "spawn": "os.posix_spawn('/bin/sh', ['sh', '-c', ':'], {{}})",
+    "a shell": "assert os.system('exit 0') == 0",
+    "a subprocess": "subprocess.Popen([sys.executable, '-c', ''], start_new_session=True)",
+    "multiprocessing": "import multiprocessing; multiprocessing.get_context('fork').Process(target=print).start()",
+    "a process pool": (
+        "import concurrent.futures; concurrent.futures.ProcessPoolExecutor(1).submit(int).result(timeout=0.1)"
+    ),
+    "replace itself": "os.execv('/bin/sh', ['sh', '-c', 'echo 11702'])",
+    "kill the server": "os.kill(os.getppid(), signal.SIGKILL)",
+    "kill everything": "os.kill(-1, signal.SIGKILL)",
+    "kill its group": "os.kill(0, signal.SIGKILL)",
+    "kill the judge": "os.kill({judge}, 0)",
+    "signal through a descriptor's owner": (
+        "ends = os.pipe(); fcntl.fcntl(ends[0], fcntl.F_SETOWN, os.getppid()); fcntl.fcntl(ends[0], 10, signal.SIGKILL)"
+    ),
+    "limits of the judge": "resource.prlimit({judge}, resource.RLIMIT_NOFILE)",
+    "raise its limits": "resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+    "a priority": "os.setpriority(os.PRIO_PROCESS, 0, -5)",
+    "pin the judge to a core": "os.sched_setaffinity({judge}, {{0}})",
+    "become root": "assert os.geteuid() != 0; os.setuid(0)",
+    "a session of its own": "os.setsid()",
+    "type into a terminal": "fcntl.ioctl(0, 0x5412, b'x')",
+}
+
+_NETWORK = {
+    "TCP": "socket.create_connection(('127.0.0.1', {tcp}), timeout=1)",
+    "UDP": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {udp}))",
+    "TCP over IPv6": "socket.socket(socket.AF_INET6)",
+    "a raw socket": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+    "listen": "socket.create_server(('127.0.0.1', 0))",
+    "a Unix socket": "socket.socket(socket.AF_UNIX).connect({unix!r})",
+    "an abstract socket": "socket.socket(socket.AF_UNIX).connect({abstract!r})",
+    "a datagram through a pair": (
+        "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', {unix_datagram!r})"
+    ),
+    "a connected pair led astray": "socket.socketpair()[0].connect({unix!r})",
+    "netlink": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "a virtual machine socket": "socket.socket(40, socket.SOCK_STREAM)",
+    "a web page": "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{tcp}/', timeout=1)",
+}
+
+# Name, x86_64 and aarch64 numbers, arguments.
+_SYSCALLS = {
+    "clone a process": (56, 220, "17, 0, 0, 0, 0"),
+    "clone3": (435, 435, "0, 0"),
+    "execveat": (322, 281, "-1, b'/bin/sh', 0, 0, 0"),
+    "ptrace": (101, 117, "16, {judge}, 0, 0"),
+    "process_vm_readv": (310, 270, "{judge}, 0, 0, 0, 0, 0"),
+    "process_vm_writev": (311, 271, "{judge}, 0, 0, 0, 0, 0"),
+    "pidfd_open": (434, 434, "{judge}, 0"),
+    "pidfd_getfd": (438, 438, "0, 0, 0"),
+    "pidfd_send_signal": (424, 424, "0, 0, 0, 0"),
+    "tgkill": (234, 131, "{judge}, {judge}, 0"),
+    "rt_sigqueueinfo": (129, 138, "{judge}, 0, 0"),
+    "kcmp": (312, 272, "{judge}, {judge}, 0, 0, 0"),
+    "process_madvise": (440, 440, "0, 0, 0, 0, 0"),
+    "unshare": (272, 97, "0x10000000"),
+    "setns": (308, 268, "0, 0"),
+    "mount": (165, 40, "b'x', b'/', b'tmpfs', 0, 0"),
+    "umount": (166, 39, "b'/', 2"),
+    "pivot_root": (155, 41, "b'.', b'.'"),
+    "chroot": (161, 51, "b'/'"),
+    "open_tree": (428, 428, "-100, b'/', 1"),
+    "fsopen": (430, 430, "b'tmpfs', 0"),
+    "openat2": (437, 437, "-100, b'/dev/null', 0, 0"),
+    "open_by_handle_at": (304, 265, "-100, 0, 0"),
+    "bpf": (321, 280, "0, 0, 0"),
+    "io_uring": (425, 425, "1, 0"),
+    "perf_event_open": (298, 241, "0, 0, -1, -1, 0"),
+    "userfaultfd": (323, 282, "1"),
+    "keyring": (248, 217, "b'user', b'x', b'x', 1, -3"),
+    "personality": (135, 92, "0x40000"),
+    "a filter of its own": (317, 277, "1, 0, 0"),
+    "a ruleset of its own": (444, 444, "0, 0, 0"),
+    "a rule added to our ruleset": (445, 445, "3, 1, 0, 0"),
+    "dumpable again": (157, 167, "4, 1, 0, 0, 0"),
+    "outlive the server": (157, 167, "1, 0, 0, 0, 0"),
+    "capabilities": (126, 91, "0, 0"),
+    "memory in a file": (319, 279, "b'x', 0"),
+    "shared memory": (29, 194, "0, 1 << 20, 0o1600"),
+    "semaphores": (64, 190, "0, 1, 0o1600"),
+    "message queue": (68, 186, "0, 0o1600"),
+    "named message queue": (240, 180, "b'x', 0o101, 0o600, 0"),
+    "sendmsg": (46, 211, "0, 0, 0"),
+    "watch files": (294, 26, "0"),
+    "splice": (275, 76, "0, 0, 1, 0, 1, 0"),
+    "host name": (170, 161, "b'x', 1"),
+    "the clock": (227, 112, "0, 0"),
+    "a kernel module": (175, 105, "0, 0, b''"),
+    "kernel messages": (103, 116, "3, 0, 0"),
+    "swap": (167, 224, "b'/', 0"),
+    "a call of another table": (0x40000000 + 39, 0x40000000 + 39, ""),
+}
+
+REACH = {
+    **_FILES,
+    **_PROCESSES,
+    **{f"connect: {name}": body for name, body in _NETWORK.items()},
+    **{f"system call: {name}": f"syscall({row[_MACHINE]}, {row[2]})" for name, row in _SYSCALLS.items()},
+}
+
+STEAL = {
+    "frames and the heap": """
+def look():
+    frame = sys._getframe()
+    while frame:
+        yield from map(repr, frame.f_locals.values())
+        yield from map(repr, frame.f_globals.values())
+        frame = frame.f_back
+    yield from (repr(thing) for thing in gc.get_objects() if isinstance(thing, (str, bytes, dict, list)))
+""",
+    "the file": "def look():\n    yield open({secret!r}).read()",
+    "descriptors": """
+def look():
+    for descriptor in range(256):
+        try:
+            yield os.pread(descriptor, 1 << 16, 0).decode('latin-1')
+        except OSError:
+            pass
+""",
+    "the environment": "def look():\n    yield repr((os.environ, sys.argv, sys.orig_argv, sys.path))",
+    "used memory": """
+def look():
+    allocate = ctypes.pythonapi.PyBytes_FromStringAndSize
+    allocate.restype, allocate.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
+    for size in (100, 500, 5000, 50000, 500000):
+        yield from (allocate(None, size).decode('latin-1') for _ in range(20))
+""",
+    "the memory of the judge": """
+def look():
+    with open('/proc/{judge}/maps') as maps, open('/proc/{judge}/mem', 'rb') as memory:
+        for line in maps:
+            if ' rw' in line:
+                memory.seek(int(line.partition('-')[0], 16))
+                yield memory.read(1 << 20).decode('latin-1')
+""",
+}
+STOLEN = """
+import ctypes, gc, os, re, sys
+{look}
+def f(x):
+    try:
+        found = re.search({token!r}, " ".join(look()))
+    except BaseException:
+        found = None
+    return found and found.group()
+print(f(0))
+"""
+
+_HARNESS = "import sys\nharness = sys.modules['verifiers.sandbox.harness']\n"
+
+FORGE = {
+    "equal to everything": """
+class Anything:
+    def __eq__(self, other): return True
+    def __repr__(self): return "Anything"
+print(Anything())
+def f(x): return Anything()
+""",
+    "an integer that lies": """
+class Yes(int):
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    __hash__ = int.__hash__
+    def __int__(self): return 1
+print(Yes(0))
+def f(x): return Yes(0)
+""",
+    "a string that lies": """
+class Yes(str):
+    def __eq__(self, other): return True
+    def __hash__(self): return 0
+    def rstrip(self, *_): return self
+print(Yes("no"))
+def f(x): return Yes("no")
+""",
+    "a list that lies": """
+class Yes(list):
+    def __eq__(self, other): return True
+    def __len__(self): return 0
+    def __iter__(self): return iter(())
+def f(x): return Yes([1])
+print(f(0))
+""",
+    "a class that lies": """
+class Yes:
+    __class__ = int
+    __module__ = "numpy"
+    def tolist(self): return None
+    def __index__(self): return 1
+def f(x): return Yes()
+print(f(0))
+""",
+    "an endless value": "def f(x):\n    value = []\n    value.append(value)\n    return value",
+    "a value nested too deep": (
+        "def f(x):\n    value = []\n    for _ in range(10**5):\n        value = [value]\n    return value"
+    ),
+    "not a number": "def f(x): return float('nan')\nprint(f(0))",
+    "replace the comparison": """
+import builtins, json, sys
+json.dumps = lambda *a, **k: "true"
+json.JSONEncoder.encode = lambda *a, **k: "true"
+builtins.str = lambda *a: "ok"
+builtins.repr = lambda *a: "ok"
+for module in list(sys.modules.values()):
+    for name in ("same_text", "same_value", "_close", "judge"):
+        if hasattr(module, name):
+            setattr(module, name, lambda *a, **k: True)
+def f(x): return True
+""",
+    "replace the harness": _HARNESS + "harness._run_one = lambda *a: {'status': 'done'}",
+    "replace the harness's report": _HARNESS + "harness._describe = harness._finish_program = lambda *a: {}",
+    "forge records on every descriptor": """
+import os
+for descriptor in range(3, 256):
+    try:
+        os.write(descriptor, b'{"status": "done"}\\n' * 20)
+    except OSError:
+        pass
+os._exit(0)
+""",
+    "records that are not records": """
+import os
+for descriptor in range(3, 256):
+    try:
+        os.write(descriptor, b'[[[' * 1000 + b'\\n\\xff\\x00{"status": {}}\\n')
+    except OSError:
+        pass
+os._exit(0)
+""",
+    "flood every descriptor": """
+import os
+for descriptor in range(256):
+    try:
+        while os.write(descriptor, bytes(1 << 16)):
+            pass
+    except OSError:
+        pass
+""",
+    "say again and again that a test begins": """
+import os
+while True:
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, b'.')
+        except OSError:
+            pass
+""",
+    "close every descriptor": "import os\nos.closerange(0, 256)",
+    "swap descriptors": "import os\nfor descriptor in range(3, 64):\n    os.dup2(0, descriptor)",
+    "exit at once": "import os\nos._exit(0)",
+    "sys.exit": "import sys\nsys.exit(0)",
+    "raise SystemExit": "def f(x): raise SystemExit(0)\nf(0)",
+    "exit in a thread": "import os, threading\nthreading.Thread(target=os._exit, args=(0,)).start()",
+    "exit while it is being reported": "import atexit, os\natexit.register(os._exit, 0)",
+    "exit when it is collected": "import os\nclass C:\n    def __del__(self): os._exit(0)\nkept = C()\ndel kept",
+    "fork bomb": "import os\nwhile True:\n    os.fork()",
+    "daemon": (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n"
+        "    os._exit(0)\nprint('x')"
+    ),
+    "thread bomb": (
+        "import threading, time\nthreading.stack_size(32768)\nwhile True:\n"
+        "    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"
+    ),
+    "thread that stays": "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()",
+    "thread that answers for a later test": """
+import os, threading, time
+def wait():
+    while True:
+        time.sleep(0.001)
+        os.write(1, b"1")
+threading.Thread(target=wait, daemon=True).start()
+print("0")
+""",
+    "infinite loop": "while True:\n    pass",
+    "infinite loop in C": "sum(range(10**18))",
+    "infinite loop that survives exceptions": """
+import signal
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        continue
+""",
+    "block every signal": (
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True:\n    pass"
+    ),
+    "sleep": "import time\ntime.sleep(1000)",
+    "wait for input that never comes": "import os\nos.read(os.pipe()[0], 1)",
+    "wait for itself": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+    "stop itself": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nsignal.pause()",
+    "memory bomb": "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 24))",
+    "memory bomb in pipes": """
+import os
+while True:
+    ends = os.pipe()
+    os.set_blocking(ends[1], False)
+    os.write(ends[1], bytes(1 << 16))
+""",
+    "memory bomb in shared memory": "import mmap\nhoard = []\nwhile True:\n    hoard.append(mmap.mmap(-1, 1 << 24))",
+    "huge integer": "print(len(str(9 ** 9 ** 8)))",
+    "huge output": "while True:\n    print('x' * 100000)",
+    "huge output on standard error": "import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",
+    "huge sparse output": "import os\nos.ftruncate(1, 1 << 40)",
+    "huge seek": "import os\nos.lseek(1, 1 << 40, 0)\nos.write(1, b'x')",
+    "huge value": "def f(x): return 'x' * (1 << 25)\nprint(f(0))",
+    "huge error": "raise ValueError('x' * (1 << 24))",
+    "deep recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef g(x):\n    return max([x], key=g)\ng(1)",
+    "a type nested too deep": "print(eval('(' * 50000 + ')' * 50000))",
+    "crash": "import ctypes\nctypes.string_at(0)",
+    "abort": "import os\nos.abort()",
+    "crash of the interpreter": "import sys\nsys._getframe.__self__.__dict__.clear()",
+    "cycles that nobody collects": """
+import gc
+gc.disable()
+while True:
+    cycle = [bytearray(1 << 20)]
+    cycle.append(cycle)
+""",
+    "an error that cannot be shown": """
+class Nasty(BaseException):
+    def __str__(self): raise Nasty
+    __repr__ = __str__
+raise Nasty
+""",
+    "hook into imports": """
+import builtins, sys
+sys.meta_path.insert(0, type("Finder", (), {"find_spec": lambda *a: 1 / 0}))
+builtins.__import__ = lambda *a, **k: 1 / 0
+""",
+    "trace what comes after": """
+import sys
+def trace(*_): raise SystemExit(0)
+sys.setprofile(trace)
+sys.settrace(trace)
+""",
+    "leave the streams broken": """
+import io, sys
+sys.stdout = sys.stdin = sys.__stdout__ = None
+io.TextIOWrapper = None
+""",
+    "leave the builtins broken": """
+import builtins
+for name in ("print", "open", "len", "str"):
+    delattr(builtins, name)
+""",
+    "leave state for the next test": (
+        "import math\nmath.seen = getattr(math, 'seen', 0) + 1\nprint(11702 if math.seen == 1 else 0)\n"
+        "def f(x): return 11702 if math.seen == 1 else 0"
+    ),
+    "machine code for another architecture": """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("b814000000cd80c3"))  # getpid through the 32-bit table
+ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
+""",
+    "a NUL in the source": "print(1)\0",
+    "not a program": "def f(x:\n",
+    "a program that never compiles": "x = " + "(" * 5000,
+}  # fmt: skip
+
+ON_C = {
+    "read a file", "list a directory", "read the judge's own source", "read the command line of the judge",
+    "read the environment of the judge", "count the descriptors of the judge", "steal: the file",
+}  # fmt: skip
+NOT_STOPPED: dict[str, set[str]] = {"A": set(), "B": set(), "C": ON_C}
+"""What a rung may let through: on C, reading what the user of the solutions may read. docs/sandbox.md says the same."""

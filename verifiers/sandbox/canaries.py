@@ -1,0 +1,98 @@
+"""Small attacks, run through a started sandbox before it is trusted: a layer that is there is not yet one that holds.
+
+Each goes the way of a real solution, and is harmless where it succeeds. Together they take about a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verifiers.sandbox.server import Sandbox, TestRun
+
+_MEMORY_BYTES = 48 << 20
+_OUTPUT_BYTES = 1 << 20
+_PATIENCE_S = 10.0
+
+# Calls: the body of a function that must raise. What returns has escaped.
+_CALLS = {
+    "read a file of the host": "open({secret!r}).read()",
+    "write a new file": "open({new!r}, 'w').write('x')",
+    "change a file of the host": "os.write(os.open({secret!r}, os.O_WRONLY), b'x')",
+    "open a TCP connection": "socket.create_connection(('127.0.0.1', {port}), timeout=1)",
+    "make a process": "os.fork() or os._exit(0)",
+    "run another program": "os.execv('/proc/self/exe', ['python', '-c', ''])",
+    "make a user namespace": "ctypes.CDLL(None).unshare(0x10000000) and 1 / 0",
+    "read the memory of the server": "open(f'/proc/{{os.getppid()}}/mem', 'rb')",
+    "read the memory of the judge": "open('/proc/{judge}/mem', 'rb')",
+    "signal the judge": "os.kill({judge}, 0)",
+    "kill the server": "os.kill(os.getppid(), signal.SIGKILL)",
+}
+_CALL = """
+def f():
+    import ctypes, os, signal, socket
+    try:
+        {attack}
+    except BaseException:
+        return "stopped"
+    return "escaped"
+"""
+
+# Programs: their time limit, and what must have become of them. Only one is meant to reach its limit: on a busy machine
+# the others must not.
+_PROGRAMS: dict[str, tuple[str, float, Callable[[TestRun], bool]]] = {
+    "print without end": (
+        "while True:\n    print('x' * 10000)", _PATIENCE_S,
+        lambda run: run.status == "flooded" and len(run.output) <= _OUTPUT_BYTES,
+    ),
+    "use memory without end": (
+        "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 22))", _PATIENCE_S,
+        lambda run: run.status in ("exhausted", "raised", "died"),
+    ),
+    "sleep through its time": (
+        "import time\nwhile True:\n    time.sleep(100)", 0.05,
+        lambda run: run.status == "timed_out",
+    ),
+}  # fmt: skip
+
+NAMES = (*_CALLS, *_PROGRAMS)
+
+
+def escaped(sandbox: Sandbox) -> list[str]:
+    """Names of the attacks that `sandbox`, already started, did not stop.
+
+    Raises SandboxFault when one took the sandbox down.
+    """
+    with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
+        secret = Path(directory, "secret")
+        secret.write_text("x")
+        # File permissions alone must not be what stops an attack, except where another user is a layer.
+        os.chmod(directory, 0o777)
+        os.chmod(secret, 0o666)
+        facts = {
+            "secret": str(secret), "new": str(Path(directory, "new")), "port": server.getsockname()[1],
+            "judge": os.getpid(),
+        }  # fmt: skip
+        found = []
+        for name, attack in _CALLS.items():
+            source = _CALL.format(attack=attack.format(**facts))
+            run = _run(sandbox, source, {"kind": "call", "args": [], "kwargs": {}}, _PATIENCE_S)
+            if (run.status, run.output) != ("done", b'j"stopped"'):
+                found.append(name)
+    for name, (source, time_s, was_stopped) in _PROGRAMS.items():
+        if not was_stopped(_run(sandbox, source, {"kind": "stdin", "input": ""}, time_s)):
+            found.append(name)
+    return found
+
+
+def _run(sandbox: Sandbox, source: str, test: dict, time_s: float) -> TestRun:
+    execution = sandbox.run(
+        source, [test], entry_point="f" if test["kind"] == "call" else None, prelude=None, test_s=time_s,
+        total_s=time_s, memory_bytes=_MEMORY_BYTES, output_bytes=_OUTPUT_BYTES,
+    )  # fmt: skip
+    return execution.runs[0]
