@@ -1,6 +1,6 @@
 """Does the judge pass what is known to be right, and do published tests notice small faults?
 
-    python benchmarks/golden_solutions.py --leetcode LeetCodeDataset-v0.2.0-train.jsonl.gz --humaneval HumanEval.jsonl.gz
+    python benchmarks/golden_solutions.py --leetcode LeetCodeDataset-train.jsonl.gz --humaneval HumanEval.jsonl.gz
 
 Every golden solution of both files is judged by its own tests; those that do not pass are listed with the reason. Then
 up to `--mutants` copies of each that passes get one fault: a range off by one, a flipped comparison, a wrong constant.

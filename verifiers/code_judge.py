@@ -12,7 +12,7 @@ from typing import Any
 
 from infra.problems import CodeTest, Problem
 from verifiers.outcome import Outcome, Verdict
-from verifiers.published_checks import tests_of
+from verifiers.published_checks import read_check
 from verifiers.sandbox.server import Sandbox, SandboxFault, TestRun
 
 DEFAULT_TIME_LIMIT_S = 4.0
@@ -109,7 +109,7 @@ def read_tests(problem: Problem) -> list[CodeTest]:
             elif not isinstance(test.check, str):
                 raise ValueError("its check is not text")
             else:
-                tests += [CodeTest(**read) for read in tests_of(test.check)]
+                tests += [CodeTest(**read) for read in read_check(test.check)]
         except ValueError as error:
             raise InvalidProblem(f"test {number}: {error}") from None
     if not tests:

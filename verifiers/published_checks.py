@@ -15,7 +15,7 @@ NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
 
 @functools.lru_cache(maxsize=4096)
-def tests_of(source: str) -> tuple[dict[str, Any], ...]:
+def read_check(source: str) -> tuple[dict[str, Any], ...]:
     """The tests in `source`, which defines `check`: `{"call": ..., "output": ...}` or `{"check": source}`, in order.
     Not to be changed by the caller. Raises ValueError when it cannot be read."""
     try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from data_curation.readers.columns import parse_structure
 from data_curation.readers.raw_files import Malformed
-from verifiers.published_checks import NOT_LITERAL, call_arguments, plain, tests_of
+from verifiers.published_checks import NOT_LITERAL, call_arguments, plain, read_check
 
 
 @dataclass
@@ -60,7 +60,7 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
 def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
     """Tests in a function `check(candidate)`."""
     try:
-        tests = list(tests_of(code))
+        tests = list(read_check(code))
     except ValueError as error:
         raise Malformed("test", str(error)) from None
     return TestSuite(tests, entry_point, prelude=prelude)
