@@ -22,7 +22,8 @@ OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
 """Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
 is slow on each of a hundred tests must not hold a worker for minutes."""
-FIRST_BATCH, LARGEST_BATCH = 8, 64
+FIRST_BATCH, LARGEST_BATCH = 24, 64
+"""Tests given to one process, which hands back those it has not begun when `harness.SLICE_S` is over."""
 ATTEMPTS = 3
 RELATIVE_TOLERANCE = 1e-6
 ABSOLUTE_TOLERANCE = 1e-9
