@@ -154,13 +154,14 @@ def endless(count: int, tests: int, workers: int) -> None:
     for fraction, bound_s in ((False, 2 * limit_s), (True, budget_s + limit_s)):
         sources = [f"def f(x):\n    while True:\n        y = {number}\n" for number in range(count)]
         with VerifierPool(workers, fraction=fraction) as pool:
-            with measured([]) as spent:
+            pool.run_programs([(problem, f"def f(x): return {number}") for number in range(workers)])  # start them
+            with measured(sandboxes_of_this_process()) as spent:
                 verdicts = pool.run_programs([(problem, source) for source in sources])
         assert all(verdict.outcome is Outcome.TIMEOUT for verdict in verdicts)
-        each = spent.wall * workers / count
         print(
             f"{count} endless programs, {tests} tests of {limit_s} s, {'fraction' if fraction else 'all or nothing'}: "
-            f"{each:.2f} s a program a worker; bound {bound_s:.1f} s, tests x limit would be {tests * limit_s:.1f} s"
+            f"{spent.cpu / count:.2f} s CPU each (bound {bound_s:.1f}, tests x limit {tests * limit_s:.1f}), "
+            f"{spent.wall:.1f} s wall"
         )
 
 

@@ -202,7 +202,7 @@ def verify_code_files(console: Console, problems: Path, solutions: Path, output:
     seconds = time.monotonic() - begin
     summary = ", ".join(f"{name} {number:,}" for name, number in sorted(outcomes.items())) or "nothing"
     rate = f"{outcomes.total() / seconds:.1f} solutions a second"
-    console.print(f"{outcomes.total():,} judged: {summary}; {seconds:.1f} s, {rate}. {output}", soft_wrap=True)
+    console.print(Text(f"{outcomes.total():,} judged: {summary}; {seconds:.1f} s, {rate}. {output}"), soft_wrap=True)
     for reason, number in unjudged.most_common(5):
         console.print(Text(f"{number} could not be judged: problem {reason}"), soft_wrap=True)
     if rejects.rows:
