@@ -1,89 +1,184 @@
-"""How long does it take to judge many small programs? The judge against a fresh interpreter for every test.
+"""What judging costs: CPU for each program, many programs on all workers, and programs that never end.
 
-    python benchmarks/code_judge.py --programs 256 --tests 6 --workers 2
+    python benchmarks/code_judge.py --programs 1024 --tests 20 --workers 2
 
-Half of the programs are right, a quarter wrong on every test, a quarter wrong on the last; no two are the same text.
-The peer is the obvious way: `python -I -S` for each test, stopping at the first failure, as many at once as workers.
-It confines nothing, and does not even load the site packages. Verdicts of both must agree.
+CPU is that of the judge, the fork servers and the programs together, beyond starting them; a trivial program's is
+nearly all overhead. In the mix half of the programs are right, a quarter wrong on every test, a quarter wrong on some.
+No two programs are the same text, so none is remembered. The peer is the obvious way, on the first `--peer` programs:
+`python -I -S` for each test, stopping at the first failure. It confines nothing, and does not even load the site
+packages. Verdicts of both must agree. `--profile` shows where the judge's own share goes.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
+import os
+import pstats
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from infra.problems import Problem
+from verifiers.code_judge import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S, judge
+from verifiers.outcome import Outcome
 from verifiers.pool import VerifierPool
 from verifiers.sandbox import sandbox_isolation
+from verifiers.sandbox.server import Sandbox
 
 
-def programs(count: int, tests: int) -> list[str]:
-    bodies = ("2 * x", "2 * x + 0", "x", f"2 * x if x < {tests} else 0")
-    return [f"def f(x):\n    y = {number}\n    return {bodies[number % 4]}\n" for number in range(count)]
+@dataclass
+class Spent:
+    """Seconds of wall time, and of CPU in this process and in what it started."""
+
+    wall: float = 0.0
+    judge: float = 0.0
+    sandboxes: float = 0.0
+
+    @property
+    def cpu(self) -> float:
+        return self.judge + self.sandboxes
 
 
-def judged(problem: Problem, sources: list[str], workers: int) -> list[bool]:
+@contextmanager
+def measured(pids: list[int]) -> Iterator[Spent]:
+    """What happens inside, and beneath the processes `pids` and their children."""
+    spent = Spent()
+    before = time.perf_counter(), time.process_time(), _cpu(pids)
+    yield spent
+    after = time.perf_counter(), time.process_time(), _cpu(pids)
+    spent.wall, spent.judge, spent.sandboxes = (b - a for a, b in zip(before, after, strict=True))
+
+
+def _cpu(pids: list[int]) -> float:
+    """CPU seconds of these processes, of their children, and of all that those have waited for."""
+    ticks = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(name) in pids or int(fields[1]) in pids:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def sandboxes_of_this_process() -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
+    return [int(pid) for pid in listed.split()]
+
+
+def doubling(tests: int, form: str, **fields: float) -> Problem:
+    numbers = range(1, tests + 1)
+    if form == "call":
+        cases = [{"call": {"args": [number]}, "output": 2 * number} for number in numbers]
+    else:
+        cases = [{"input": f"{number}\n", "output": str(2 * number)} for number in numbers]
+    return Problem(
+        "doubling", "code", "", entry_point="f" if form == "call" else None, tests=json.dumps(cases), **fields
+    )
+
+
+def trivial(number: int, form: str, result: str = "2 * x") -> str:
+    if form == "call":
+        return f"def f(x):\n    y = {number}\n    return {result}\n"
+    return f"x = int(input())\ny = {number}\nprint({result})\n"
+
+
+def overhead(count: int, tests: int, profile: bool) -> None:
+    """One program after the other in one sandbox."""
+    for form in ("call", "stdin"):
+        problem = doubling(tests, form)
+        with Sandbox() as sandbox:
+            assert judge(problem, trivial(-1, form), sandbox).passed
+            profiler = cProfile.Profile()
+            with measured([sandbox._process.pid]) as spent:
+                if profile:
+                    profiler.enable()
+                for number in range(count):
+                    assert judge(problem, trivial(number, form), sandbox).passed
+                profiler.disable()
+        each = 1000 / count
+        print(
+            f"{form + ':':6} {tests} trivial tests: {each * spent.cpu:.2f} ms CPU a program (judge "
+            f"{each * spent.judge:.2f}, sandbox {each * spent.sandboxes:.2f}), {each * spent.wall:.2f} ms wall"
+        )
+        if profile:
+            pstats.Stats(profiler).sort_stats("tottime").print_stats(12)
+
+
+def mix(count: int, tests: int, workers: int, peer: int) -> None:
+    problem = doubling(tests, "call")
+    results = ("2 * x", "2 * x + 0", "x", f"2 * x if x < {tests // 2} else 0")
+    sources = [trivial(number, "call", results[number % 4]) for number in range(count)]
     with VerifierPool(workers) as pool:
         pool.run_programs([(problem, f"def f(x): return {number}") for number in range(workers)])  # start them
-        begin_clock()
-        verdicts = pool.run_programs([(problem, source) for source in sources])
-        end_clock("judge")
-    return [verdict.passed for verdict in verdicts]
+        with measured(sandboxes_of_this_process()) as spent:
+            verdicts = pool.run_programs([(problem, source) for source in sources])
+    print(f"{count} programs, {workers} workers: {spent.wall:.2f} s wall, {1000 * spent.cpu / count:.2f} ms CPU each")
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(workers) as threads:
+        theirs = list(threads.map(lambda source: spawned(problem, source), sources[:peer]))
+    if theirs != [verdict.passed for verdict in verdicts[:peer]]:
+        raise SystemExit("judge and peer disagree about a program")
+    if peer:
+        seconds = time.perf_counter() - begin
+        ratio = (seconds / peer) / (spent.wall / count)
+        print(
+            f"python -I -S for each test: {1000 * seconds / peer:.1f} ms wall a program, {ratio:.1f} times the judge's"
+        )
 
 
-def spawned(problem: Problem, sources: list[str], workers: int) -> list[bool]:
-    def passes(source: str) -> bool:
-        for test in problem.code_tests():
-            program = f"{source}\nimport json\nprint(json.dumps(f(*{test.call['args']!r})))\n"
-            done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, timeout=60)
-            if done.returncode or json.loads(done.stdout) != test.output:
-                return False
-        return True
-
-    with ThreadPoolExecutor(workers) as pool:
-        begin_clock()
-        passed = list(pool.map(passes, sources))
-        end_clock("python -I -S per test")
-    return passed
+def spawned(problem: Problem, source: str) -> bool:
+    for test in problem.code_tests():
+        program = f"{source}\nimport json\nprint(json.dumps(f(*{test.call['args']!r})))\n"
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, timeout=60)
+        if done.returncode or json.loads(done.stdout) != test.output:
+            return False
+    return True
 
 
-_clock: dict[str, float] = {}
-_measured: dict[str, float] = {}
-
-
-def begin_clock() -> None:
-    _clock["wall"] = time.perf_counter()
-
-
-def end_clock(name: str) -> None:
-    _measured[name] = time.perf_counter() - _clock["wall"]
+def endless(count: int, tests: int, workers: int) -> None:
+    limit_s = 0.5
+    problem = doubling(tests, "call", time_limit_s=limit_s)
+    budget_s = max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * limit_s)
+    for fraction, bound_s in ((False, 2 * limit_s), (True, budget_s + limit_s)):
+        sources = [f"def f(x):\n    while True:\n        y = {number}\n" for number in range(count)]
+        with VerifierPool(workers, fraction=fraction) as pool:
+            pool.run_programs([(problem, f"def f(x): return {number}") for number in range(workers)])  # start them
+            with measured(sandboxes_of_this_process()) as spent:
+                verdicts = pool.run_programs([(problem, source) for source in sources])
+        assert all(verdict.outcome is Outcome.TIMEOUT for verdict in verdicts)
+        print(
+            f"{count} endless programs, {tests} tests of {limit_s} s, {'fraction' if fraction else 'all or nothing'}: "
+            f"{spent.cpu / count:.2f} s CPU each (bound {bound_s:.1f}, tests x limit {tests * limit_s:.1f}), "
+            f"{spent.wall:.1f} s wall"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=256)
-    parser.add_argument("--tests", type=int, default=6)
+    parser.add_argument("--programs", type=int, default=1024)
+    parser.add_argument("--tests", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--endless", type=int, default=4)
+    parser.add_argument("--peer", type=int, default=32)
+    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    tests = [{"call": {"args": [number]}, "output": 2 * number} for number in range(1, options.tests + 1)]
-    problem = Problem("doubling", "code", "", entry_point="f", tests=json.dumps(tests))
-    sources = programs(options.programs, options.tests)
-
-    print(f"{options.programs} programs, {options.tests} tests each, {options.workers} workers; {sandbox_isolation()}")
-    if judged(problem, sources, options.workers) != spawned(problem, sources, options.workers):
-        raise SystemExit("the two disagree about a program")
-    for name, seconds in _measured.items():
-        each = 1000 * seconds * options.workers / options.programs
-        print(f"{name:24} {seconds:7.2f} s  {each:7.2f} ms a program a worker")
-    ours, theirs = _measured.values()
-    print(f"ratio {theirs / ours:.1f}")
+    print(sandbox_isolation())
+    overhead(min(options.programs, 256), options.tests, options.profile)
+    if not options.profile:
+        mix(options.programs, options.tests, options.workers, options.peer)
+        endless(options.endless, 2 * options.tests, options.workers)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ A fault is one field of one node of the syntax tree set to something else. Nothi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from random import Random
 from typing import Any
 
@@ -26,8 +26,8 @@ Fault = tuple[str, str, Any]
 """Its kind, the field of the node, and what the field becomes."""
 
 
-def mutants(source: str, limit: int) -> list[str]:
-    """Up to `limit` programs that differ from `source` by one small fault, spread over the kinds of fault.
+def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> list[str]:
+    """Up to `limit` programs that differ from `source` by one small fault, spread over the kinds of fault (of `kinds`).
 
     Those with a fault inside a `while` come last: they may loop for ever, which any test notices, after its time limit.
     The same source gives the same mutants. None when it is not Python, or too deep for Python's own parser.
@@ -37,7 +37,8 @@ def mutants(source: str, limit: int) -> list[str]:
         by_kind: dict[str, list[tuple[ast.AST, bool, Fault]]] = {}
         for node, in_while in _working_nodes(tree):
             for fault in _faults(node):
-                by_kind.setdefault(fault[0], []).append((node, in_while, fault))
+                if kinds is None or fault[0] in kinds:
+                    by_kind.setdefault(fault[0], []).append((node, in_while, fault))
         rng = Random(source)
         queues = [rng.sample(found, len(found)) for _, found in sorted(by_kind.items())]
         chosen: dict[str, bool] = {}

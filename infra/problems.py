@@ -50,8 +50,8 @@ class CodeTest:
     `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or
     `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong.
 
-    A `check` runs beside the solution, which can therefore tamper with it; use it only where a problem cannot be put
-    as inputs and outputs.
+    The judge runs a `check` apart from the solution, on copies of what the solution returned: it must judge by that,
+    not by what the candidate did to its arguments.
     """
 
     output: Any = None
@@ -88,7 +88,7 @@ class Problem:
     def code_tests(self) -> list[CodeTest]:
         """The parsed tests. Raises ValueError when the JSON is not a list of tests."""
         if not self._tests and self.tests:
-            self._tests.extend(CodeTest(**test) for test in json.loads(self.tests))
+            self._tests.extend([CodeTest(**test) for test in json.loads(self.tests)])
         return self._tests
 
 

@@ -43,9 +43,10 @@ def leetcode(row: Row) -> Row:
 
 
 def humaneval(row: Row) -> Row:
-    """HumanEval: the statement is a function header with a docstring, which the solution continues."""
+    """HumanEval: the statement is a function header with a docstring, which the solution continues. Above it may stand
+    functions that the tests use too."""
     entry_point, prompt = take_text(row, "entry_point"), take_text(row, "prompt")
-    suite = from_assertions(row.pop("test") or "", entry_point)
+    suite = from_assertions(row.pop("test") or "", entry_point, prompt)
     golden = f"{prompt}{take_text(row, 'canonical_solution')}"
     return _tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
 

@@ -1,8 +1,7 @@
 """Tests of code problems, from the shapes they are published in to the house's: see `infra.problems.CodeTest`.
 
 Published tests come as parallel lists of inputs and outputs, as lists of cases, and as Python functions full of
-assertions. Assertions are read, never run. Where each is `candidate(literals) == literal` they become calls whose
-expected results the judge alone holds; where one is not, the whole function is kept as a check.
+assertions, which `verifiers.published_checks` reads.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from typing import Any
 
 from data_curation.readers.columns import parse_structure
 from data_curation.readers.raw_files import Malformed
-
-_NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+from verifiers.published_checks import NOT_LITERAL, call_arguments, plain, read_check
 
 
 @dataclass
@@ -62,16 +60,9 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
 def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
     """Tests in a function `check(candidate)`."""
     try:
-        tree = ast.parse(code)
-    except _NOT_LITERAL as error:
-        raise Malformed("test", f"not Python ({error})") from None
-    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
-    if function is None:
-        raise Malformed("test", "it defines no check(candidate)")
-    try:
-        tests = [_assertion(statement) for statement in function.body]
-    except _NOT_LITERAL:
-        tests = [{"check": code}]
+        tests = list(read_check(code))
+    except ValueError as error:
+        raise Malformed("test", str(error)) from None
     return TestSuite(tests, entry_point, prelude=prelude)
 
 
@@ -120,7 +111,7 @@ def _text_calls(cases: list[dict[str, Any]], entry_point: str) -> TestSuite:
             call = _arguments(case["input"])
             output = case["output"]
             suite.tests.append({"call": call, "output": _value(output) if isinstance(output, str) else output})
-        except (*_NOT_LITERAL, Malformed):
+        except (*NOT_LITERAL, Malformed):
             suite.left_out += 1
     return suite
 
@@ -131,44 +122,11 @@ def _arguments(text: Any) -> dict[str, Any]:
     try:
         return {"args": [json.loads(line) for line in text.splitlines() if line.strip()], "kwargs": {}}
     except ValueError:
-        return _call(ast.parse(f"candidate({text})", mode="eval").body)
+        return call_arguments(ast.parse(f"candidate({text})", mode="eval").body)
 
 
 def _value(text: str) -> Any:
-    return _plain(parse_structure(text, "output"))
-
-
-def _assertion(statement: ast.stmt) -> dict[str, Any]:
-    """`assert candidate(...) == literal`, `assert candidate(...)` or `assert not candidate(...)`; raises ValueError
-    for anything else."""
-    if not isinstance(statement, ast.Assert):
-        raise ValueError("not an assertion")
-    test = statement.test
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is):
-        return {"call": _call(test.left), "output": _plain(ast.literal_eval(test.comparators[0]))}
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return {"call": _call(test.operand), "output": False}
-    return {"call": _call(test), "output": True}
-
-
-def _call(node: ast.expr) -> dict[str, Any]:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "candidate"):
-        raise ValueError("not a call of the candidate")
-    kwargs = {keyword.arg: _plain(ast.literal_eval(keyword.value)) for keyword in node.keywords}
-    if None in kwargs:
-        raise ValueError("** in a call")
-    return {"args": [_plain(ast.literal_eval(argument)) for argument in node.args], "kwargs": kwargs}
-
-
-def _plain(value: Any) -> Any:
-    """The value if JSON can hold it and give it back (a tuple comes back as a list); raises ValueError otherwise."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _plain(item) for key, item in value.items()}
-    raise ValueError(f"JSON has no {type(value).__name__}")
+    return plain(parse_structure(text, "output"))
 
 
 def _lines(value: Any) -> str:

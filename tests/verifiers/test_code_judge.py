@@ -1,4 +1,3 @@
-import ast
 import gzip
 import json
 import os
@@ -8,7 +7,7 @@ import pytest
 
 from infra.problems import Problem
 from verifiers import code_judge
-from verifiers.code_judge import judge, same_text, same_value
+from verifiers.code_judge import examine, judge, text_difference, value_difference
 from verifiers.outcome import Outcome
 from verifiers.sandbox.server import Sandbox
 
@@ -54,8 +53,17 @@ def test_reasons_and_fractions(source, sandbox):
 
 def test_the_first_failure_settles_it_when_only_all_matter(sandbox):
     verdict = judge(doubling(40), "def f(x):\n    return 2 * x if x < 11 else 0", sandbox)
-    assert verdict.fraction == 10 / 40
-    assert verdict.detail == "test 10: got 'j0'"
+    assert verdict.fraction == 1 / 40  # of two digits, and so longest, are 10, which passes, and 11
+    assert verdict.detail == "test 10: got '0'"
+
+
+def test_the_longest_input_comes_first_when_only_all_matter(sandbox):
+    tests = [{"input": "1\n", "output": "1"}, {"input": "12345\n", "output": "5"}, {"input": "123\n", "output": "3"}]
+    problem = Problem("p", "code", "", tests=json.dumps(tests))
+    _, results = examine(problem, "print(0)", sandbox)
+    assert [result.index for result in results] == [1]
+    _, results = examine(problem, "print(len(input()))", sandbox, fraction=True)
+    assert [(result.index, result.status) for result in results] == [(0, "passed"), (1, "passed"), (2, "passed")]
 
 
 def test_a_program_slow_on_every_test_has_a_total_limit(sandbox, monkeypatch):
@@ -108,17 +116,6 @@ def test_keyword_arguments_and_values(sandbox):
     assert judge(problem, "def f(a, b): return (tuple(a), b, True, 'é', 0.5)", sandbox).passed
 
 
-def test_checks_run_beside_the_solution(sandbox):
-    check = "import math\ndef check(candidate):\n    assert math.isclose(candidate(2.0), helper(2.0))"
-    problem = Problem("p", "code", "", tests=json.dumps([{"check": check}]), entry_point="f")
-    assert judge(problem, "def f(x): return 4.0\ndef helper(x): return 4.0", sandbox).passed
-    wrong = judge(problem, "def f(x): return 5.0\ndef helper(x): return 4.0", sandbox)
-    assert wrong.decided_by == "wrong_answer"
-    assert judge(problem, "def f(x): return 4.0", sandbox).decided_by == "runtime_error"
-    for attack in ("import os; os._exit(0)", "def f(x): raise SystemExit(0)"):
-        assert not judge(problem, attack + "\ndef helper(x): return 1", sandbox).passed
-
-
 def test_a_verdict_does_not_depend_on_chance(sandbox):
     tests = [{"input": "", "output": "?"}]
     problem = Problem("p", "code", "", tests=json.dumps(tests))
@@ -131,9 +128,121 @@ def test_a_verdict_does_not_depend_on_chance(sandbox):
     assert len(details) == 1
 
 
-def test_a_problem_without_tests_is_an_error(sandbox):
-    with pytest.raises(ValueError, match="no tests"):
-        judge(Problem("p", "code", "", tests="[]"), "pass", sandbox)
+CALL = '[{"call": {"args": [1]}, "output": 2}]'
+INVALID = {
+    "no tests": ({"tests": "[]"}, "no tests"),
+    "nothing at all": ({"tests": None}, "no tests"),
+    "not JSON": ({"tests": "[{"}, "cannot be read"),
+    "no list": ({"tests": "7"}, "cannot be read"),
+    "no tests in the list": ({"tests": "[7]"}, "cannot be read"),
+    "unknown fields": ({"tests": '[{"inputs": "1"}]'}, "cannot be read"),
+    "an output that is no text": ({"tests": '[{"input": "1", "output": 2}]'}, "test 0"),
+    "no output": ({"tests": '[{"input": "1", "output": "1"}, {"input": "1"}]'}, "test 1"),
+    "arguments that are no list": ({"tests": '[{"call": {"args": 1}, "output": 2}]'}, "args are not a list"),
+    "an unknown call": ({"tests": '[{"call": [1], "output": 2}]'}, "its call is not"),
+    "no entry point": ({"tests": CALL, "entry_point": None}, "names no entry point"),
+    "an entry point that is no expression": ({"tests": CALL, "entry_point": "def f"}, "not an expression"),
+    "a NUL byte in the entry point": ({"tests": CALL, "entry_point": "f\0"}, "not an expression"),
+    "metadata that is not JSON": ({"tests": CALL, "metadata": "{"}, "metadata"),
+    "metadata that is no object": ({"tests": CALL, "metadata": "[1]"}, "metadata"),
+    "a prelude that is no text": ({"tests": CALL, "metadata": '{"prelude": 1}'}, "prelude"),
+    "a prelude that is not Python": ({"tests": CALL, "metadata": '{"prelude": "def"}'}, "prelude fails: SyntaxError"),
+    "a prelude that raises": ({"tests": CALL, "metadata": '{"prelude": "1 / 0"}'}, "prelude fails: ZeroDivision"),
+    "a negative time limit": ({"tests": CALL, "time_limit_s": -1.0}, "time limit"),
+    "a tolerance that is no number": ({"tests": CALL, "metadata": '{"tolerance": "1e-6"}'}, "tolerance"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_problem_by_which_nothing_can_be_judged_says_why(name, sandbox):
+    fields, reason = INVALID[name]
+    problem = Problem("p", "code", "", **({"entry_point": "f"} | fields))
+    for _ in range(2):  # the first reading leaves nothing behind that the second takes for tests
+        verdict = judge(problem, "def f(x): return 2", sandbox)
+        assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
+        assert reason in verdict.detail
+
+
+def test_a_program_cannot_blame_the_prelude(sandbox):
+    forged = (
+        'import os\ndef f(x):\n    for d in range(3, 64):\n        try: os.write(d, b\'{"status": "unprepared"}\\n\')\n'
+        "        except OSError: pass\n    os._exit(0)"
+    )
+    assert judge(doubling(), forged, sandbox).outcome is Outcome.FAILED
+
+
+ODD_TEXT = ["def f(x): return '\ud800'", "def f(x): return 2 * x # \ud800", "\ufeffdef f(x): return 2 * x", "\x00\xff"]
+
+
+@pytest.mark.parametrize("source", ODD_TEXT)
+def test_text_that_is_not_unicode_is_a_failure_of_the_program(source, sandbox):
+    assert judge(doubling(), source, sandbox).outcome is Outcome.FAILED
+
+
+def test_bytes_that_are_no_text_reach_a_program_and_come_back(sandbox):
+    tests = [{"input": "a\0\ud800é", "output": "a\0\ud800é"}]
+    problem = Problem("p", "code", "", tests=json.dumps(tests))
+    assert judge(problem, "import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())", sandbox).passed
+    assert not judge(problem, "import sys\nsys.stdout.buffer.write(b'\\xff\\xfe')", sandbox).passed
+
+
+def test_what_is_cut_in_reports_is_not_cut_in_comparison(sandbox):
+    long = "x" * (9 << 20)  # more than a program may write when less is expected
+    problem = Problem("p", "code", "", tests=json.dumps([{"input": "", "output": long}]))
+    assert judge(problem, f"print('x' * {len(long)})", sandbox).passed
+    verdict, [result] = examine(problem, f"print('x' * {len(long) - 1} + 'y')", sandbox)
+    assert verdict.decided_by == "wrong_answer"
+    assert len(verdict.detail) < 300 and len(result.difference) < 600
+
+
+def test_tolerance_is_what_the_problem_says(sandbox):
+    def verdicts(metadata):
+        program = Problem("p", "code", "", tests=json.dumps([{"input": "", "output": "0.333333"}]), metadata=metadata)
+        call = [{"call": {}, "output": 1 / 3}]
+        call = Problem("p", "code", "", tests=json.dumps(call), entry_point="f", metadata=metadata)
+        sources = ("print(0.33334)", "def f(): return 0.33334")
+        return [judge(p, source, sandbox).passed for p, source in zip((program, call), sources, strict=True)]
+
+    assert verdicts(None) == [False, False]
+    assert verdicts('{"tolerance": 1e-4}') == [True, True]
+    assert verdicts('{"tolerance": 1e-6}') == [False, False]
+
+
+def test_every_test_is_shown_with_its_first_difference(sandbox):
+    source = "def f(x):\n    return [2 * x, 7][x == 3] if x != 4 else None / 0"
+    verdict, results = examine(doubling(), source, sandbox, fraction=True)
+    assert [result.status for result in results] == [
+        "passed", "passed", "wrong_answer", "runtime_error", "passed", "passed"
+    ]  # fmt: skip
+    assert results[2].difference == "value: expected '6', got '7'"
+    assert results[3].difference.startswith("TypeError")
+    assert all(0 <= result.seconds <= 0.5 for result in results)
+    assert verdict.fraction == 4 / 6
+
+
+def test_a_test_that_fails_beside_others_is_run_alone(sandbox, monkeypatch):
+    batches = []
+    run = sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda *a, **k: batches.append(len(a[1])) or run(*a, **k))
+    once = "import math\ndef f(x):\n    math.used = getattr(math, 'used', 0) + 1\n    return 2 * x + (math.used == 3)"
+    assert judge(doubling(), once, sandbox).passed
+    assert batches == [6, 1]
+
+
+def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, monkeypatch):
+    monkeypatch.setattr(code_judge, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
+    spent = []
+    run = sandbox.run
+
+    def counted(*args, **kwargs):
+        execution = run(*args, **kwargs)
+        spent.append(execution.spent_s)
+        return execution
+
+    monkeypatch.setattr(sandbox, "run", counted)
+    verdict = judge(doubling(50, time_limit_s=0.1), "def f(x):\n    while True: pass", sandbox, fraction=True)
+    assert (verdict.outcome, verdict.fraction) == (Outcome.TIMEOUT, 0.0)
+    assert 0.4 <= sum(spent) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -153,7 +262,30 @@ def test_a_problem_without_tests_is_an_error(sandbox):
     ],
 )
 def test_same_text(written, expected, same):
-    assert same_text(written, expected) is same
+    assert (text_difference(written, expected) == "") is same
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "same"),
+    [
+        (b"1.00001 x", "1 x", True),
+        (b"1.001 x", "1 x", False),
+        (b"1.00001 y", "1 x", False),
+        (b"1.00001", "1 x", False),
+        (b"100000.1\n2", "100000\n2", True),
+        (b"nan", "1", False),
+        (b"1e400", "1", False),
+    ],
+)
+def test_same_text_within_a_tolerance(written, expected, same):
+    assert (text_difference(written, expected, 1e-4) == "") is same
+
+
+def test_differences_name_their_place():
+    assert text_difference(b"1\n2\n3", "1\n5\n3") == "line 2: expected '5', got '2'"
+    assert text_difference(b"1", "1\n5") == "expected 2 lines, got 1"
+    assert value_difference(b'j{"a": [1, 2.5]}', {"a": [1, 2]}) == "['a'][1]: expected '2', got '2.5'"
+    assert value_difference(b"j[1]", [1, 2]) == "value: expected 2 items, got 1"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +314,7 @@ def test_same_text(written, expected, same):
     ],
 )
 def test_same_value(written, expected, same):
-    assert same_value(written, expected) is same
+    assert (value_difference(written, expected) == "") is same
 
 
 def real_rows(name):
@@ -195,34 +327,22 @@ def real_rows(name):
 
 def test_canonical_solutions_of_humaneval_pass(sandbox):
     for row in real_rows("benchmarks/HumanEval.jsonl.gz"):
-        tests = json.dumps([{"check": row["test"]}])
-        problem = Problem(row["task_id"], "code", row["prompt"], tests=tests, entry_point=row["entry_point"])
-        verdict = judge(problem, row["prompt"] + row["canonical_solution"], sandbox)
+        prompt, entry_point, tests = row["prompt"], row["entry_point"], json.dumps([{"check": row["test"]}])
+        metadata = json.dumps({"prelude": prompt})
+        problem = Problem(row["task_id"], "code", prompt, tests=tests, entry_point=entry_point, metadata=metadata)
+        verdict = judge(problem, prompt + row["canonical_solution"], sandbox)
         assert verdict.passed, (row["task_id"], verdict.decided_by, verdict.detail)
-        assert not judge(problem, row["prompt"] + "    return None\n", sandbox).passed
+        assert not judge(problem, prompt + "    return None\n", sandbox).passed
 
 
 def test_golden_solutions_of_leetcode_pass(sandbox):
+    rows = real_rows("code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz")
+    nodes = [row for row in rows if "TreeNode" in row["completion"] or "ListNode" in row["completion"]]
     judged = 0
-    for row in real_rows("code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz")[::18]:
-        tests = [{"check": row["test"]}]
-        if "ListNode" not in row["completion"] and "TreeNode" not in row["completion"]:
-            tests += filter(None, map(_as_call, row["input_output"]))
-        metadata = json.dumps({"prelude": row["prompt"]})
-        entry_point = row["entry_point"]
-        problem = Problem("p", "code", "", tests=json.dumps(tests), entry_point=entry_point, metadata=metadata)
+    for row in rows[::18] + nodes[::6]:
+        tests, metadata = json.dumps([{"check": row["test"]}]), json.dumps({"prelude": row["prompt"]})
+        problem = Problem("p", "code", "", tests=tests, entry_point=row["entry_point"], metadata=metadata)
         verdict = judge(problem, row["completion"], sandbox, fraction=True)
         assert verdict.passed, (row["task_id"], verdict.decided_by, verdict.detail)
         judged += 1
-    assert judged >= 100
-
-
-def _as_call(pair):
-    """A published input and output as a test; None where they are not Python literals."""
-    try:
-        call = ast.parse(f"f({pair['input']})", mode="eval").body
-        kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-        args = [ast.literal_eval(argument) for argument in call.args]
-        return {"call": {"args": args, "kwargs": kwargs}, "output": ast.literal_eval(pair["output"])}
-    except (ValueError, SyntaxError):
-        return None
+    assert judged >= 120

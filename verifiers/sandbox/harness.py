@@ -1,7 +1,7 @@
 """What happens inside the confined process of one solution: compile it, run it on each test, report.
 
-Nothing here knows an expected output (except a `check`, which is source code of the data set and runs here by
-nature). What is reported is not trusted by anyone: a lie about one's own output is just another output.
+Nothing here knows an expected output. A published check, which does, is run by `replay` in a process without the
+solution. What is reported is not trusted by anyone: a lie about one's own output is just another output.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import random
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from typing import Any
+
+from verifiers.sandbox import replay, values
 
 # What LeetCode-style solutions take for granted when the problem brings no prelude of its own.
 DEFAULT_PRELUDE = """
@@ -32,18 +35,20 @@ from math import inf, gcd, lcm, sqrt, ceil, floor, comb, perm, factorial, log, l
 from typing import *
 """
 
+SLICE_S = 0.25
+"""After this many seconds no further test is begun: those before may have failed, and only the judge knows."""
 _DETAIL_CHARACTERS = 300
 
 
-def builtins_with(prelude: str) -> dict[str, Any]:
-    """The builtins, and beside them what a prelude defines.
+def names_with(prelude: str, names: dict[str, Any]) -> dict[str, Any]:
+    """`names`, such as the builtins, and beside them what a prelude defines.
 
     A solution finds the prelude's names where it finds `len`: that costs nothing per test, and copying hundreds of
     names into each fresh `__main__` would touch, and so copy, much of the server's memory.
     """
-    names: dict[str, Any] = {"__builtins__": builtins}
-    exec(compile(prelude, "<prelude>", "exec"), names)
-    return vars(builtins) | names
+    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": values.PRELUDE}
+    exec(compile(prelude, "<prelude>", "exec"), namespace)
+    return names | namespace
 
 
 def run_tests(
@@ -63,57 +68,69 @@ def run_tests(
     """
     os.dup2(null, 2)
     try:
+        names = default_names if job["entry_point"] else vars(builtins)
+        if job["prelude"]:
+            names = names_with(job["prelude"], names)
+    except BaseException as error:
+        report({"status": "unprepared", "detail": _describe(error)})
+        return
+    try:
         code = compile(job["source"], "<solution>", "exec")
-        if job["prelude"] is not None:
-            names = builtins_with(job["prelude"])
-        else:
-            names = default_names if job["entry_point"] else vars(builtins)
     except BaseException as error:
         report({"status": "uncompilable", "detail": _describe(error)})
         return
     main_thread = threading.current_thread()
+    first = time.perf_counter()
     for test, standard_input, output in zip(job["tests"], inputs, outputs, strict=True):
-        calls = test["kind"] != "stdin"
+        is_program = test["kind"] == "stdin"
         os.dup2(standard_input, 0)
-        os.dup2(null if calls else output, 1)
+        os.dup2(output if is_program else null, 1)
         next_test()
+        begin = time.perf_counter()
         record = _run_one(code, names, test, output, job["entry_point"])
-        for thread in threading.enumerate():
-            if thread is not main_thread and not thread.daemon:
-                thread.join()
-        if not calls:
+        alone = threading.active_count() == 1
+        if not alone:
+            for thread in threading.enumerate():
+                if thread is not main_thread and not thread.daemon:
+                    thread.join()
+            alone = threading.active_count() == 1
+        if is_program:
             record = _finish_program(record)
-        report(record)
-        if threading.active_count() > 1:
-            return  # daemon threads would run on into the next test; the judge sends the rest to a new process
+        end = time.perf_counter()
+        report(record | {"seconds": end - begin})
+        # The judge sends the rest to a new process. Daemon threads would run on into the next test.
+        if not alone or end - first > SLICE_S:
+            return
 
 
 def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_point: str | None) -> dict[str, Any]:
     # A called solution is a module, so that what it does under `if __name__ == "__main__"` is left alone.
-    name = "__main__" if test["kind"] == "stdin" else "solution"
+    is_program = test["kind"] == "stdin"
+    name = "__main__" if is_program else "solution"
     module = sys.modules[name] = types.ModuleType(name)
     module.__builtins__ = names
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
     random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
-    if test["kind"] == "stdin":
+    if is_program:
         _open_streams()  # what is called keeps the server's, whose descriptors lead to /dev/null by now
     try:
+        if test["kind"] == "replay":
+            result = replay.replay(test["check"], entry_point, names, test["answers"])
+            os.write(output, json.dumps(result).encode())
+            return {"status": "done"}
         exec(code, module.__dict__)
         if test["kind"] == "call":
             value = _candidate(entry_point, module.__dict__)(*test["args"], **test["kwargs"])
             os.write(output, _encode(value))
-        elif test["kind"] == "check":
-            candidate = _candidate(entry_point, module.__dict__)
-            exec(compile(test["check"], "<check>", "exec"), module.__dict__)
-            module.__dict__["check"](candidate)
+        elif test["kind"] == "exact_call":
+            args, kwargs = values.decode(test["call"], names)
+            value = _candidate(entry_point, module.__dict__)(*args, **kwargs)
+            os.write(output, values.encode(value, names).encode())
     except SystemExit as error:
-        if test["kind"] == "stdin" and error.code in (None, 0):
+        if is_program and error.code in (None, 0):
             return {"status": "done"}
         return {"status": "raised", "detail": _describe(error)}
-    except AssertionError as error:
-        status = "refuted" if test["kind"] == "check" else "raised"
-        return {"status": status, "detail": _describe(error)}
     except BaseException as error:
         return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": _describe(error)}
     return {"status": "done"}
@@ -189,7 +206,7 @@ def prepare() -> dict[str, Any]:
     the default prelude."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of being its exception
     sys.set_int_max_str_digits(0)
-    names = builtins_with(DEFAULT_PRELUDE)
+    names = names_with(DEFAULT_PRELUDE, vars(builtins))
     import array  # noqa: F401
     import dataclasses  # noqa: F401
     import decimal  # noqa: F401

@@ -35,16 +35,18 @@ class SandboxFault(Exception):
 class TestRun:
     """What one test left behind.
 
-    `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `refuted` (a check's
-    assertion failed); `uncompilable`; `exited` (the process ended with code 0 in the middle of the test);
-    `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output` are the bytes
-    on standard output, or the encoded value of a call (`harness._encode`).
+    `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `uncompilable`;
+    `unprepared` (the prelude failed, before the solution); `exited` (the process ended with code 0 in the middle of
+    the test); `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output`
+    are the bytes on standard output, or the encoded value of a call (`harness._encode`, `values`). `seconds` is what
+    the solution's own process says the test took: to be shown, not to be decided by.
     """
 
     __test__ = False  # not a pytest class
     status: str
     output: bytes = b""
     detail: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,8 @@ class Sandbox:
         output_bytes: int,
     ) -> Execution:
         """Run one program on a batch of tests in one process; a test is `{"kind": "stdin", "input": str}`,
-        `{"kind": "call", "args": list, "kwargs": dict}` or `{"kind": "check", "check": str}`. `test_s` and `total_s`
+        `{"kind": "call", "args": list, "kwargs": dict}`, `{"kind": "exact_call", "call": str}` (as `values` writes it)
+        or `{"kind": "replay", "check": str, "answers": list}`, which does not run the program. `test_s` and `total_s`
         limit CPU time plus time asleep, of one test and of all.
 
         Raises SandboxFault when the sandbox itself failed; it is then stopped, and the next call starts another.
@@ -286,17 +289,17 @@ def _runs(result: dict[str, Any], outputs: list[bytes], code: int, output_bytes:
     for line in result["records"]:
         try:
             record = json.loads(line)
-            records.append((str(record["status"]), str(record.get("detail", ""))))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            records.append((str(record["status"]), str(record.get("detail", "")), float(record.get("seconds", 0))))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             break
-    if records and records[0][0] == "uncompilable":
-        return [TestRun("uncompilable", detail=records[0][1])] * len(outputs)
+    if records and records[0][0] in ("uncompilable", "unprepared"):
+        return [TestRun(records[0][0], detail=records[0][1])] * len(outputs)
     runs = []
     for index, output in enumerate(outputs):
         if len(output) >= output_bytes:
             runs.append(TestRun("flooded", output))
         elif index < len(records):
-            runs.append(TestRun(records[index][0], output, records[index][1]))
+            runs.append(TestRun(records[index][0], output, *records[index][1:]))
         elif index == len(records) and (index < result["started"] or index == 0):
             runs.append(_interrupted(result["ended"], code, output))
         else:

@@ -124,7 +124,7 @@ def test_leetcode_assertions_become_calls_and_the_imports_a_prelude(tmp_path):
 
 
 def test_assertions_that_are_no_literals_stay_a_check_function(tmp_path):
-    test = "def check(candidate):\n    assert same(candidate(node([1])), node([1]))\n"
+    test = "def check(candidate):\n    assert same(candidate(node([1])), node([1]))"
     row = {"task_id": "t", "prompt": "", "completion": "c", "entry_point": "f", "test": test, "query": "Q"}
     assert json.loads(only(read_problems(write_lines(tmp_path / "l.jsonl", [row]), "code")).tests) == [{"check": test}]
 

@@ -1,0 +1,269 @@
+import json
+
+import pytest
+
+from infra.problems import Problem
+from verifiers.code_judge import examine, judge, read_tests
+from verifiers.outcome import Outcome
+from verifiers.published_checks import read_check
+from verifiers.sandbox import values
+from verifiers.sandbox.server import Sandbox
+
+NODES = """
+class ListNode:
+    def __init__(self, val=0, next=None):
+        self.val, self.next = val, next
+
+def chain(items):
+    first = None
+    for item in reversed(items):
+        first = ListNode(item, first)
+    return first
+
+def same(one, other):
+    while one and other and one.val == other.val:
+        one, other = one.next, other.next
+    return one is None and other is None
+"""
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+def checked(*statements, prelude=None, entry_point="f", before=""):
+    check = f"{before}\ndef check(candidate):\n" + "\n".join(
+        "    " + line for s in statements for line in s.split("\n")
+    )
+    metadata = json.dumps({"prelude": prelude})
+    tests = json.dumps([{"check": check}])
+    return Problem("p", "code", "", tests=tests, entry_point=entry_point, metadata=metadata, time_limit_s=1.0)
+
+
+def kinds(problem):
+    return ["check" if test.check else "call" for test in read_tests(problem)]
+
+
+def test_assertions_of_literals_become_calls_and_the_others_stand_alone():
+    problem = checked(
+        '"What it says."',
+        "assert True, 'still here'",
+        "assert candidate(1, b=[2]) == (3, None)",
+        "assert abs(candidate(0.5) - 1 / 3) < 1e-6",
+        "assert not candidate('')",
+    )
+    first, second, third = read_tests(problem)
+    assert (first.call, first.output) == ({"args": [1], "kwargs": {"b": [2]}}, [3, None])
+    assert second.check == "def check(candidate):\n    assert abs(candidate(0.5) - 1 / 3) < 1e-06"
+    assert (third.call, third.output) == ({"args": [""], "kwargs": {}}, False)
+
+
+def test_statements_that_need_one_another_stay_together():
+    loop = "for i in range(3):\n    assert candidate(i) == str(i)"
+    assert kinds(checked("assert candidate(9) == '9'", "import math", loop)) == ["call", "check"]
+    assert kinds(checked("x = [1]", "assert candidate(x) == 1", "assert candidate([2]) == 2")) == ["call", "check"]
+    assert kinds(checked("import math", "assert candidate(1) == 1")) == ["call"]
+    wrapped = checked("candidate = sorted(candidate)", "assert candidate(1) == 1")
+    assert kinds(wrapped) == ["check"]
+
+
+@pytest.mark.parametrize("source", ["def check(", "x = 1", "def check():\n    pass", "\0", "(" * 5000])
+def test_what_is_no_check_says_so(source, sandbox):
+    with pytest.raises(ValueError, match=r"not Python|no check"):
+        read_check(source)
+    problem = Problem("p", "code", "", tests=json.dumps([{"check": source}]), entry_point="f")
+    verdict = judge(problem, "def f(): pass", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem")
+
+
+HOLDS = {
+    "within a tolerance": (["assert abs(candidate(2) - 1.41421) < 1e-4"], "def f(x): return x ** 0.5"),
+    "converted": (["assert tuple(candidate([2, 1])) == tuple([1, 2])"], "def f(x): return sorted(x)"),
+    "an iterator": (["assert list(candidate(3)) == list(range(3))"], "def f(x): return iter(range(x))"),
+    "no list": (["assert candidate(3) == {0, 1, 2}"], "def f(x): return set(range(x))"),
+    "keys that are numbers": (["assert candidate([5]) == {5: (1, 2)}"], "def f(x): return {x[0]: (1, 2)}"),
+    "no finite number": (["assert candidate(1) == float('inf') + 0"], "def f(x): return float('inf')"),
+    "bytes and complex": (["assert candidate(b'x') == (b'x', 1j + 0)"], "def f(x): return (x, 1j)"),
+    "a loop": (["import random", "for _ in range(50):\n    x = random.random()\n    assert candidate(x) == 2 * x"],
+               "def f(x): return x + x"),
+    "a value of its own": (["for i in range(9):\n    got = candidate([i])\n    assert got[0] == i and len(got) == 1"],
+                           "def f(x): return x"),
+    "a call of an answer": (["assert candidate(candidate(candidate([1]))) == 8 * [1]"], "def f(x): return x + x"),
+    "an assertion that catches": (["try:\n    assert candidate(1) == 5 - 4\nexcept Exception:\n    assert False"],
+                                  "def f(x): return x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_checks_hold_for_what_is_right_and_for_nothing_else(name, sandbox):
+    statements, source = HOLDS[name]
+    problem = checked(*statements)
+    assert "check" in kinds(problem)
+    verdict = judge(problem, source, sandbox)
+    assert verdict.passed, verdict
+    for wrong in ("def f(x): return None", "def f(x): return -1", "def f(x): return 1 / 0", "def g(x): return x"):
+        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED
+
+
+def test_a_check_may_call_the_function_by_its_name(sandbox):
+    problem = checked("assert candidate(3) == f(2) + 1")
+    assert judge(problem, "def f(x): return x", sandbox).passed
+    assert judge(problem, "def f(x): return 2 * x", sandbox).decided_by == "wrong_answer"
+
+
+def test_nodes_of_the_prelude_go_in_and_come_out(sandbox):
+    problem = checked(
+        "assert same(candidate(chain([1, 2, 3]), 9), chain([9, 1, 2, 3]))",
+        "assert same(candidate(chain([]), 9), chain([9]))",
+        prelude=NODES,
+    )
+    assert judge(problem, "def f(head, x): return ListNode(x, head)", sandbox).passed
+    own = "class ListNode:\n    def __init__(self, val, next): self.val, self.next = val, next\n"
+    assert judge(problem, own + "def f(head, x): return ListNode(x, head)", sandbox).passed
+    verdict, results = examine(problem, "def f(head, x): return ListNode(x)", sandbox, fraction=True)
+    assert (verdict.decided_by, verdict.fraction) == ("wrong_answer", 0.5)
+    assert "does not hold: 'assert same(candidate(chain([1, 2, 3]), 9)" in results[0].difference
+    looping = "def f(head, x):\n    node = ListNode(9)\n    node.next = node\n    return node"
+    assert not judge(problem, looping, sandbox).passed
+
+
+def test_long_chains_need_no_recursion(sandbox):
+    problem = checked("assert same(candidate(chain([1] * 20000)), chain([1] * 20000))", prelude=NODES)
+    assert judge(problem, "def f(head): return head", sandbox).passed
+
+
+EQUAL = """
+class Same:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __sub__(self, other): return 0.0
+    def __abs__(self): return 0.0
+    def __lt__(self, other): return True
+    def __hash__(self): return 0
+    def __iter__(self): return iter([self])
+    def __len__(self): return 1
+"""
+PATCH = """
+import builtins, json, sys
+for name in ("abs", "list", "tuple", "sorted", "len", "isinstance"):
+    setattr(builtins, name, lambda *a, **k: 0)
+json.dumps = json.JSONEncoder.encode = lambda *a, **k: '{"value": true, "objects": []}'
+for module in list(sys.modules.values()):
+    for name in ("replay", "encode", "decode", "_Script"):
+        if hasattr(module, name):
+            setattr(module, name, lambda *a, **k: '{"value": true, "objects": []}')
+def check(candidate): pass
+def f(x): return True
+"""
+SEARCH = """
+import gc, sys
+def f(x):
+    wanted, seen, frame = str(2 * x), [], sys._getframe(1)
+    while frame:
+        seen += [repr(frame.f_locals), repr(frame.f_code.co_consts)]
+        frame = frame.f_back
+    seen += [repr(o) for o in gc.get_objects() if isinstance(o, (str, dict, list, tuple)) and o is not seen]
+    return 2 * x if any(wanted in text for text in seen) else None
+"""
+GARBAGE = """
+import os
+def f(x):
+    for d in range(3, 64):
+        try: os.pwrite(d, {text!r}, 0)
+        except OSError: pass
+    os._exit(0)
+"""
+ATTACKS = {
+    "equal to everything": EQUAL + "def f(x): return Same()",
+    "a float equal to everything": EQUAL.replace("class Same", "class Same(float)") + "def f(x): return Same(1)",
+    "patch everything": PATCH,
+    "look for the expected value": SEARCH,
+    "exit": "def f(x): raise SystemExit(0)",
+    "exit the process": "import os\ndef f(x): os._exit(0)",
+    "exit at once": "import os\nos._exit(0)",
+    "assertions off": "import sys\nsys.flags = None\ndef f(x): raise KeyboardInterrupt",
+    "garbage": GARBAGE.format(text=b'{"value": {"object": 7}, "objects": []}'),
+    "a class that compares": GARBAGE.format(text=b'{"value": {"object": 0}, "objects": [["Counter", {}]]}'),
+    "a report": GARBAGE.format(text=b'{"used": 1, "calls": [], "failure": null}'),
+    "deep garbage": GARBAGE.format(text=b"[" * 100_000),
+    "a class of the prelude": EQUAL.replace("Same", "ListNode") + "def f(x): return ListNode()",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_check_cannot_be_cheated(name, sandbox):
+    problem = checked("assert abs(candidate(5851.125) - (11702 + 0.25)) < 1e-6", prelude=NODES)
+    assert judge(problem, "def f(x): return 2 * x", sandbox).passed
+    for attacked in (problem, checked("assert [candidate(5851.125)] == [11702.25]", prelude=NODES)):
+        verdict = judge(attacked, ATTACKS[name], sandbox)
+        assert verdict.outcome is Outcome.FAILED, verdict
+
+
+def test_state_between_the_calls_of_a_check_does_not_fail_a_right_program(sandbox):
+    problem = checked("for i in range(4):\n    assert candidate(i) == i + 1")
+    once = "import math\ndef f(x):\n    math.used = getattr(math, 'used', 0) + 1\n    return x + math.used"
+    assert judge(problem, once, sandbox).passed
+
+
+BAD_CHECKS = {
+    "a name that is nowhere": ["assert same(candidate(1), 2)"],
+    "a name that is nowhere, in the end": ["x = candidate(1)", "assert x == helper(1)"],
+    "no call": ["assert 1 + 1 == 2 + 0"],
+    "not what it needs": ["assert candidate(print) == 1"],
+    "no end": ["while len('x'): pass"],
+}
+
+
+@pytest.mark.parametrize("name", BAD_CHECKS)
+def test_a_check_that_is_wrong_itself_is_not_the_programs_failure(name, sandbox, monkeypatch):
+    monkeypatch.setattr("verifiers.code_judge.DEFAULT_TIME_LIMIT_S", 0.2)
+    verdict = judge(checked(*BAD_CHECKS[name]), "def f(x): return 1", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
+    assert "check" in verdict.detail
+
+
+def test_a_check_that_asks_for_ever_ends(sandbox):
+    problem = checked("x = 0\nwhile True:\n    x = candidate(x)\n    if x is None: break")
+    verdict = judge(problem, "def f(x): return x + 1", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem")
+
+
+def test_endless_programs_end_in_checks_too(sandbox):
+    problem = checked("for i in range(50):\n    assert candidate(i) == i")
+    verdict = judge(problem, "def f(x):\n    while True: pass", sandbox)
+    assert verdict.outcome is Outcome.TIMEOUT
+
+
+class Point:
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
+def test_values_come_back_as_they_went():
+    names = {"Point": type("Point", (Point,), {"__module__": values.PRELUDE})}
+    shared = names["Point"](x=1)
+    shared.itself = shared
+    plain = [
+        None,
+        True,
+        -3,
+        0.1,
+        "é\ud800",
+        (1, [2]),
+        {3, 4},
+        frozenset({5}),
+        {(1, 2): {"object": 0}},
+        b"\xff",
+        2j,
+        10**400,
+    ]
+    assert values.decode(values.encode(plain, names), names) == plain
+    one, [other] = values.decode(values.encode((shared, [shared]), names), names)
+    assert one is other and one.itself is one and one.x == 1 and type(one) is names["Point"]
+    with pytest.raises(TypeError, match="function is not data"):
+        values.encode([lambda: 0], names)
+    for text in ('{"value": {"object": 0}, "objects": [["Counter", {}]]}', '{"value": {"eval": "1"}, "objects": []}'):
+        with pytest.raises(ValueError, match=r"no class|no kind"):
+            values.decode(text, names)

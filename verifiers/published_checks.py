@@ -1,0 +1,90 @@
+"""Reading a published test function `check(candidate)`: which of its assertions the judge can decide alone.
+
+Assertions are read, never run. `candidate(literals) == literal` becomes a call whose expected value never leaves the
+judge. Every other assertion stays a check, on its own where it needs no other statement; the judge then runs it apart
+from the solution, see `sandbox.replay`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import Any
+
+NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+
+
+@functools.lru_cache(maxsize=4096)
+def read_check(source: str) -> tuple[dict[str, Any], ...]:
+    """The tests in `source`, which defines `check`: `{"call": ..., "output": ...}` or `{"check": source}`, in order.
+    Not to be changed by the caller. Raises ValueError when it cannot be read."""
+    try:
+        tree = ast.parse(source)
+    except NOT_LITERAL as error:
+        raise ValueError(f"not Python ({error})") from None
+    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
+    if function is None or not function.args.args:
+        raise ValueError("it defines no check(candidate)")
+    candidate = function.args.args[0].arg
+    if any(isinstance(n, ast.Name) and n.id == candidate and isinstance(n.ctx, ast.Store) for n in ast.walk(function)):
+        return ({"check": source},)
+    calls: dict[ast.stmt, dict[str, Any]] = {}
+    for statement in function.body:
+        if isinstance(statement, ast.Assert) and (call := _call_test(statement, candidate)):
+            calls[statement] = call
+    rest = [s for s in function.body if s not in calls and not _says_nothing(s)]
+    if all(isinstance(statement, ast.Assert) for statement in rest):
+        every = [s for s in function.body if s in calls or s in rest]
+        return tuple(calls.get(s) or {"check": _with_body(tree, function, [s])} for s in every)
+    decides = any(isinstance(node, ast.Assert | ast.Raise | ast.Call) for s in rest for node in ast.walk(s))
+    together = [{"check": _with_body(tree, function, rest)}] if decides else []
+    return (*calls.values(), *together)
+
+
+def plain(value: Any) -> Any:
+    """The value if JSON can hold it and give it back (a tuple comes back as a list); raises ValueError otherwise."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: plain(item) for key, item in value.items()}
+    raise ValueError(f"JSON has no {type(value).__name__}")
+
+
+def call_arguments(node: ast.expr, candidate: str = "candidate") -> dict[str, Any]:
+    """`args` and `kwargs` of a call of `candidate` with literals; raises ValueError for any other expression."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == candidate):
+        raise ValueError("not a call of the candidate")
+    kwargs = {keyword.arg: plain(ast.literal_eval(keyword.value)) for keyword in node.keywords}
+    if None in kwargs:
+        raise ValueError("** in a call")
+    return {"args": [plain(ast.literal_eval(argument)) for argument in node.args], "kwargs": kwargs}
+
+
+def _call_test(statement: ast.Assert, candidate: str) -> dict[str, Any] | None:
+    """`assert candidate(...) == literal`, `assert candidate(...)` or `assert not candidate(...)`, else None."""
+    try:
+        match statement.test:
+            case ast.Compare(left=call, ops=[ast.Eq() | ast.Is()], comparators=[expected]):
+                return {"call": call_arguments(call, candidate), "output": plain(ast.literal_eval(expected))}
+            case ast.UnaryOp(op=ast.Not(), operand=call):
+                return {"call": call_arguments(call, candidate), "output": False}
+            case call:
+                return {"call": call_arguments(call, candidate), "output": True}
+    except NOT_LITERAL:
+        return None
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """A docstring, `pass`, `assert True`."""
+    match statement:
+        case ast.Pass() | ast.Expr(value=ast.Constant() | ast.Name()) | ast.Assert(test=ast.Constant(value=True)):
+            return True
+    return False
+
+
+def _with_body(tree: ast.Module, function: ast.FunctionDef, body: list[ast.stmt]) -> str:
+    """The source of the module with another body of `check`."""
+    other = ast.FunctionDef(function.name, function.args, body, [], lineno=0)
+    return ast.unparse(ast.Module([other if node is function else node for node in tree.body], []))
