@@ -88,7 +88,7 @@ class Problem:
     def code_tests(self) -> list[CodeTest]:
         """The parsed tests. Raises ValueError when the JSON is not a list of tests."""
         if not self._tests and self.tests:
-            self._tests.extend(CodeTest(**test) for test in json.loads(self.tests))
+            self._tests.extend([CodeTest(**test) for test in json.loads(self.tests)])
         return self._tests
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class Outcome(str, Enum):
@@ -20,7 +21,8 @@ class Verdict:
 
     `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what settled it: the tier of
     the math comparison, or the kind of failure of the code (`wrong_answer`, `runtime_error`, `compile_error`,
-    `output_limit`, `memory_limit`, `time_limit`). `extracted` is the answer or the program that was judged.
+    `output_limit`, `memory_limit`, `time_limit`); `bad_problem` when the problem itself cannot be judged, of which
+    `detail` gives the reason. `extracted` is the answer or the program that was judged.
     """
 
     outcome: Outcome
@@ -32,3 +34,14 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.outcome is Outcome.PASSED
+
+    def as_row(self) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome.value, "fraction": self.fraction, "decided_by": self.decided_by,
+            "detail": self.detail, "extracted": self.extracted,
+        }  # fmt: skip
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Verdict:
+        """Raises ValueError or TypeError when the row is not one of `as_row`."""
+        return cls(**{**row, "outcome": Outcome(row.get("outcome"))})
