@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from flows.judge import judge
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import load_settings
@@ -171,6 +172,9 @@ def doctor(home: HomeOption = None) -> None:
 
     if not check_machine(console, load_settings(home)):
         raise typer.Exit(1)
+
+
+app.add_typer(judge, name="judge")
 
 
 def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 
 class Outcome(str, Enum):
@@ -34,14 +33,3 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.outcome is Outcome.PASSED
-
-    def as_row(self) -> dict[str, Any]:
-        return {
-            "outcome": self.outcome.value, "fraction": self.fraction, "decided_by": self.decided_by,
-            "detail": self.detail, "extracted": self.extracted,
-        }  # fmt: skip
-
-    @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Verdict:
-        """Raises ValueError or TypeError when the row is not one of `as_row`."""
-        return cls(**{**row, "outcome": Outcome(row.get("outcome"))})

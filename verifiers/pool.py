@@ -19,7 +19,7 @@ from verifiers.code_judge import judge
 from verifiers.extraction import python_program
 from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
 from verifiers.outcome import Outcome, Verdict
-from verifiers.problem_faults import problem_fault
+from verifiers.problem_faults import input_fault
 from verifiers.sandbox.server import Sandbox
 from verifiers.symbolic import CPU_LIMIT_S, Symbolic
 from verifiers.tickets import CLOSED, Deliver, Pool
@@ -201,11 +201,8 @@ class _Work:
 
 def _prepare(problem: Problem, text: Any, finished: bool, is_program: bool, fraction: bool) -> Verdict | _Work:
     """The verdict where it takes no worker, else what a worker has to do."""
-    if fault := problem_fault(problem):
-        return Verdict(Outcome.FAILED, decided_by="bad_problem", detail=f"problem {problem.problem_id}: {fault}")
-    if not isinstance(text, str):
-        detail = f"a response must be text, not {type(text).__name__}"
-        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)
+    if verdict := input_fault(problem, text):
+        return verdict
     if problem.domain == "math":
         verdict, answer = verify_math_quickly(text, problem.answer, finished)
         if verdict is not None:

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from infra.problems import DOMAINS, CodeTest, Problem
+from verifiers.outcome import Outcome, Verdict
+
+
+def input_fault(problem: Problem, text: Any) -> Verdict | None:
+    """The verdict on what cannot be judged, whatever `text` says: a faulty problem, or a response that is not text."""
+    if fault := problem_fault(problem):
+        return Verdict(Outcome.FAILED, decided_by="bad_problem", detail=f"problem {problem.problem_id}: {fault}")
+    if not isinstance(text, str):
+        detail = f"a response must be text, not {type(text).__name__}"
+        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)
+    return None
 
 
 def problem_fault(problem: Problem) -> str | None:
