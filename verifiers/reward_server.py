@@ -115,7 +115,7 @@ class RewardServer:
         return _VerdictStream(_Batch(self, requests, fraction), {WORKERS_HEADER: str(self.pool.workers)})
 
     def _authorize(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").encode()
+        given = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they were sent
         if not hmac.compare_digest(given, self._authorization):
             raise _Refusal(401, f"the bearer token is missing or wrong: it is the server's {TOKEN_VARIABLE}")
 
