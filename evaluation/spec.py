@@ -50,6 +50,8 @@ class EvaluationSpec(BaseModel):
     """Responses decoded together, and stored together."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
+    reward_servers: tuple[str, ...]
+    """URLs of reward servers that judge instead of this machine; none means this machine."""
     work_dir: Path
 
     @model_validator(mode="after")

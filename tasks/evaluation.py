@@ -44,6 +44,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "model_dir": str(_model_directory(checkpoint)),
             "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
             "processes": processes,
+            "reward_servers": list(recipe.training.reward_servers),
             "work_dir": str(draft.path),
         }
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")

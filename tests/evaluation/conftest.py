@@ -79,5 +79,6 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "dtype": "float32",
         "rollout_batch": 8,
         "processes": 1,
+        "reward_servers": [],
         "work_dir": str(tmp_path / "work"),
     }
