@@ -14,7 +14,7 @@ class Outcome(str, Enum):
     INFRA_ERROR = "infra_error"  # our machine's fault: retried, then masked out; never a zero reward
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged response.
 

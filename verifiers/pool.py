@@ -24,7 +24,7 @@ from verifiers.sandbox.server import Sandbox
 from verifiers.symbolic import CPU_LIMIT_S, Symbolic
 from verifiers.tickets import CLOSED, Deliver, Pool
 
-REMEMBERED = 16_384
+REMEMBERED = 8_192
 """Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
 ATTEMPTS = 3
 PAUSE_S = 0.2
@@ -222,11 +222,8 @@ def _prepare(problem: Problem, text: Any, finished: bool, is_program: bool, frac
 
 
 def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
-    """Do the work; what fails on our side is tried again with fresh processes.
-
-    The judge itself repeats what a fault of the sandbox spoilt; what is left for here is all else: no process to be
-    had, a full disk, an algebra worker that something killed. RatchetError says that nothing can be judged here at all.
-    """
+    """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
+    worker that something killed. RatchetError says that nothing can be judged here at all."""
     verdict = CLOSED
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -242,10 +239,10 @@ def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
                 Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
                 extracted=work.subject,
             )  # fmt: skip
-            continue
-        # An algebra worker that ended before its time was killed, or needed too much memory: the second time tells.
+        # Algebra that timed out before its time had no worker to speak to.
         ended_early = time.monotonic() - start < CPU_LIMIT_S
-        if not (work.domain == "math" and verdict.outcome is Outcome.TIMEOUT and ended_early):
+        is_fault = work.domain == "math" and verdict.outcome is Outcome.TIMEOUT and ended_early
+        if verdict.outcome is not Outcome.INFRA_ERROR and not is_fault:
             return verdict
     return verdict
 
