@@ -68,9 +68,10 @@ class RemoteVerifierPool(Pool):
         self._pid = os.getpid()
         self._pending: deque[_Item] = deque()
         self._streams: set[asyncio.Task] = set()
-        self._filling = False
+        self._filling: asyncio.TimerHandle | None = None
         self._last_verdict = 0.0
         self._closed = False
+        self._closing = threading.Lock()
         self._client: httpx.AsyncClient | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="reward-client", daemon=True)
@@ -91,19 +92,27 @@ class RemoteVerifierPool(Pool):
     ) -> Callable[[], None]:
         if os.getpid() != self._pid:
             raise RuntimeError("a RemoteVerifierPool does not survive a fork: make one in this process")
-        if self._closed:
-            raise RuntimeError("the RemoteVerifierPool is closed")
         if fault := input_fault(problem, text):
             deliver(fault)
             return lambda: None
         item = _Item(problem, text, finished, is_program, deliver)
-        self._loop.call_soon_threadsafe(self._add, item)
-        return lambda: None if self._closed else self._loop.call_soon_threadsafe(self._withdraw, item)
+        with self._closing:  # what is called before the end is done before the end
+            if self._closed:
+                raise RuntimeError("the RemoteVerifierPool is closed")
+            self._loop.call_soon_threadsafe(self._add, item)
+
+        def withdraw() -> None:
+            with self._closing:
+                if not self._closed:
+                    self._loop.call_soon_threadsafe(self._withdraw, item)
+
+        return withdraw
 
     def close(self) -> None:
-        if self._closed or os.getpid() != self._pid:
-            return
-        self._closed = True
+        with self._closing:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
         self._wait_for(self._shut_down())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -121,7 +130,9 @@ class RemoteVerifierPool(Pool):
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS * len(self._servers)),
             trust_env=False,
         )
-        await asyncio.gather(*(self._greet(server) for server in self._servers))
+        for error in await asyncio.gather(*map(self._greet, self._servers), return_exceptions=True):
+            if error is not None:
+                raise error
         if not any(server.last_contact for server in self._servers):
             raise RatchetError(
                 f"No reward server answers ({self._reasons()}). Start them with `ratchet judge serve`, or take "
@@ -153,9 +164,6 @@ class RemoteVerifierPool(Pool):
             await self._client.aclose()
 
     def _add(self, item: _Item) -> None:
-        if self._closed:
-            item.answer(CLOSED)
-            return
         item.since = self._loop.time()
         self._pending.append(item)
         self._fill_soon(COALESCE_S)
@@ -166,13 +174,15 @@ class RemoteVerifierPool(Pool):
             item.stream.task.cancel()  # nobody wants anything of it: the server sees us go, and drops it
 
     def _fill_soon(self, seconds: float) -> None:
-        if not self._filling:
-            self._filling = True
-            self._loop.call_later(seconds, self._fill)
+        if self._filling is not None:
+            if self._filling.when() <= self._loop.time() + seconds:
+                return
+            self._filling.cancel()
+        self._filling = self._loop.call_later(seconds, self._fill)
 
     def _fill(self) -> None:
         """Send what is pending to whoever has room; give up on what has waited too long."""
-        self._filling = False
+        self._filling = None
         if self._closed:
             return
         while self._pending:
@@ -274,7 +284,7 @@ class RemoteVerifierPool(Pool):
             failure = _Failure(f"was silent for {self._silence_s:g} s", is_try=True)
         except TimeoutError:
             failure = _Failure(f"was not done after {REQUEST_S:g} s", is_try=True)
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # a broken connection, lines that are not verdicts: no reason to lose a ticket
             failure = _Failure(_shown(error), is_try=True)
         if stream.waiting:
             server.failed(self._loop.time(), failure.reason)
@@ -285,7 +295,7 @@ class RemoteVerifierPool(Pool):
         del server.items[item]
         self._last_verdict = self._loop.time()
         item.answer(verdict)
-        if self._pending:
+        if self._pending and server.has_room(self._last_verdict):
             self._fill_soon(0)
 
     def _refused(self, server: _Server, reply: httpx.Response, text: str, count: int) -> _Failure:
@@ -361,7 +371,8 @@ class _Server:
         return max(16, 4 * self.workers)
 
     def has_room(self, now: float) -> bool:
-        return now >= self.not_before and self.streams < STREAMS and len(self.items) < self.window
+        is_low = len(self.items) <= self.window // 2  # not one ticket a request, each time one comes back
+        return now >= self.not_before and self.streams < STREAMS and is_low
 
     def answered(self, now: float, workers: str | None = None) -> None:
         self.failures, self.not_before, self.reason, self.last_contact = 0, 0.0, "", now

@@ -308,7 +308,12 @@ def listen(host: str, port: int) -> socket.socket:
 def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; then drain, for at most 30 seconds, and return."""
     config = uvicorn.Config(
-        server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
+        server.application,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=30,  # longer than clients keep idle connections: they never meet one that we just closed
     )
     asyncio.run(_Uvicorn(config, server).serve([listening]))
 
