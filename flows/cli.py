@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(judge, name="judge")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -172,9 +173,6 @@ def doctor(home: HomeOption = None) -> None:
 
     if not check_machine(console, load_settings(home)):
         raise typer.Exit(1)
-
-
-app.add_typer(judge, name="judge")
 
 
 def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
