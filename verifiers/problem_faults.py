@@ -13,7 +13,9 @@ from verifiers.outcome import Outcome, Verdict
 def input_fault(problem: Problem, text: Any) -> Verdict | None:
     """The verdict on what cannot be judged, whatever `text` says: a faulty problem, or a response that is not text."""
     if fault := problem_fault(problem):
-        return Verdict(Outcome.FAILED, decided_by="bad_problem", detail=f"problem {problem.problem_id}: {fault}")
+        return Verdict(
+            Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=f"problem {problem.problem_id}: {fault}"
+        )
     if not isinstance(text, str):
         detail = f"a response must be text, not {type(text).__name__}"
         return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)

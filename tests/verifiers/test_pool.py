@@ -158,7 +158,7 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
         for reason, problem in BAD_PROBLEMS.items():
             pool.submit(reason, problem, RIGHT)
         for reason, verdict in pool.results():
-            assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "bad_problem"), reason
+            assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), reason
             assert reason in verdict.detail and verdict.detail.startswith(f"problem {BAD_PROBLEMS[reason].problem_id}:")
     assert "no tests" in pool.run_program(BAD, "pass").detail
 
