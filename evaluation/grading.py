@@ -10,7 +10,7 @@ import pyarrow as pa
 from evaluation.benchmarks import Benchmark
 from evaluation.sampling import GENERATION_SCHEMA
 from verifiers.outcome import Outcome, Verdict
-from verifiers.pool import VerifierPool
+from verifiers.tickets import Pool
 
 GRADED_SCHEMA = pa.schema(
     [
@@ -29,7 +29,7 @@ class Grading:
     `response_prefix` is what the prompt made every response start with: an opened `<think>` belongs to what is judged.
     """
 
-    def __init__(self, pool: VerifierPool, benchmarks: Iterable[Benchmark], response_prefix: str = "") -> None:
+    def __init__(self, pool: Pool, benchmarks: Iterable[Benchmark], response_prefix: str = "") -> None:
         self.pool, self.response_prefix = pool, response_prefix
         self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}

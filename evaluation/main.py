@@ -28,7 +28,7 @@ from evaluation.scores import score, without_nan
 from evaluation.spec import Plan, load_plan, read_spec
 from infra.artifacts import disk_errors, write_atomically
 from infra.errors import RatchetError
-from verifiers.pool import VerifierPool
+from verifiers.pool import open_pool
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
 
@@ -41,7 +41,9 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     if not _finished(work_dir, plan):
         (work_dir / STATUS).unlink(missing_ok=True)
         done = 0
-        with VerifierPool(plan.spec.processes, minimum_isolation=plan.spec.minimum_isolation) as pool:
+        with open_pool(
+            plan.spec.reward_servers, plan.spec.processes, minimum_isolation=plan.spec.minimum_isolation
+        ) as pool:
             grading = Grading(pool, plan.benchmarks, plan.spec.prompt.response_prefix)
             for batch, table in sample_everything(spec_path, plan, shards):
                 grading.submit(table.to_pylist())

@@ -51,6 +51,8 @@ class EvaluationSpec(BaseModel):
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
     minimum_isolation: Literal["A", "B", "C"]
+    reward_servers: tuple[str, ...]
+    """URLs of reward servers that judge instead of this machine; none means this machine."""
     work_dir: Path
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from flows.judge import judge
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import load_settings
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(judge, name="judge")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 

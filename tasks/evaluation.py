@@ -45,6 +45,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
             "processes": processes,
             "minimum_isolation": recipe.verification.minimum_isolation,
+            "reward_servers": list(recipe.training.reward_servers),
             "work_dir": str(draft.path),
         }
         if any(benchmark["domain"] == "code" for benchmark in benchmarks):

@@ -19,7 +19,7 @@ from training.journal import Journal
 from training.learner import Learner
 from training.policy import Policy
 from training.rollout import RolloutWorker
-from verifiers.pool import VerifierPool
+from verifiers.pool import open_pool
 
 
 def run(spec: dict[str, Any], work: Path) -> int:
@@ -81,8 +81,12 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    minimum_isolation = recipe.verification.minimum_isolation
-    with VerifierPool(1, fraction=stage.code_reward == "fraction", minimum_isolation=minimum_isolation) as pool:
+    with open_pool(
+        training.reward_servers,
+        workers=1,
+        fraction=stage.code_reward == "fraction",
+        minimum_isolation=recipe.verification.minimum_isolation,
+    ) as pool:
         worker = RolloutWorker(policy, pool, recipe.model.prompt, training.hardware.rollout_batch)
         curriculum = Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
         restored = checkpoints.restore()

@@ -9,7 +9,7 @@ from infra.inference.protocol import Completion
 from infra.problems import Problem
 from infra.recipe.model import Stage
 from verifiers.outcome import Outcome, Verdict
-from verifiers.pool import VerifierPool
+from verifiers.tickets import Pool
 
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
@@ -20,7 +20,7 @@ class Judging:
     """Judges one batch of completions, each from the moment it arrives. `response_prefix` is what the prompt already
     began the response with."""
 
-    def __init__(self, pool: VerifierPool, response_prefix: str) -> None:
+    def __init__(self, pool: Pool, response_prefix: str) -> None:
         self._pool, self._prefix = pool, response_prefix
         self._submitted: list[Completion] = []
 

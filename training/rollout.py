@@ -16,7 +16,7 @@ from training import ranks
 from training.policy import Policy
 from training.rewards import Judging
 from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool
+from verifiers.tickets import Pool
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Rollout:
 class RolloutWorker:
     """One rank's part in sampling. What a problem's sample says depends on the seed, not on which rank drew it."""
 
-    def __init__(self, policy: Policy, pool: VerifierPool, prompt_format: PromptFormat, batch_size: int) -> None:
+    def __init__(self, policy: Policy, pool: Pool, prompt_format: PromptFormat, batch_size: int) -> None:
         self._policy, self._pool, self._format = policy, pool, prompt_format
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
         self._prompts: dict[str, tuple[int, ...]] = {}

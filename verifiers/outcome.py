@@ -9,18 +9,19 @@ from enum import Enum
 class Outcome(str, Enum):
     PASSED = "passed"
     FAILED = "failed"
-    UNPARSEABLE = "unparseable"  # no answer to judge: no box, no code block, an unclosed think
+    UNPARSEABLE = "unparseable"  # nothing to judge: no box, no code block, an unclosed think; or nothing to judge it by
     TIMEOUT = "timeout"
     INFRA_ERROR = "infra_error"  # our machine's fault: retried, then masked out; never a zero reward
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged response.
 
     `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what settled it: the tier of
     the math comparison, or the kind of failure of the code (`wrong_answer`, `runtime_error`, `compile_error`,
-    `output_limit`, `memory_limit`, `time_limit`). `extracted` is the answer or the program that was judged.
+    `output_limit`, `memory_limit`, `time_limit`); `invalid_problem` when the problem itself cannot be judged, of which
+    `detail` gives the reason. `extracted` is the answer or the program that was judged.
     """
 
     outcome: Outcome

@@ -1,214 +1,268 @@
-"""Many responses judged at once, each as soon as it is there."""
+"""Many responses judged at once on this machine, each as soon as it is there."""
 
 from __future__ import annotations
 
+import hashlib
+import heapq
+import itertools
 import os
-import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from infra.errors import RatchetError
 from infra.problems import Problem
 from verifiers.code_judge import judge
 from verifiers.extraction import python_program
 from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
 from verifiers.outcome import Outcome, Verdict
+from verifiers.problem_faults import input_fault
 from verifiers.sandbox.server import Sandbox
-from verifiers.symbolic import Symbolic
+from verifiers.symbolic import CPU_LIMIT_S, Symbolic
+from verifiers.tickets import CLOSED, Deliver, Pool
 
-REMEMBERED = 16_384
-"""Verdicts kept, so that a program that many rollouts share is run once."""
+REMEMBERED = 8_192
+"""Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
+ATTEMPTS = 3
+PAUSE_S = 0.2
+"""Before another attempt, times the attempts made: a full disk or process table may be so for a moment only."""
 
 
-class VerifierPool:
-    """Judges responses with `workers` threads, each with a sandbox and an algebra worker of its own.
+def open_pool(
+    reward_servers: Sequence[str] = (),
+    workers: int | None = None,
+    fraction: bool = False,
+    minimum_isolation: str = "C",
+) -> Pool:
+    """A pool near or far: reward servers at these URLs, or with none `workers` local ones, which refuse to run code on
+    a machine that confines less than `minimum_isolation` (a reward server keeps its own minimum).
 
-    Those are fresh processes that start when first needed, are never forked from this one, and die with it. A verdict
-    depends on the problem and the response alone: limits count CPU time, and identical programs share one verdict
-    unless it was a timeout or our fault.
+    The servers' token is in the environment, see `verifiers.reward_client`. Raises RatchetError when no server answers
+    or one refuses the token.
+    """
+    if reward_servers:
+        from verifiers.reward_client import RemoteVerifierPool
 
-    With `fraction` every test of a program is run, so that `Verdict.fraction` is exact; without it the first failed
-    test settles the verdict. Methods may be called from any thread; `results` from one at a time. A pool does not
-    survive a fork: make one in each process.
+        return RemoteVerifierPool(reward_servers, fraction=fraction)
+    return VerifierPool(workers, fraction, minimum_isolation)
+
+
+class VerifierPool(Pool):
+    """Judges with `workers` threads, each with a sandbox and an algebra worker of its own.
+
+    Those are fresh processes that start when first needed, are never forked from this one, and die with it. Limits
+    count CPU time, and identical programs share one verdict unless it was a timeout or our fault. What is known to
+    take long, from other responses to the same problem, goes first. A fault of this machine is tried again with fresh
+    processes, then it is `infra_error`.
     """
 
     def __init__(self, workers: int | None = None, fraction: bool = False, minimum_isolation: str = "C") -> None:
+        super().__init__(fraction)
         self.workers = workers or len(os.sched_getaffinity(0))
-        self.fraction = fraction
         self.minimum_isolation = minimum_isolation
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._work: queue.SimpleQueue = queue.SimpleQueue()
-        self._done: queue.SimpleQueue = queue.SimpleQueue()
-        self._outstanding = 0
-        self._remembered: OrderedDict[Hashable, Verdict] = OrderedDict()
-        self._waiting: dict[Hashable, list[Callable[[Verdict], None]]] = {}
+        self._changed = threading.Condition()
+        self._queue: list[tuple[float, int, _Work]] = []
+        self._serial = itertools.count()
+        self._works: dict[bytes, _Work] = {}  # queued or running
+        self._remembered: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._seconds: OrderedDict[str, float] = OrderedDict()  # the longest so far, by problem
         self._threads: list[threading.Thread] = []
         self._closed = False
-
-    # ---------------------------------------------------------------------------------- streaming
-
-    def submit(self, ticket: Any, problem: Problem, response: str, finished: bool = True) -> None:
-        """Queue one response; its verdict comes out of `results` under `ticket`.
-
-        `finished` False says that the response was cut at its token limit, which is a failure. A response is judged
-        after its last `</think>`; when the prompt itself ends in `<think>`, submit prompt prefix and response joined.
-        """
-        with self._lock:
-            self._outstanding += 1
-        self._start(problem, response, finished, lambda verdict: self._done.put((ticket, verdict)))
-
-    def results(self, timeout: float | None = None) -> Iterator[tuple[Any, Verdict]]:
-        """Yield (ticket, verdict) in the order of completion until all that was submitted is out.
-
-        With `timeout` (seconds) stop early when nothing completes for that long; 0 takes what is ready. What was
-        submitted meanwhile comes out too. Raises what a worker raised that is not a verdict (a problem without tests,
-        a machine that cannot confine code).
-        """
-        while True:
-            with self._lock:
-                if self._outstanding == 0:
-                    return
-            try:
-                ticket, verdict = self._done.get(timeout=timeout) if timeout != 0 else self._done.get_nowait()
-            except queue.Empty:
-                return
-            with self._lock:
-                self._outstanding -= 1
-            if isinstance(verdict, BaseException):
-                raise verdict
-            yield ticket, verdict
-
-    # -------------------------------------------------------------------------------------- at once
-
-    def verify_all(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        """Verdicts of finished responses, in order."""
-        return self._gather(
-            [lambda answer, p=problem, r=response: self._start(p, r, True, answer) for problem, response in pairs]
-        )
-
-    def run_program(self, problem: Problem, source: str) -> Verdict:
-        """Judge a program as it is, not a response that holds one: golden solutions, mutants."""
-        return self.run_programs([(problem, source)])[0]
-
-    def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        return self._gather(
-            [lambda answer, p=problem, s=source: self._start_program(p, s, answer) for problem, source in pairs]
-        )
-
-    def _gather(self, starts: list[Callable[[Callable[[Any], None]], None]]) -> list[Verdict]:
-        finished: queue.SimpleQueue = queue.SimpleQueue()
-        for index, start in enumerate(starts):
-            start(lambda verdict, index=index: finished.put((index, verdict)))
-        verdicts: list[Any] = [None] * len(starts)
-        for _ in starts:
-            index, verdicts_or_error = finished.get()
-            verdicts[index] = verdicts_or_error
-        for verdict in verdicts:
-            if isinstance(verdict, BaseException):
-                raise verdict
-        return verdicts
+        self.queued = self.running = 0
 
     # ------------------------------------------------------------------------------------- dispatch
 
-    def _start(self, problem: Problem, response: str, finished: bool, answer: Callable[[Any], None]) -> None:
-        if problem.domain == "math":
-            if problem.answer is None:
-                answer(ValueError(f"problem {problem.problem_id} has no answer to compare with"))
-                return
-            verdict, boxed = verify_math_quickly(response, problem.answer, finished)
-            if verdict is not None:
-                answer(verdict)
-            else:
-                key = ("math", problem.answer, boxed)
-                self._share(
-                    key,
-                    lambda tools: verify_math_symbolically(boxed, problem.answer, tools.symbolic),
-                    answer,
-                )
-        elif not finished:
-            answer(Verdict(Outcome.FAILED, decided_by="truncated"))
-        elif (source := python_program(response)) is None:
-            answer(Verdict(Outcome.UNPARSEABLE, decided_by="no_answer"))
-        else:
-            self._start_program(problem, source, answer)
-
-    def _start_program(self, problem: Problem, source: str, answer: Callable[[Any], None]) -> None:
-        limits = (problem.time_limit_s, problem.memory_limit_mb)
-        key = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, source)
-        self._share(key, lambda tools: judge(problem, source, tools.sandbox, fraction=self.fraction), answer)
-
-    def _share(self, key: Hashable, work: Callable[[_Tools], Verdict], answer: Callable[[Any], None]) -> None:
-        """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
+    def begin(
+        self,
+        problem: Problem,
+        text: str,
+        deliver: Deliver,
+        *,
+        finished: bool = True,
+        is_program: bool = False,
+        fraction: bool | None = None,
+    ) -> Callable[[], None]:
+        """See `Pool.begin`; `fraction` overrides the pool's own."""
         if os.getpid() != self._pid:
             raise RuntimeError("a VerifierPool does not survive a fork: make one in this process")
-        with self._lock:
+        fraction = self.fraction if fraction is None else fraction
+        try:
+            prepared = _prepare(problem, text, finished, is_program, fraction)
+        except Exception as error:  # a defect of ours: counted as such, and no reason to lose the other responses
+            prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
+        if isinstance(prepared, Verdict):
+            deliver(prepared)
+            return lambda: None
+        return self._share(prepared, deliver)
+
+    def _share(self, work: _Work, deliver: Deliver) -> Callable[[], None]:
+        """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
+        with self._changed:
             if self._closed:
                 raise RuntimeError("the VerifierPool is closed")
-            verdict = self._remembered.get(key)
-            if verdict is None:
-                if key in self._waiting:
-                    self._waiting[key].append(answer)
-                    return
-                self._waiting[key] = [answer]
-                if len(self._threads) < self.workers:
-                    thread = threading.Thread(target=self._worker, name="verifier", daemon=True)
-                    self._threads.append(thread)
-                    thread.start()
+            known = self._remembered.get(work.key)
+            if known is not None:
+                self._remembered.move_to_end(work.key)
             else:
-                self._remembered.move_to_end(key)
-        if verdict is None:
-            self._work.put((key, work))
-        else:
-            answer(verdict)
+                work = self._works.setdefault(work.key, work)
+                work.waiting.append(deliver)
+                if len(work.waiting) == 1 and not work.begun:
+                    self._enqueue(work)
+        if known is not None:
+            deliver(replace(known, extracted=work.subject))
+            return lambda: None
+        return lambda: self._withdraw(work, deliver)
+
+    def _enqueue(self, work: _Work) -> None:
+        """Longest first, yet nothing waits for ever: a work of n seconds overtakes what came in the last n seconds."""
+        position = time.monotonic() - self._seconds.get(work.problem_id, 0.0)
+        heapq.heappush(self._queue, (position, next(self._serial), work))
+        self.queued += 1
+        if len(self._threads) < self.workers:
+            thread = threading.Thread(target=self._worker, name="verifier", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._changed.notify()
+
+    def _withdraw(self, work: _Work, deliver: Deliver) -> None:
+        with self._changed:
+            if deliver in work.waiting:
+                work.waiting.remove(deliver)
+                if not work.waiting and not work.begun:
+                    work.begun = True  # the workers pass over it
+                    self.queued -= 1
+                    del self._works[work.key]
+
+    # -------------------------------------------------------------------------------------- workers
 
     def _worker(self) -> None:
         tools = _Tools(self.minimum_isolation)
         try:
-            while (item := self._work.get()) is not None:
-                key, work = item
-                result: Any
-                try:
-                    result = work(tools)
-                except Exception as error:  # handed to whoever waits for the result
-                    result = error
-                with self._lock:
-                    answers = self._waiting.pop(key)
-                    if isinstance(result, Verdict) and result.outcome not in (Outcome.TIMEOUT, Outcome.INFRA_ERROR):
-                        self._remembered[key] = result
-                        if len(self._remembered) > REMEMBERED:
-                            self._remembered.popitem(last=False)
-                for answer in answers:
-                    answer(result)
+            while (work := self._next()) is not None:
+                start = time.monotonic()
+                result = _judged(work, tools)
+                self._finish(work, result, time.monotonic() - start)
         finally:
             tools.close()
+
+    def _next(self) -> _Work | None:
+        with self._changed:
+            while not self._closed:
+                while self._queue:
+                    work = heapq.heappop(self._queue)[2]
+                    if not work.begun:
+                        work.begun = True
+                        self.queued -= 1
+                        self.running += 1
+                        return work
+                self._changed.wait()
+        return None
+
+    def _finish(self, work: _Work, result: Verdict | RatchetError, seconds: float) -> None:
+        with self._changed:
+            self.running -= 1
+            del self._works[work.key]
+            waiting, work.waiting = work.waiting, []
+            if isinstance(result, Verdict):
+                if result.outcome not in (Outcome.TIMEOUT, Outcome.INFRA_ERROR):
+                    _remember(self._remembered, work.key, replace(result, extracted=None))
+                _remember(self._seconds, work.problem_id, max(seconds, self._seconds.get(work.problem_id, 0.0)))
+        for deliver in waiting:
+            deliver(result)
 
     # ----------------------------------------------------------------------------------------- close
 
     def close(self) -> None:
-        """Finish what is running, drop what is queued, stop all workers. Safe to call twice."""
-        with self._lock:
+        with self._changed:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
-            threads = list(self._threads)
-        for _ in threads:
-            self._work.put(None)
+            dropped = [deliver for _, _, work in self._queue if not work.begun for deliver in work.waiting]
+            self._queue.clear()
+            self.queued = 0
+            self._changed.notify_all()
+        for deliver in dropped:
+            deliver(CLOSED)
         deadline = time.monotonic() + 60
-        for thread in threads:
+        for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def __enter__(self) -> VerifierPool:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class _Work:
+    """What one worker does at a time, for all who wait for it."""
+
+    def __init__(self, problem: Problem, subject: str, facts: Sequence[Any], run: Callable[[_Tools], Verdict]) -> None:
+        self.problem_id, self.domain = problem.problem_id, problem.domain
+        self.subject = subject  # the answer or program to judge
+        self.run = run
+        # A digest, because tests can be megabytes and this is kept long after they are gone.
+        parts = "\0".join(repr(fact) for fact in (*facts, subject))
+        self.key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
+        self.waiting: list[Deliver] = []
+        self.begun = False
+
+
+def _prepare(problem: Problem, text: Any, finished: bool, is_program: bool, fraction: bool) -> Verdict | _Work:
+    """The verdict where it takes no worker, else what a worker has to do."""
+    if verdict := input_fault(problem, text):
+        return verdict
+    if problem.domain == "math":
+        verdict, answer = verify_math_quickly(text, problem.answer, finished)
+        if verdict is not None:
+            return verdict
+        facts = ("math", problem.answer)
+        return _Work(
+            problem, answer, facts, lambda tools: verify_math_symbolically(answer, problem.answer, tools.symbolic)
+        )
+    if not finished:
+        return Verdict(Outcome.FAILED, decided_by="truncated")
+    source = text if is_program else python_program(text)
+    if source is None:
+        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+    limits = (problem.time_limit_s, problem.memory_limit_mb)
+    facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, fraction)
+    return _Work(problem, source, facts, lambda tools: judge(problem, source, tools.sandbox, fraction=fraction))
+
+
+def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
+    """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
+    worker that something killed. RatchetError says that nothing can be judged here at all."""
+    verdict = CLOSED
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            tools.close()
+            time.sleep(PAUSE_S * attempt)
+        start = time.monotonic()
+        try:
+            verdict = work.run(tools)
+        except RatchetError as error:
+            return error
+        except Exception as error:
+            verdict = Verdict(
+                Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
+                extracted=work.subject,
+            )  # fmt: skip
+        # Algebra that timed out before its time had no worker to speak to.
+        ended_early = time.monotonic() - start < CPU_LIMIT_S
+        is_fault = work.domain == "math" and verdict.outcome is Outcome.TIMEOUT and ended_early
+        if verdict.outcome is not Outcome.INFRA_ERROR and not is_fault:
+            return verdict
+    return verdict
+
+
+def _remember(memory: OrderedDict, key: Any, value: Any) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > REMEMBERED:
+        memory.popitem(last=False)
 
 
 class _Tools:
-    """What one worker thread owns: processes that start on first use."""
+    """What one worker thread owns: processes that start on first use, and again after `close`."""
 
     def __init__(self, minimum_isolation: str) -> None:
         self.sandbox = Sandbox(minimum_isolation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ _TICK_S = 0.05
 
 class SymbolicTimeout(Exception):
     """The comparison took too long, or too much memory."""
+
+
+class SymbolicFault(Exception):
+    """Our machine's fault, not the answer's: somebody killed the worker."""
 
 
 class Symbolic:
@@ -70,7 +75,10 @@ class Symbolic:
                 raise SymbolicTimeout(f"no result after {cpu_s:g} s of computing")
         line = process.stdout.readline().strip()
         if not line:
+            is_killed = process.wait() == -signal.SIGKILL  # its own limits end it otherwise
             self.close()
+            if is_killed:
+                raise SymbolicFault("the algebra worker was killed")
             raise SymbolicTimeout("the algebra worker ended: out of memory or time")
         return line
 

@@ -80,5 +80,6 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "rollout_batch": 8,
         "processes": 1,
         "minimum_isolation": "C",
+        "reward_servers": [],
         "work_dir": str(tmp_path / "work"),
     }

@@ -7,12 +7,12 @@ import pytest
 
 from tests.flows.conftest import MINI, ROOT
 
-COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor"]
+COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "judge serve"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_teaches_with_an_example(ratchet, command):
-    shown = ratchet(command, "--help")
+    shown = ratchet(*command.split(), "--help")
     assert shown.returncode == 0
     assert f"ratchet {command}" in re.sub(r"\s+", " ", shown.stdout.split("Example", 1)[1])
 
@@ -58,6 +58,12 @@ def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
     assert not (tmp_path / "artifacts").exists()
 
 
+def test_who_judges_changes_no_key(ratchet, tmp_path):
+    arguments = ("run", "tiny", "--dry-run", "--home", tmp_path)
+    far = ratchet(*arguments, "--set", "training.reward_servers=[http://judge-1:8900]")
+    assert far.returncode == 0 and far.stdout == ratchet(*arguments).stdout
+
+
 def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):
     done = ratchet("doctor", "--home", tmp_path)
     assert "sandbox" in done.stdout and "torch" in done.stdout
@@ -67,6 +73,6 @@ def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):
 def test_the_readme_names_commands_that_exist():
     readme = (ROOT / "README.md").read_text()
     for command in re.findall(r"^(?:\.venv/bin/)?ratchet (\w+)", readme, re.MULTILINE):
-        assert command in COMMANDS
+        assert command in " ".join(COMMANDS).split()
     for recipe in re.findall(r"\]\((recipes/[\w./-]+)\)", readme):
         assert (ROOT / recipe).is_file()

@@ -1,9 +1,12 @@
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from infra.problems import Problem
 from verifiers.outcome import Outcome
 from verifiers.pool import VerifierPool
+from verifiers.sandbox.server import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 MATH = Problem("m", "math", "", answer="\\frac{1}{2}")
@@ -28,6 +32,29 @@ def fenced(source):
 RIGHT = fenced("def f(x): return x + 1")
 WRONG = fenced("def f(x): return 1")
 ENDLESS = fenced("def f(x):\n    while True: pass")
+
+
+def spy_on_judge(monkeypatch):
+    """The programs that the judge runs, as they come to it."""
+    from verifiers import pool as module
+
+    judged, judge = [], module.judge
+    monkeypatch.setattr(module, "judge", lambda *args, **kwargs: judged.append(args[1]) or judge(*args, **kwargs))
+    return judged
+
+
+def wait_until(happened):
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def children(*kinds):
+    """Process ids of our children whose command line names one of `kinds`."""
+    listing = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
+    lines = [line.split(maxsplit=1) for line in listing.stdout.splitlines()]
+    return [int(pid) for pid, command in lines if any(f"verifiers.{kind}" in command for kind in kinds)]
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +102,7 @@ def test_at_once_keeps_the_order(pool):
 
 
 def test_identical_programs_are_judged_once_but_timeouts_are_not_remembered(monkeypatch):
-    from verifiers import pool as module
-
-    judged = []
-    judge = module.judge
-    monkeypatch.setattr(module, "judge", lambda *args, **kwargs: judged.append(args[1]) or judge(*args, **kwargs))
+    judged = spy_on_judge(monkeypatch)
     with VerifierPool(2) as pool:
         for _ in range(2):
             verdicts = pool.verify_all([(CODE, RIGHT), (CODE, ENDLESS)] * 4)
@@ -112,13 +135,140 @@ def test_from_many_threads(pool):
     assert not failures
 
 
-def test_errors_of_the_caller_reach_the_caller(pool):
-    with pytest.raises(ValueError, match="no tests"):
-        pool.run_program(Problem("p", "code", ""), "pass")
-    pool.submit("t", Problem("p", "math", ""), "\\boxed{1}")
-    with pytest.raises(ValueError, match="no answer"):
-        list(pool.results())
-    assert list(pool.results()) == []
+BAD = Problem("bad", "code", "", entry_point="f")
+BAD_PROBLEMS = {
+    "no tests": BAD,
+    "cannot be read": replace(BAD, tests='[{"input": "", "outptu": ""}]'),
+    "test 1: it calls a function, but the problem names no entry point": replace(
+        BAD, entry_point=None, tests='[{"input": "", "output": ""}, {"call": {"args": []}, "output": 1}]'
+    ),
+    "test 0: input must be text, not int": replace(BAD, tests='[{"input": 3, "output": "3"}]'),
+    "test 0: there is no output": replace(BAD, tests='[{"input": "3"}]'),
+    "test 0: args must be a list": replace(BAD, tests='[{"call": {"args": 3}, "output": 3}]'),
+    "metadata is not JSON": replace(CODE, metadata="{"),
+    "time_limit_s is nan": replace(CODE, time_limit_s=float("nan")),
+    "memory_limit_mb is -1": replace(CODE, memory_limit_mb=-1),
+    "no reference answer": Problem("m", "math", "", answer=" \n"),
+    "domain 'poetry' is neither of math, code": Problem("p", "poetry", ""),
+}
+
+
+def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
+    for _ in range(2):  # tests are parsed once a problem: a second look must not find half of them
+        for reason, problem in BAD_PROBLEMS.items():
+            pool.submit(reason, problem, RIGHT)
+        for reason, verdict in pool.results():
+            assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), reason
+            assert reason in verdict.detail and verdict.detail.startswith(f"problem {BAD_PROBLEMS[reason].problem_id}:")
+    assert "no tests" in pool.run_program(BAD, "pass").detail
+
+
+@pytest.mark.parametrize(
+    ("problem", "response", "expected"),
+    [
+        (CODE, fenced("def f(x):\x00 return x + 1"), (Outcome.FAILED, "compile_error")),
+        (CODE, fenced("def f(x): return '\ud800'"), (Outcome.FAILED, "compile_error")),
+        (CODE, fenced("def g(x): return x + 1"), (Outcome.FAILED, "runtime_error")),
+        (CODE, RIGHT.encode(), (Outcome.UNPARSEABLE, "no_answer")),
+        (CODE, None, (Outcome.UNPARSEABLE, "no_answer")),
+        (MATH, b"\\boxed{1}", (Outcome.UNPARSEABLE, "no_answer")),
+        (MATH, "\\boxed{\ud800}", (Outcome.FAILED, None)),
+        (SURD, "\\boxed{\\sqrt{\x00}}", (Outcome.FAILED, None)),
+    ],
+)
+def test_input_that_is_no_text_is_the_models_failure_not_ours(pool, problem, response, expected):
+    outcome, decided_by = expected
+    verdict = pool.verify_all([(problem, response)])[0]
+    assert verdict.outcome is outcome and decided_by in (None, verdict.decided_by), verdict
+
+
+def test_a_ticket_is_out_once(pool):
+    pool.submit("t", MATH, "\\boxed{1}")
+    with pytest.raises(ValueError, match="'t' was submitted before"):
+        pool.submit("t", MATH, "\\boxed{2}")
+    assert [ticket for ticket, _ in pool.results()] == ["t"]
+
+
+def sleeper(name, seconds=0.0):
+    return fenced(f"import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {name}")
+
+
+def test_what_is_cancelled_does_not_come_out_and_queued_work_is_dropped(pool, monkeypatch):
+    judged = spy_on_judge(monkeypatch)
+    with VerifierPool(1) as pool:
+        for ticket in ("runs", "queued", "shared", "same as shared", "stays"):
+            pool.submit(ticket, CODE, sleeper(ticket.removeprefix("same as "), 0.1))
+        wait_until(lambda: pool.running == 1 and pool.queued == 3)
+        assert [pool.cancel(ticket) for ticket in ("runs", "queued", "shared", "queued")] == [True, True, True, False]
+        assert pool.queued == 2
+        pool.submit("queued", MATH, "\\boxed{1}")  # the name is free again
+        assert sorted(ticket for ticket, _ in pool.results()) == ["queued", "same as shared", "stays"]
+        assert not any("# queued" in source for source in judged)
+
+        pool.submit("a", CODE, sleeper("a", 0.3))
+        pool.submit("b", CODE, sleeper("b", 0.3))
+        threading.Timer(0.1, pool.cancel_all).start()
+        assert list(pool.results()) == []  # does not wait for what will not come
+
+
+def test_what_is_known_to_take_long_goes_first(monkeypatch):
+    judged = spy_on_judge(monkeypatch)
+    long = replace(CODE, problem_id="long")
+    with VerifierPool(1) as pool:
+        pool.verify_all([(long, sleeper("first look", 0.1)), (CODE, sleeper("first look"))])
+        judged.clear()
+        pool.submit("running", CODE, sleeper("running", 0.05))
+        wait_until(lambda: judged)
+        for ticket in ("short 1", "short 2", "long"):
+            pool.submit(ticket, long if ticket == "long" else CODE, sleeper(ticket))
+        assert [ticket for ticket, _ in pool.results()] == ["running", "long", "short 1", "short 2"]
+
+
+def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
+    with VerifierPool(1) as pool:
+        pool.verify_all([(CODE, sleeper("start")), (SURD, "\\boxed{2\\sqrt{2}}")])
+        for number in range(3):
+            for pid in children("sandbox", "symbolic_worker"):
+                os.kill(pid, signal.SIGKILL)
+            surd = (SURD, f"\\boxed{{2\\sqrt{{2}}+{number}-{number}}}")
+            verdicts = pool.verify_all([surd, (CODE, sleeper(f"after {number}"))])
+            assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED] * 2, verdicts
+        pool.submit("under way", CODE, sleeper("under way", 0.1))
+        wait_until(lambda: pool.running)
+        time.sleep(0.1)
+        for pid in children("sandbox"):
+            os.kill(pid, signal.SIGKILL)
+        assert [verdict.passed for _, verdict in pool.results()] == [True]
+
+
+def test_a_fault_of_the_machine_is_tried_again_and_then_an_infra_error(monkeypatch):
+    from verifiers import pool as module
+
+    faults = [OSError(errno.EAGAIN, "no more processes"), OSError(errno.ENOSPC, "the disk is full")] * 2
+    start = Sandbox.start
+    monkeypatch.setattr(module, "PAUSE_S", 0.01)
+
+    def start_or_fail(self):
+        if faults:
+            raise faults.pop()
+        start(self)
+
+    monkeypatch.setattr(Sandbox, "start", start_or_fail)
+    with VerifierPool(1) as pool:
+        verdicts = [pool.run_program(CODE, f"def f(x): return x + 1  # {number}") for number in range(2)]
+    assert (verdicts[0].outcome, verdicts[0].decided_by) == (Outcome.INFRA_ERROR, "judge")
+    assert "the disk is full" in verdicts[0].detail
+    assert verdicts[1].passed  # the fourth fault was retried
+
+
+def test_what_waits_when_the_pool_closes_is_not_lost():
+    pool = VerifierPool(1)
+    for number in range(3):
+        pool.submit(number, CODE, sleeper(number, 0.1))
+    wait_until(lambda: pool.running)
+    pool.close()
+    verdicts = dict(pool.results())
+    assert [verdicts[number].decided_by for number in range(3)] == ["all_tests", "closed", "closed"]
 
 
 def test_a_forked_pool_says_so(pool):
@@ -147,6 +297,7 @@ def test_workers_end_when_the_interpreter_does_without_closing():
 import json, sys; sys.path.insert(0, {str(ROOT)!r})
 from infra.problems import Problem
 from verifiers.pool import VerifierPool
+from verifiers.sandbox.server import Sandbox
 pool = VerifierPool(1)
 code = Problem("c", "code", "", entry_point="f", tests=json.dumps([{{"call": {{"args": []}}, "output": 1}}]))
 surd = Problem("s", "math", "", answer="\\\\sqrt{{8}}")

@@ -1,0 +1,52 @@
+"""Reward servers as they are run: child processes with a port and a token."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.process_group import process_group
+from verifiers.reward_protocol import TOKEN_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "a token of the tests"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), TOKEN_VARIABLE: TOKEN}
+SERVE = [sys.executable, "-m", "flows.cli", "judge", "serve"]
+
+
+@dataclass
+class RunningServer:
+    url: str
+    process: subprocess.Popen
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory) -> Iterator[Callable[..., RunningServer]]:
+    """`serve(*options)` starts a server on loopback and returns when it listens; all end with the module."""
+    with ExitStack() as servers:
+
+        def start(*options: str, port: int = 0) -> RunningServer:
+            log = tmp_path_factory.mktemp("server") / "log"
+            argv = [*SERVE, "--port", str(port), "--workers", "1", *options]
+            process = servers.enter_context(process_group(argv, log, ENVIRONMENT))
+            deadline = time.monotonic() + 60
+            while not (found := re.search(r"Judging at (http://\S+)", log.read_text())):
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.02)
+            return RunningServer(found[1], process, log)
+
+        yield start

@@ -1,0 +1,283 @@
+"""Real servers in child processes, and what happens to tickets when they are killed, stopped, full or wrong."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from infra.errors import RatchetError
+from infra.problems import Problem
+from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN
+from verifiers.outcome import Outcome
+from verifiers.pool import VerifierPool, open_pool
+from verifiers.reward_client import RemoteVerifierPool
+from verifiers.reward_protocol import TOKEN_VARIABLE, JudgeRequest, encode_batch
+
+HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
+SURD = Problem("surd", "math", "", answer="\\sqrt{8}")
+NEXT = Problem(
+    "next", "code", "", entry_point="f", time_limit_s=1.0,
+    tests=json.dumps([{"call": {"args": [number]}, "output": number + 1} for number in range(4)]),
+)  # fmt: skip
+ONE = replace(NEXT, problem_id="one", tests=json.dumps([{"call": {"args": [1]}, "output": 2}]))
+ECHO = Problem("echo", "code", "", tests=json.dumps([{"input": "é\n", "output": "é\n"}]))
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def fenced(source):
+    return f"```python\n{source}\n```"
+
+
+def slow(number, seconds=0.05):
+    """A right answer to ONE that is no other's text."""
+    return fenced(f"import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {number}")
+
+
+CASES = [
+    (HALF, "\\boxed{0.5}"),
+    (HALF, "\\boxed{0.6}"),
+    (HALF, "a half"),
+    (HALF, "\\boxed{\ud800}"),
+    (HALF, "\\boxed{\x00}"),
+    (SURD, "\\boxed{2\\sqrt{2}}"),
+    (SURD, "\\boxed{3\\sqrt{2}}"),
+    (replace(HALF, answer=" "), "\\boxed{0.5}"),
+    (NEXT, fenced("def f(x): return x + 1")),
+    (NEXT, fenced("def f(x): return x + 1 if x else 0")),
+    (NEXT, fenced("def f(x): return '\ud800'")),
+    (NEXT, fenced("def f(x):\x00 return x + 1")),
+    (NEXT, fenced("def f(x) return x + 1")),
+    (replace(NEXT, time_limit_s=0.2), fenced("def f(x):\n    while True: pass")),
+    (replace(NEXT, entry_point=None), fenced("def f(x): return x + 1")),
+    (replace(NEXT, tests="[]"), fenced("def f(x): return x + 1")),
+    (ECHO, fenced("print(input())")),
+    (ECHO, fenced("import sys; sys.stdout.buffer.write(b'\\xff')")),
+]
+
+
+@pytest.fixture(scope="module")
+def pair(serve):
+    """The second one is small: it turns much away."""
+    return [serve(), serve("--queue", "8", "--max-request-mb", "1")]
+
+
+def remote(*servers, **options):
+    return RemoteVerifierPool([server.url for server in servers], TOKEN, **options)
+
+
+def metrics(server):
+    text = httpx.get(server.url + "/metrics", headers=AUTHORIZED).raise_for_status().text
+    return {
+        (sample.name.removeprefix("ratchet_judge_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def post(server, *requests):
+    body = encode_batch([JudgeRequest(i, *request, True, False) for i, request in enumerate(requests)], False)
+    return httpx.post(server.url + "/v1/verify", content=body, headers=AUTHORIZED)
+
+
+@pytest.mark.parametrize("fraction", [False, True])
+def test_verdicts_are_those_of_the_local_pool(pair, fraction, monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    with VerifierPool(1, fraction) as near, open_pool([server.url for server in pair], fraction=fraction) as far:
+        assert isinstance(far, RemoteVerifierPool) and far.workers == 2
+        cases = CASES[8:12] if fraction else CASES
+        expected = near.verify_all(cases)
+        assert far.verify_all(cases) == expected
+        assert far.run_program(NEXT, "f = lambda x: -~x").passed
+        assert not any(verdict.outcome is Outcome.INFRA_ERROR for verdict in expected)
+        far.submit("cut", HALF, "\\boxed{0.5}", finished=False)
+        assert [(ticket, verdict.decided_by) for ticket, verdict in far.results()] == [("cut", "truncated")]
+
+
+def test_a_server_killed_under_load_loses_no_ticket_and_is_used_again_when_it_is_back(pair, serve):
+    killed = serve()
+    with remote(killed, pair[0]) as pool:
+        for number in range(60):
+            problem, response = (ONE, slow(number)) if number % 2 else (SURD, f"\\boxed{{{number + 10}-{number + 8}}}")
+            pool.submit(number, problem, response)
+        seen = []
+        for ticket, verdict in pool.results():
+            seen.append(ticket)
+            assert verdict.passed == bool(ticket % 2), (ticket, verdict)
+            if len(seen) == 10:
+                os.killpg(killed.process.pid, signal.SIGKILL)
+        assert sorted(seen) == list(range(60))
+        assert list(pool.results()) == []
+
+        back = serve(port=killed.port)
+        deadline = time.monotonic() + 30
+        while not any(name[0] == "verdicts_total" and value for name, value in metrics(back).items()):
+            assert time.monotonic() < deadline
+            verdicts = pool.verify_all([(ONE, slow(f"{number} {time.monotonic()}")) for number in range(20)])
+            assert all(verdict.passed for verdict in verdicts)
+
+        # It shuts down: what runs is finished, what waits is judged by the other, and the exit is clean.
+        tickets = range(40)
+        for number in tickets:
+            pool.submit(number, ONE, slow(f"last {number}"))
+        back.process.send_signal(signal.SIGTERM)
+        assert {ticket: verdict.passed for ticket, verdict in pool.results()} == dict.fromkeys(tickets, True)
+        assert back.process.wait(30) == 0
+        assert back.log.read_text().endswith("Stopped.\n")
+
+
+def test_a_silent_server_is_given_up(pair):
+    with remote(*pair, silence_s=3.0) as pool:
+        os.kill(pair[1].process.pid, signal.SIGSTOP)
+        try:
+            verdicts = pool.verify_all([(ONE, slow(f"silent {number}", 0.01)) for number in range(24)])
+        finally:
+            os.kill(pair[1].process.pid, signal.SIGCONT)
+    assert all(verdict.passed for verdict in verdicts)
+
+
+def test_a_full_queue_turns_requests_away_and_the_client_waits(pair):
+    small = pair[1]
+    before = metrics(small)["refused_requests_total",]
+    with remote(small) as one, remote(small) as other, ThreadPoolExecutor() as both:
+        runs = [
+            both.submit(pool.verify_all, [(ONE, slow(f"{name} {number}", 0.02)) for number in range(16)])
+            for name, pool in (("one", one), ("other", other))
+        ]
+        assert all(verdict.passed for run in runs for verdict in run.result())
+    assert metrics(small)["refused_requests_total",] > before
+    too_many = post(small, *[(HALF, "")] * 9)
+    assert too_many.status_code == 413 and "whole queue of 8" in too_many.json()["error"]
+    with httpx.stream(
+        "POST", small.url + "/v1/verify", headers=AUTHORIZED,
+        content=encode_batch([JudgeRequest(i, ONE, slow(f"held {i}", 0.8), True, False) for i in range(8)], False),
+    ) as held:  # fmt: skip
+        lines = held.iter_lines()
+        assert next(lines) == ""
+        refused = post(small, *[(HALF, "\\boxed{0.5}")] * 4)  # still too many when three of the eight are done
+        assert refused.status_code == 429 and refused.headers["retry-after"] == "1"
+
+
+def test_what_a_client_left_behind_is_dropped(pair):
+    server = pair[0]
+    with remote(server) as pool:
+        for number in range(30):
+            pool.submit(number, ONE, slow(f"left {number}", 0.3))
+        while metrics(server)["queue_depth",] < 3:
+            time.sleep(0.02)
+        assert pool.cancel(29) and not pool.cancel(29) and not pool.cancel("unknown")
+        assert pool.cancel_all() == 29
+        assert list(pool.results()) == []
+        deadline = time.monotonic() + 20
+        while metrics(server)["queue_depth",] or metrics(server)["in_flight",]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert metrics(server)["dropped_tickets_total",] >= 10
+        pool.submit(29, HALF, "\\boxed{1/2}")  # the ticket can be used again
+        assert [(ticket, verdict.passed) for ticket, verdict in pool.results()] == [(29, True)]
+
+
+def test_metrics_and_health(pair):
+    with remote(pair[0]) as pool:
+        before = metrics(pair[0])
+        pool.verify_all([(HALF, "\\boxed{0.5}"), (HALF, "\\boxed{7}")])
+        after = metrics(pair[0])
+    assert after["verdicts_total", "math", "passed"] == before["verdicts_total", "math", "passed"] + 1
+    assert after["verdicts_total", "code", "infra_error"] == 0
+    assert after["verdict_seconds_count", "math"] == before["verdict_seconds_count", "math"] + 2
+    assert (after["workers",], after["queue_depth",]) == (1, 0)
+    assert httpx.get(pair[0].url + "/health").json() == {"status": "ok"}
+    health = httpx.get(pair[0].url + "/health", headers=AUTHORIZED).json()
+    assert health["workers"] == 1 and "seccomp" in health["isolation"]
+
+
+def test_the_token_is_wanted_everywhere(pair, monkeypatch):
+    server = pair[0]
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Bearer é"}):
+        sent = {name: value.encode() for name, value in headers.items()}
+        assert httpx.post(server.url + "/v1/verify", content=b"{}", headers=sent).status_code == 401
+        assert httpx.get(server.url + "/metrics", headers=sent).status_code == 401
+        assert not headers or httpx.get(server.url + "/health", headers=sent).status_code == 401
+    with pytest.raises(RatchetError, match=f"{server.url} refuses the token: {TOKEN_VARIABLE}"):
+        RemoteVerifierPool([server.url], "wrong")
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    with pytest.raises(RatchetError, match=f"{TOKEN_VARIABLE} is not set"):
+        open_pool([server.url])
+    with pytest.raises(RatchetError, match="'judge-1:8900' is not a URL"):
+        RemoteVerifierPool(["judge-1:8900"], TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "the body: JSONDecodeError"),
+        (b"[]", "the body: TypeError"),
+        (b'{"problems": [{"domain": "math"}], "requests": []}', "problem 0: ValueError: problem_id must be text"),
+        (b'{"problems": [], "requests": [{"ticket": 1, "response": "", "problem": 0}]}', "request 0: ValueError"),
+        (b'{"problems": [], "requests": [{"ticket": 1, "problem": 0}]}', "request 0: KeyError"),
+        (b"[" * 100_000, "the body: RecursionError"),
+    ],
+)
+def test_a_malformed_request_is_told_what_is_wrong(pair, body, reason):
+    reply = httpx.post(pair[0].url + "/v1/verify", content=body, headers=AUTHORIZED)
+    assert reply.status_code == 400 and reply.json()["error"].startswith(reason)
+
+
+def test_a_request_that_is_too_large_is_refused_and_the_others_are_judged(pair):
+    small = pair[1]
+    large = "x" * (2 << 20)
+    assert httpx.post(small.url + "/v1/verify", content=large, headers=AUTHORIZED).status_code == 413
+    parts = (part.encode() for part in [large[: 1 << 19]] * 4)  # no length is announced
+    assert httpx.post(small.url + "/v1/verify", content=parts, headers=AUTHORIZED).status_code == 413
+    with remote(small) as pool:
+        verdicts = pool.verify_all([(HALF, "\\boxed{.5}"), (HALF, large), (HALF, "\\boxed{7}")])
+    assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.INFRA_ERROR, Outcome.FAILED]
+    assert "HTTP 413: the request is larger than 1048576 bytes" in verdicts[1].detail
+
+
+def test_when_all_servers_are_gone_the_tickets_come_back_with_the_reason(serve):
+    server = serve()
+    with remote(server, patience_s=1.0) as pool:
+        assert pool.verify_all([(HALF, "\\boxed{0.5}")])[0].passed
+        os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        start = time.monotonic()
+        verdicts = pool.verify_all([(ONE, slow(number)) for number in range(5)])
+        assert time.monotonic() - start < 20
+        assert {(verdict.outcome, verdict.decided_by) for verdict in verdicts} == {
+            (Outcome.INFRA_ERROR, "reward_servers")
+        }
+        assert f"no reward server has answered for 1 s ({server.url}: cannot be reached" in verdicts[0].detail
+        pool.submit("open", ONE, slow("open"))
+    assert [(ticket, verdict.decided_by) for ticket, verdict in pool.results()] == [("open", "closed")]
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit("late", HALF, "")
+    with pytest.raises(RatchetError, match=r"No reward server answers .*ratchet judge serve"):
+        remote(server)
+
+
+def test_a_port_in_use_and_an_open_token_file_get_one_message_and_code_2(tmp_path):
+    def run(*options, environment=ENVIRONMENT):
+        return subprocess.run(
+            [*SERVE, "--home", str(tmp_path), *options], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = run("--port", port, environment={**ENVIRONMENT, TOKEN_VARIABLE: ""})
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert f"Cannot listen on 127.0.0.1 port {port}: Address already in use" in done.stderr
+    token = tmp_path / "judge.token"  # made before the port was tried, and kept for the next time
+    assert token.stat().st_mode & 0o777 == 0o600 and len(token.read_text()) > 40
+    token.chmod(0o644)
+    done = run("--port", "0", environment={**ENVIRONMENT, TOKEN_VARIABLE: ""})
+    assert done.returncode == 2 and "chmod 600" in done.stderr
