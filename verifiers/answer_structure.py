@@ -46,6 +46,7 @@ _EXCEPT = re.compile(
     r"(?:[A-Za-z]\\ne(?![a-z])|(?:\\mathbb\{R\}|\(-\\infty,\s?\\infty\))(?:\\setminus|\\backslash|-)(?=\\\{))(.+)"
 )
 _SET_BUILDER = re.compile(r"\\\{([A-Za-z])(?:\\in\\mathbb\{R\})?[|:](.+)\\\}")
+_ABSOLUTE = re.compile(r"\|([A-Za-z])\|")
 _SCALED_MATRIX = re.compile(r"([^=&]+?)(?:\\cdot)?(\\begin\{[pb]matrix\}.*)", re.DOTALL)
 _DECIMAL = re.compile(r"-?\d*\.(\d{3,})")
 _REALS = {"\\mathbb{R}", "\\text{all real numbers}", "all real numbers"}
@@ -101,11 +102,11 @@ def _parse(text: str, depth: int) -> Answer:
 def _rounded_places(text: str, value: Fraction) -> int | None:
     """To how many decimals a reference was rounded; None when it is exact.
 
-    0.333 and 1.414 are rounded; 0.125 and 0.864 are not, for they are short fractions, and with fewer than three
+    0.333 and 1.414 are rounded; 0.125 and 42.1875 are not, for they are short fractions, and with fewer than three
     decimals (prices, 2.5) nothing is taken for rounded.
     """
     match = _DECIMAL.fullmatch(text)
-    return len(match[1]) if match and 4 * value.denominator >= 10 ** len(match[1]) else None
+    return len(match[1]) if match and value.denominator > 100 else None
 
 
 def _unwrapped(text: str) -> str:
@@ -159,6 +160,8 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def _matrix(text: str, depth: int) -> Answer | None:
+    if text[:1] in ("(", "[") and text[1:].startswith("\\begin") and _closing(text, 0) == len(text) - 1:
+        text = text[1:-1]
     match = _MATRIX.fullmatch(text)
     if not match:
         scaled = _SCALED_MATRIX.fullmatch(text)
@@ -274,7 +277,10 @@ def _interval(text: str, depth: int) -> Answer | None:
         sides.reverse()
     if any(operator in (">", "\\ge") for operator in operators):
         return None
-    if len(sides) == 3:
+    if len(sides) == 2 and (inside := _ABSOLUTE.fullmatch(sides[0])) and operators[0] in ("<", "\\le"):
+        high, operators = sides[1], operators * 2  # |x| < 3 is -3 < x < 3
+        low, variable = _tidy(f"-({high})"), inside[1]
+    elif len(sides) == 3:
         low, variable, high = sides
     elif _is_variable(sides[0]) and not _is_variable(sides[1]):
         low, (variable, high), operators = "-\\infty", sides, ["<", operators[0]]

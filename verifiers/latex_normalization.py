@@ -42,7 +42,7 @@ _TEXT_JOIN = re.compile(r",?\s*\\text\{\s*(?:,?\s*(?:and|or)|,)\s*\}|,?\s+(?:and
 _ROW_SPACING = re.compile(r"\\\\\[-?[\d.]+(?:pt|em|ex|mm|cm)\]")
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _PHANTOM = re.compile(r"\\[hv]?phantom(?![A-Za-z])\s*(?:\{[^{}]*\})?")
-_PLUS = re.compile(r"(?<=[(\[,])\+(?=[\d\\])")
+_PLUS = re.compile(r"(?<=[(\[,]) ?\+(?=[\d\\])")
 _MIXED = re.compile(r"(?<![\d./^_{])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _TOKEN = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
 _SHORT_FRACTION = re.compile(r"\\frac([0-9A-Za-z])(?=[0-9A-Za-z{\\])")
