@@ -173,6 +173,30 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
+verify = typer.Typer(help="Is this response right? One, explained, or a file of them.", no_args_is_help=True)
+app.add_typer(verify, name="verify")
+
+
+@verify.command("math")
+def verify_math_command(
+    gold: Annotated[str | None, typer.Option("--gold", help="The reference answer.")] = None,
+    response: Annotated[str | None, typer.Option("--response", help="A whole response, its answer boxed.")] = None,
+    pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, instead of a response.")] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", help="JSONL with `gold` and `pred` or `response` in each row.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("--output", help="Where the judged rows go, in order.")] = None,
+) -> None:
+    """Compare an answer with its reference: what was extracted, which tier decided, why. Exit code 1 when not passed.
+
+    Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
+    """
+    from flows.verify_math import verify_math
+
+    if not verify_math(console, gold=gold, response=response, pred=pred, input=input_, output=output):
+        raise typer.Exit(1)
+
+
 def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
     return load_recipe(name, [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])])
 

@@ -303,8 +303,8 @@ def _collection(text: str, depth: int) -> Answer | None:
     for separator in ("\\cup", ","):
         parts = split_top(text, separator)
         if 1 < len(parts) <= _MAX_PARTS and all(parts):
-            flat = _flattened([_parse(part, depth + 1) for part in parts])
-            flat = _merged(flat) if separator == "\\cup" else flat
+            members = [_parse(part, depth + 1) for part in parts]
+            flat = _merged(_flattened(members, sets=True)) if separator == "\\cup" else _flattened(members)
             return flat[0] if len(flat) == 1 else Answer("collection", text, parts=flat)
     if text.startswith("\\{") and text.endswith("\\}") and _closing(text, 1) == len(text) - 1:
         parts = split_top(text[2:-2], ",")
@@ -313,11 +313,12 @@ def _collection(text: str, depth: int) -> Answer | None:
     return None
 
 
-def _flattened(parts: list[Answer]) -> tuple[Answer, ...]:
-    """±3 in a list is two of its members."""
+def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
+    """±3 in a list is two of its members; a set is one member of a list, and all of its members in a union."""
     flat: list[Answer] = []
     for part in parts:
-        flat.extend(part.parts if part.kind == "collection" else [part])
+        opened = part.kind == "collection" and (sets or not part.text.startswith("\\{"))
+        flat.extend(part.parts if opened else [part])
     return tuple(flat)
 
 

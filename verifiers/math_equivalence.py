@@ -160,8 +160,17 @@ def verify_math_quickly(response: str, reference: str, finished: bool = True) ->
     answer = boxed_answer(response)
     if answer is None:
         return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=no_answer_reason(response)), ""
-    decision = decide(reference_text(reference), answer)
-    return None if decision.same is None else _verdict(decision, answer), answer
+    return verify_answer_quickly(answer, reference), answer
+
+
+def verify_answer_quickly(answer: str, reference: str) -> Verdict | None:
+    """A bare answer, as it would stand in the box; None when only algebra could tell."""
+    if fault := reference_fault(reference):
+        return Verdict(Outcome.UNPARSEABLE, decided_by="reference", detail=fault)
+    if not answer.strip():
+        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail="the answer is empty")
+    decision = decide(reference_text(reference), answer.strip())
+    return None if decision.same is None else _verdict(decision, answer)
 
 
 def verify_math_symbolically(answer: str, reference: str, symbolic: Symbolic) -> Verdict:
@@ -351,7 +360,7 @@ def _same_collection(wanted: tuple[Answer, ...], got: tuple[Answer, ...], algebr
     if len(wanted) != len(got):
         return False
     quick = _Algebra(used=algebra.used)
-    edges = [[_same(one, other, quick) for other in got] for one in wanted]
+    edges = [[_same_member(one, other, quick) for other in got] for one in wanted]
     algebra.used = quick.used
     if _matched(edges, lambda edge: edge is True):
         return True
@@ -360,10 +369,15 @@ def _same_collection(wanted: tuple[Answer, ...], got: tuple[Answer, ...], algebr
     if algebra.symbolic is None:
         return None
     edges = [
-        [_same(one, other, algebra) if edge is None else edge for edge, other in zip(row, got, strict=True)]
+        [_same_member(one, other, algebra) if edge is None else edge for edge, other in zip(row, got, strict=True)]
         for row, one in zip(edges, wanted, strict=True)
     ]
     return _matched(edges, lambda edge: edge is True)
+
+
+def _same_member(wanted: Answer, got: Answer, algebra: _Algebra) -> bool | None:
+    """{5} answers 5, but {1, {5}} is not {1, 5}."""
+    return (wanted.kind == "collection") == (got.kind == "collection") and _same(wanted, got, algebra)
 
 
 def _matched(edges: list[list[bool | None]], accepted: Callable[[bool | None], bool]) -> bool:

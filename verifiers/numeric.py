@@ -61,7 +61,7 @@ def same_value(one: str, other: str) -> bool | None:
                 return None
             # As functions of π and e: equal ones are equal; unequal ones are left to algebra.
             if not _proven_zero(difference, point | constants):
-                return None
+                return None if left.transcendental or right.transcendental else False
             agreed += 1
         except (_Unsupported, ZeroDivisionError, ValueError, OverflowError):
             continue
@@ -307,6 +307,7 @@ class _Expression(NamedTuple):
     node: Node
     names: frozenset[str]
     algebraic: bool
+    transcendental: bool  # speaks of π or e
     exponential: bool  # a variable in an exponent or under a factorial: only small integers may be put in
 
 
@@ -320,7 +321,9 @@ def _expression(text: str) -> _Expression | None:
             return None
     except (_Unsupported, ValueError):
         return None
-    return _Expression(node, frozenset(parser.names), parser.algebraic, parser.exponential)
+    return _Expression(
+        node, frozenset(parser.names), parser.algebraic, bool({"\\pi", "e"} & set(parser.tokens)), parser.exponential
+    )
 
 
 class _Parser:

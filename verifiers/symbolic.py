@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = str(Path(__file__).resolve().parents[1])
-CPU_LIMIT_S = 2.0
+CPU_LIMIT_S = 1.5
 WALL_LIMIT_S = 60.0
 START_LIMIT_S = 120.0
 MEMORY_BYTES = 900 << 20
