@@ -32,6 +32,12 @@ _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 _INTEGER = re.compile(r"-?\d{1,18}")
 
 _SHOWN_CHARACTERS = 60
+_HOW = {
+    "exact": "as exact numbers",
+    "structure": "part by part",
+    "numeric": "evaluated to 57 digits",
+    "symbolic": "by computer algebra",
+}
 
 
 class Decision(NamedTuple):
@@ -125,7 +131,7 @@ def decide_symbolically(reference: str, answer: str, symbolic: Symbolic) -> Deci
 
 
 def _decision(same: bool | None, tier: str, wanted: Answer | str, got: Answer | str) -> Decision:
-    return Decision(same, tier, f"{_described(got)} {'is' if same else 'is not'} {_described(wanted)}")
+    return Decision(same, tier, f"{_described(got)} {'is' if same else 'is not'} {_described(wanted)}, {_HOW[tier]}")
 
 
 def _described(answer: Answer | str) -> str:
