@@ -8,6 +8,7 @@ MAX_CHARACTERS = 600
 MAX_NESTING = 30
 MAX_EXPONENT_DIGITS = 4
 MAX_FACTORIAL = 1000
+MAX_FUNCTIONS = 10
 
 # An answer that still holds one of these is the question, not its answer, unless the reference holds it too.
 _UNEVALUATED = re.compile(r"\\(?:int|iint|oint|sum|prod|lim|limsup|liminf|det|gcd|lcm|max|min|sup|inf)(?![A-Za-z])")
@@ -15,6 +16,7 @@ _TOWER = re.compile(r"\^(\{(?:[^{}]|\{[^{}]*\})*\}|\w\^)")
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-zA-Z]|\\(?:theta|alpha|beta|lambda)")
 _EXPONENT = re.compile(r"\^\{?-?(\d+)")
 _FACTORIAL = re.compile(r"(?:(\d+)|\(([^()]*)\)|(?<![\d)}!])|[)}!])!")
+_FUNCTION = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc|ln|log|exp)(?![a-z])")
 _BINOMIAL = re.compile(r"\\binom\{?(\d+)")
 
 
@@ -34,6 +36,8 @@ def too_expensive(reference: str, answer: str) -> str:
             return "too long"
         if _nesting(text) > MAX_NESTING:
             return "nested too deeply"
+        if len(_FUNCTION.findall(text)) > MAX_FUNCTIONS:
+            return "too many functions"
         if _has_tower(text):
             return "a tower of powers"
         if any(len(digits) > MAX_EXPONENT_DIGITS for digits in _EXPONENT.findall(text)):

@@ -115,6 +115,7 @@ def _unwrapped(text: str) -> str:
         text = text[len("\\boxed") :]
     while text.startswith("{") and _closing(text, 0) == len(text) - 1:
         text = text[1:-1].strip()
+        text = text if text.endswith("...") else text.rstrip(".,;").strip()
     return text
 
 

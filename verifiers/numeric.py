@@ -170,9 +170,7 @@ def _fixed_exponent(node: Node, point: Point) -> Fraction:
 def _evaluate(node: Node, point: Point, bits: int) -> _Value:
     kind = node[0]
     if kind == "number":
-        return _rounded(
-            (libmp.fromrational_value(node[1].numerator, node[1].denominator, bits, _ROUND), libmp.fzero), bits
-        )
+        return _rounded((libmp.from_rational(node[1].numerator, node[1].denominator, bits, _ROUND), libmp.fzero), bits)
     if kind == "name":
         return _leaf(node[1], point, bits)
     if kind in ("+", "-", "*", "/"):
@@ -222,7 +220,7 @@ def _leaf(name: str, point: Point, bits: int) -> _Value:
     if name == "i":
         return _Value((libmp.fzero, libmp.fone), _NOTHING)
     if name in point:
-        number = libmp.fromrational_value(point[name].numerator, point[name].denominator, bits, _ROUND)
+        number = libmp.from_rational(point[name].numerator, point[name].denominator, bits, _ROUND)
     else:
         number = libmp.mpf_pi(bits) if name == "\\pi" else libmp.mpf_e(bits)
     return _rounded((number, libmp.fzero), bits)

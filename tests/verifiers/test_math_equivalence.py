@@ -82,6 +82,7 @@ def test_classes_do_not_depend_on_order(listed, random):
 
 
 @given(st.fractions(max_denominator=10**6))
+@settings(deadline=None)
 def test_numbers_equal_themselves_in_other_notations(value):
     numerator, denominator = value.numerator, value.denominator
     forms = [
@@ -98,6 +99,7 @@ def test_numbers_equal_themselves_in_other_notations(value):
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(0, 6))
+@settings(deadline=None)
 def test_decimals_and_thousands(units, places):
     value = Fraction(units, 10**places)
     assert parse_rational(f"{units / 10**places:.{places}f}" if places == 0 else _decimal(units, places)) == value
