@@ -1,4 +1,4 @@
-r"""Real reference answers: each verifies against itself and harmless rewritings, and against no corruption of itself."""
+r"""Real reference answers: each verifies in harmless rewritings, and against no corruption of itself."""
 
 import json
 import os
