@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 
 from flows.judge import judge
+from flows.verify import verify
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import load_settings
@@ -33,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -174,41 +176,6 @@ def doctor(home: HomeOption = None) -> None:
     from flows.inspection import check_machine
 
     if not check_machine(console, load_settings(home)):
-        raise typer.Exit(1)
-
-
-verify = typer.Typer(help="Is a response right? One of them explained, or a file of them.", no_args_is_help=True)
-app.add_typer(verify, name="verify")
-
-
-@verify.command("code")
-def verify_code(
-    problems: Annotated[Path, typer.Option("--problems", help="Problems, JSONL or Parquet, as curation writes them.")],
-    solutions: Annotated[
-        Path | None, typer.Option("--solutions", help="Rows `problem_id`, and `code` or `response`.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Where the rows go, with their verdicts.")] = None,
-    solution: Annotated[Path | None, typer.Option("--solution", help="One program to explain instead.")] = None,
-    problem: Annotated[str | None, typer.Option("--problem", help="The `problem_id` of that program.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one for each core.")] = None,
-) -> None:
-    """Judge programs in the sandbox, each on all tests of its problem.
-
-    Code 0 says that all could be judged; for one program, that it passes.
-
-    Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
-    """
-    from flows.verify_code import explain_code, verify_code_files
-
-    if solution is not None and solutions is None and output is None:
-        good = explain_code(console, problems, problem, solution)
-    elif solutions is not None and output is not None and solution is None and problem is None:
-        good = verify_code_files(console, problems, solutions, output, workers)
-    else:
-        raise RatchetError(
-            "Say --solutions FILE and --output FILE for many, or --solution FILE (--problem ID) for one."
-        )
-    if not good:
         raise typer.Exit(1)
 
 

@@ -3,57 +3,63 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from verifiers.latex_normalization import normalize
 from verifiers.rational import parse_rational
+from verifiers.units import DEGREE, DOLLAR, Unit, parse_unit
 
-Kind = Literal["scalar", "text", "based", "tuple", "collection", "matrix", "equation"]
+Kind = Literal["scalar", "text", "based", "tuple", "collection", "matrix", "equation", "congruence", "ratio"]
 
 _OPENING, _CLOSING = "([{", ")]}"
 _MAX_PARTS = 64
 _LETTER = re.compile(r"\(?([A-Za-z])\)?")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'\- ]*[A-Za-z]")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_TRAILING_UNIT = re.compile(r"(.+?)\\text\{([^{}]*)\}(?:\^\{?\d\}?)?")
-_BARE_UNIT = re.compile(r"(.*[\d})])\s?([A-Za-z]+(?: [A-Za-z]+)?)(?:\^\{?([23])\}?)?")
-_BASED = re.compile(r"([0-9A-Z]+)_\{?(?:\\text\{)?(\d+|two|three|eight)\}{0,2}")
+_TRAILING_TEXT = re.compile(r"(.+?)((?:\\text\{[^{}]*\}(?:\^\{?-?\d\}?)?(?:/|\\cdot)?)+)")
+_BARE_UNIT = re.compile(
+    r"(.*[\d})])\s?([A-Za-z]+(?: [A-Za-z]+)*(?:\^\{?[23]\}?)?(?:/[A-Za-z]+(?:\^\{?\d\}?)?)?|percent)\.?"
+)
+_LETTER_UNIT = re.compile(r"(.*[\d})])([A-Za-z])")
+_NO_COUNT = {"not", "or", "and", "if", "mod", "is", "when", "base"}
+_TEMPERATURE = re.compile(r"(.+)\^\\circ\s?(?:\\text\{)?([CF])\}?")
+_TIME = re.compile(r"(\d{1,2}:\d\d(?::\d\d)?)\s?(?:\\text\{)?\s*([AaPp])\.?\s?[Mm]\.?\}?")
+_RATIO = re.compile(r"\d+(?:\.\d+)?(?::\d+(?:\.\d+)?){1,3}")
+_BASED = re.compile(r"(-?)(?:\\text\{)?([0-9A-Z]+)\}?_\{?(?:\\text\{)?(\d+|two|three|eight|sixteen)\}{0,2}")
+_CONGRUENT = re.compile(
+    r"(?:(.+?)\\equiv)?([^=<>]+?)(?:\\p?mod|\((?:\\text\{\s?)?mod\s?\}?)(?![A-Za-z])\s?([^()]+?)\)?"
+)
 _SYMBOL = re.compile(
-    r"(?:\\?[A-Za-z]+|\\text\{[^{}]*\})(?:_\{?\w+\}?)?'?(?:\([A-Za-z0-9](?:,\s?[A-Za-z0-9])*\))?"
+    r"(?:\\?[A-Za-z]+|\\text\{[^{}]*\})(?:_(?:\w|\{\\?\w+\}))?'?(?:\([A-Za-z0-9](?:,\s?[A-Za-z0-9])*\))?"
     r"|\([A-Za-z](?:,\s?[A-Za-z])*\)|\\angle\s?[A-Z]{1,3}|[A-Z]{2,3}"
 )
 _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _MEMBER = re.compile(r"([A-Za-z])\\in(?![A-Za-z])\s?")
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?=[\\A-Za-z])")
+_EXCEPT = re.compile(
+    r"(?:[A-Za-z]\\ne(?![a-z])|(?:\\mathbb\{R\}|\(-\\infty,\s?\\infty\))(?:\\setminus|\\backslash|-)(?=\\\{))(.+)"
+)
+_SET_BUILDER = re.compile(r"\\\{([A-Za-z])(?:\\in\\mathbb\{R\})?[|:](.+)\\\}")
+_ABSOLUTE = re.compile(r"\|([A-Za-z])\|")
+_SCALED_MATRIX = re.compile(r"([^=&]+?)(?:\\cdot)?(\\begin\{[pb]matrix\}.*)", re.DOTALL)
+_DECIMAL = re.compile(r"-?\d*\.(\d{3,})")
 _REALS = {"\\mathbb{R}", "\\text{all real numbers}", "all real numbers"}
-
-_UNITS = {
-    name: unit
-    for unit, names in {
-        "cm": "cm centimeter centimeters", "mm": "mm millimeter millimeters", "km": "km kilometer kilometers",
-        "m": "m meter meters metre metres", "in": "inch inches", "ft": "ft foot feet", "mi": "mile miles",
-        "yd": "yard yards", "s": "s sec second seconds", "min": "min minute minutes", "h": "h hr hour hours",
-        "d": "day days", "week": "week weeks", "month": "month months", "year": "year years", "g": "g gram grams",
-        "kg": "kg kilogram kilograms", "lb": "pound pounds lb lbs", "oz": "ounce ounces", "l": "liter liters litres",
-        "cent": "cent cents", "dollar": "dollar dollars", "degree": "degree degrees deg", "mph": "mph",
-        "unit": "unit units", "square": "sq square", "radian": "radian radians rad", "way": "way ways",
-        "point": "point points", "people": "people", "student": "student students",
-    }.items()
-    for name in names.split()
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Answer:
     """A parsed answer. `text` is the normalized notation; what else is set depends on `kind`:
 
-    scalar: `value` when rational; `percent`; `unit`. based: `text` is digits_base. tuple: `brackets` and ordered
-    `parts` (intervals too). collection: `parts` without order (lists, sets, unions, both signs of ±). matrix: `parts`
-    are rows, tuples with no brackets. equation: `parts` are the sides.
+    scalar: `value` when rational; `percent`; `unit`; `places`, the decimals it was rounded to. based: `text` is
+    digits_base. tuple: `brackets` and ordered `parts` (intervals too). collection: `parts` without order (lists, sets,
+    unions, both signs of ±). matrix: `parts` are rows, tuples with no brackets. equation: `parts` are the sides.
+    congruence: residue and modulus. ratio: its terms. `variable` is what an interval or a congruence is about.
     """
 
     kind: Kind
@@ -62,7 +68,8 @@ class Answer:
     parts: tuple[Answer, ...] = ()
     brackets: str = ""
     percent: bool = False
-    unit: str = ""
+    unit: Unit | None = None
+    places: int | None = None
     variable: str = ""
 
 
@@ -75,21 +82,31 @@ def parse_answer(text: str) -> Answer:
 def _parse(text: str, depth: int) -> Answer:
     value = parse_rational(text)
     if value is not None:
-        return Answer("scalar", text, value)
+        return Answer("scalar", text, value, places=_rounded_places(text, value))
     if depth > 8:
         return Answer("scalar", text)
     text = _unwrapped(text)
     if text.startswith("\\$"):
         inner = _parse(text[2:].strip(), depth + 1)  # before commas are taken for a list
-        return Answer("scalar", inner.text, inner.value, unit="dollar") if inner.kind == "scalar" else inner
+        return Answer("scalar", inner.text, inner.value, unit=DOLLAR) if inner.kind == "scalar" else inner
     if thousands := _THOUSANDS.match(text):
         text = thousands[0].replace(",", "") + text[thousands.end() :]
     if text in _REALS:
         text = "(-\\infty,\\infty)"
-    for shape in (_matrix, _words, _based, _relation, _collection, _bracketed, _plus_minus):
+    for shape in (_matrix, _clock, _words, _based, _congruence, _relation, _collection, _bracketed, _plus_minus):
         if (answer := shape(text, depth)) is not None:
             return answer
     return _scalar(text, depth)
+
+
+def _rounded_places(text: str, value: Fraction) -> int | None:
+    """To how many decimals a reference was rounded; None when it is exact.
+
+    0.333 and 1.414 are rounded; 0.125 and 42.1875 are not, for they are short fractions, and with fewer than three
+    decimals (prices, 2.5) nothing is taken for rounded.
+    """
+    match = _DECIMAL.fullmatch(text)
+    return len(match[1]) if match and value.denominator > 100 else None
 
 
 def _unwrapped(text: str) -> str:
@@ -98,6 +115,7 @@ def _unwrapped(text: str) -> str:
         text = text[len("\\boxed") :]
     while text.startswith("{") and _closing(text, 0) == len(text) - 1:
         text = text[1:-1].strip()
+        text = text if text.endswith("...") else text.rstrip(".,;").strip()
     return text
 
 
@@ -143,9 +161,13 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def _matrix(text: str, depth: int) -> Answer | None:
+    if text[:1] in ("(", "[") and text[1:].startswith("\\begin") and _closing(text, 0) == len(text) - 1:
+        text = text[1:-1]
     match = _MATRIX.fullmatch(text)
     if not match:
-        return None
+        scaled = _SCALED_MATRIX.fullmatch(text)
+        inner = _matrix(scaled[2], depth + 1) if scaled else None
+        return inner and _scaled(inner, scaled[1], depth)
     rows = [row.strip() for row in match[2].split("\\\\")]
     parsed = tuple(
         Answer("tuple", row, parts=tuple(_parse(cell.strip(), depth + 1) for cell in row.split("&")))
@@ -154,6 +176,31 @@ def _matrix(text: str, depth: int) -> Answer | None:
     )
     # Round and square brackets mean the same; bars mean a determinant.
     return Answer("matrix", text, parts=parsed, brackets="|" if match[1][0] in "vV" else "(")
+
+
+def _scaled(matrix: Answer, factor: str, depth: int) -> Answer:
+    def times(cell: Answer) -> Answer:
+        return _parse(f"({factor})\\cdot({cell.text})", depth + 1)
+
+    rows = tuple(replace(row, parts=tuple(times(cell) for cell in row.parts)) for row in matrix.parts)
+    return replace(matrix, text=factor + matrix.text, parts=rows)
+
+
+def _clock(text: str, depth: int) -> Answer | None:
+    """Times of day, and ratios 3:5, which without am or pm a time may be too."""
+    if match := _TIME.fullmatch(text):
+        return Answer("text", match[1].lstrip("0"), unit=parse_unit(match[2] + "m"))
+    if _RATIO.fullmatch(text):
+        return Answer("ratio", text.lstrip("0"), parts=tuple(_parse(part, depth + 1) for part in text.split(":")))
+    return None
+
+
+def _congruence(text: str, depth: int) -> Answer | None:
+    match = _CONGRUENT.fullmatch(text)
+    if not match:
+        return None
+    residue, modulus = _parse(match[2].strip(), depth + 1), _parse(match[3].strip(), depth + 1)
+    return Answer("congruence", text, parts=(residue, modulus), variable=(match[1] or "").strip())
 
 
 def _words(text: str, depth: int) -> Answer | None:
@@ -174,10 +221,12 @@ def _words(text: str, depth: int) -> Answer | None:
 
 def _based(text: str, depth: int) -> Answer | None:
     match = _BASED.fullmatch(text)
-    if not match or not any(character.isdigit() for character in match[1]):
+    if not match or not any(character.isdigit() for character in match[2]):
         return None
-    base = {"two": "2", "three": "3", "eight": "8"}.get(match[2], match[2])
-    return Answer("based", f"{match[1]}_{base}")
+    base = {"two": "2", "three": "3", "eight": "8", "sixteen": "16"}.get(match[3], match[3])
+    if base == "10":
+        return _parse(match[1] + match[2], depth + 1)
+    return Answer("based", f"{match[1]}{match[2]}_{base}")
 
 
 def _relation(text: str, depth: int) -> Answer | None:
@@ -185,6 +234,11 @@ def _relation(text: str, depth: int) -> Answer | None:
     if member := _MEMBER.match(text):
         inner = _parse(text[member.end() :], depth + 1)
         return Answer(inner.kind, inner.text, inner.value, inner.parts, inner.brackets, variable=member[1])
+    if excluded := _EXCEPT.fullmatch(text):
+        return _all_but(excluded[1], depth)
+    if builder := _SET_BUILDER.fullmatch(text):
+        inner = _parse(builder[2], depth + 1)
+        return replace(inner, variable="") if inner.kind in ("tuple", "collection") else None
     if _RELATION.search(text) and "," not in text and "=" not in text:
         return _interval(text, depth)
     if "=" not in text or "\\ne" in text:
@@ -195,6 +249,22 @@ def _relation(text: str, depth: int) -> Answer | None:
     if len(sides) < 2 or not all(sides) or len(sides) > 8:
         return None
     return Answer("equation", text, parts=tuple(_parse(side, depth + 1) for side in sides))
+
+
+def _all_but(points: str, depth: int) -> Answer | None:
+    r"""`x \ne 1, 2`: the intervals between the points."""
+    listed = [
+        _parse(part.strip(), depth + 1) for part in split_top(points.removeprefix("\\{").removesuffix("\\}"), ",")
+    ]
+    if any(point.kind != "scalar" or not point.text for point in listed):
+        return None
+    if len(listed) > 1:
+        if any(point.value is None for point in listed):
+            return None
+        listed.sort(key=lambda point: point.value)
+    ends = [Answer("scalar", "-\\infty"), *listed, Answer("scalar", "\\infty")]
+    gaps = tuple(Answer("tuple", "", parts=pair, brackets="()") for pair in itertools.pairwise(ends))
+    return Answer("collection", f"\\ne{points}", parts=gaps)
 
 
 def _interval(text: str, depth: int) -> Answer | None:
@@ -208,7 +278,10 @@ def _interval(text: str, depth: int) -> Answer | None:
         sides.reverse()
     if any(operator in (">", "\\ge") for operator in operators):
         return None
-    if len(sides) == 3:
+    if len(sides) == 2 and (inside := _ABSOLUTE.fullmatch(sides[0])) and operators[0] in ("<", "\\le"):
+        high, operators = sides[1], operators * 2  # |x| < 3 is -3 < x < 3
+        low, variable = _tidy(f"-({high})"), inside[1]
+    elif len(sides) == 3:
         low, variable, high = sides
     elif _is_variable(sides[0]) and not _is_variable(sides[1]):
         low, (variable, high), operators = "-\\infty", sides, ["<", operators[0]]
@@ -222,7 +295,7 @@ def _interval(text: str, depth: int) -> Answer | None:
 
 
 def _is_variable(text: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z](?:_\w)?|\\(?:theta|alpha|beta|lambda)", text))
+    return bool(re.fullmatch(r"[A-Za-z](?:_\w)?(?:\([a-z]\))?|\\(?:theta|alpha|beta|lambda)", text))
 
 
 def _collection(text: str, depth: int) -> Answer | None:
@@ -231,7 +304,9 @@ def _collection(text: str, depth: int) -> Answer | None:
     for separator in ("\\cup", ","):
         parts = split_top(text, separator)
         if 1 < len(parts) <= _MAX_PARTS and all(parts):
-            return Answer("collection", text, parts=_flattened([_parse(part, depth + 1) for part in parts]))
+            members = [_parse(part, depth + 1) for part in parts]
+            flat = _merged(_flattened(members, sets=True)) if separator == "\\cup" else _flattened(members)
+            return flat[0] if len(flat) == 1 else Answer("collection", text, parts=flat)
     if text.startswith("\\{") and text.endswith("\\}") and _closing(text, 1) == len(text) - 1:
         parts = split_top(text[2:-2], ",")
         if len(parts) <= _MAX_PARTS and all(parts):
@@ -239,12 +314,47 @@ def _collection(text: str, depth: int) -> Answer | None:
     return None
 
 
-def _flattened(parts: list[Answer]) -> tuple[Answer, ...]:
-    """±3 in a list is two of its members."""
+def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
+    """±3 in a list is two of its members; a set is one member of a list, and all of its members in a union."""
     flat: list[Answer] = []
     for part in parts:
-        flat.extend(part.parts if part.kind == "collection" else [part])
+        opened = part.kind == "collection" and (sets or not part.text.startswith("\\{"))
+        flat.extend(part.parts if opened else [part])
     return tuple(flat)
+
+
+def _merged(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    """A union of intervals and points with rational ends, with those that touch made one: [1,2] ∪ [2,3] is [1,3]."""
+    pieces = []  # (low, is open), (high, is closed), the ends as answers
+    for part in parts:
+        ends = (part, part) if part.kind == "scalar" else part.parts
+        brackets = "[]" if part.kind == "scalar" else part.brackets
+        if len(ends) != 2 or len(brackets) != 2 or (low := _end(ends[0])) is None or (high := _end(ends[1])) is None:
+            return parts
+        if (low, brackets[0] == "(") > (high, brackets[1] == "]"):
+            return parts
+        pieces.append([(low, brackets[0] == "("), (high, brackets[1] == "]"), ends[0], ends[1]])
+    pieces.sort(key=lambda piece: piece[0])
+    merged = pieces[:1]
+    for piece in pieces[1:]:
+        (low, is_open), (high, is_closed) = piece[0], merged[-1][1]
+        if low < high or (low == high and (is_closed or not is_open)):
+            if piece[1] > merged[-1][1]:
+                merged[-1][1], merged[-1][3] = piece[1], piece[3]
+        else:
+            merged.append(piece)
+    return tuple(
+        low_end
+        if low[0] == high[0]
+        else Answer(
+            "tuple", "", parts=(low_end, high_end), brackets=("(" if low[1] else "[") + ("]" if high[1] else ")")
+        )
+        for low, high, low_end, high_end in merged
+    )
+
+
+def _end(answer: Answer) -> Fraction | float | None:
+    return {"\\infty": math.inf, "-\\infty": -math.inf}.get(answer.text, answer.value)
 
 
 def _bracketed(text: str, depth: int) -> Answer | None:
@@ -276,28 +386,40 @@ def _scalar(text: str, depth: int) -> Answer:
     if text.endswith(("\\%", "%")):
         inner = _parse(text.rstrip("%").rstrip("\\").strip(), depth + 1)
         return Answer("scalar", inner.text, inner.value, percent=True) if inner.kind == "scalar" else inner
+    if text.startswith("\\approx"):
+        inner = _parse(text[len("\\approx") :].strip(), depth + 1)
+        if inner.value is None or not inner.text[-1].isdigit():
+            return inner
+        return replace(inner, places=len(inner.text.partition(".")[2]))
+    if match := _TEMPERATURE.fullmatch(text):
+        inner = _parse(match[1], depth + 1)
+        return replace(inner, unit=parse_unit({"C": "celsius", "F": "fahrenheit"}[match[2]]))
     if text.endswith("^\\circ"):
         inner = _parse(text[: -len("^\\circ")], depth + 1)
-        if inner.value is not None:
-            return Answer("scalar", inner.text, inner.value, unit="degree")
-        return Answer("scalar", text)
-    if match := _TRAILING_UNIT.fullmatch(text):
-        inner = _parse(match[1].strip(), depth + 1)
-        name = match[2].strip().lower().rstrip(".")
-        if name == "percent":
-            return Answer("scalar", inner.text, inner.value, percent=True)
-        return Answer(inner.kind, inner.text, inner.value, inner.parts, inner.brackets, unit=_UNITS.get(name, name))
-    if (match := _BARE_UNIT.fullmatch(text)) and (match[2].lower() in _UNITS or match[2] == "percent"):
-        inner = _parse(match[1].strip(), depth + 1)
-        if inner.value is not None and (len(match[2]) > 1 or (match[3] is None and text[len(match[1])] == " ")):
-            if match[2] == "percent":
-                return Answer("scalar", inner.text, inner.value, percent=True)
-            return Answer("scalar", inner.text, inner.value, unit=_UNITS[match[2].lower()])
+        return replace(inner, unit=DEGREE) if inner.value is not None else Answer("scalar", text)
+    if match := _TRAILING_TEXT.fullmatch(text):
+        name = re.sub(r"\\text\{\s*([^{}]*?)\s*\}", r"\1", match[2]).strip().rstrip(".,;")
+        unit = parse_unit(name)
+        words = name.lower().split()
+        if unit is not None or (len(words) <= 4 and not _NO_COUNT & set(words)):
+            inner = _parse(match[1].strip(), depth + 1)
+            return replace(inner, percent=True) if name == "percent" else replace(inner, unit=unit)
+    if match := _BARE_UNIT.fullmatch(text):
+        unit = parse_unit(match[2]) if len(match[2]) > 1 else None
+        if unit is not None or match[2] == "percent":
+            inner = _parse(match[1].strip(), depth + 1)
+            if inner.value is not None:
+                return replace(inner, percent=match[2] == "percent", unit=unit)
     return Answer("scalar", text)
 
 
-def known_unit(unit: str) -> bool:
-    return unit in set(_UNITS.values())
+def with_letter_unit(answer: Answer) -> Answer:
+    """`5m`, which is 5·m in algebra, as five meters, for a reference that has a unit."""
+    if (match := _LETTER_UNIT.fullmatch(answer.text)) and (unit := parse_unit(match[2])):
+        inner = _parse(match[1], 0)
+        if inner.value is not None:
+            return replace(inner, unit=unit)
+    return answer
 
 
 def is_symbol(answer: Answer) -> bool:

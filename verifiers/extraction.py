@@ -50,6 +50,16 @@ def boxed_answer(response: str) -> str | None:
     return (answer.strip() or None) if answer is not None and len(answer) <= MAX_ANSWER_CHARACTERS else None
 
 
+def no_answer_reason(response: str) -> str:
+    """Why `boxed_answer` found none."""
+    text = after_thinking(response)
+    if text is None:
+        return "the thinking is not closed"
+    if "\\boxed" not in text:
+        return "nothing is boxed after the thinking"
+    return f"the last box is not closed, empty, or longer than {MAX_ANSWER_CHARACTERS} characters"
+
+
 def python_program(response: str) -> str | None:
     """The last fenced block after the thinking that is marked as Python, else the last fenced block; dedented.
 

@@ -13,7 +13,9 @@ _UNICODE = str.maketrans(
         "∞": "\\infty ", "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ",
         "°": "^\\circ ", "±": "\\pm ", "∓": "\\mp ", "²": "^2", "³": "^3", "⁴": "^4", "½": "\\frac{1}{2}",
         "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "∅": "\\emptyset ",
-        "ℝ": "\\mathbb{R}", "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ", "λ": "\\lambda ", "\u00a0": " ",
+        "ℝ": "\\mathbb{R}", "≈": "\\approx ",
+        "∖": "\\setminus ", "⟨": "(", "⟩": ")",
+        "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ", "λ": "\\lambda ", "\u00a0": " ",
         "\u2009": " ", "，": ",", "（": "(", "）": ")", "√": "\\sqrt ", "′": "'",
     }
 )  # fmt: skip
@@ -31,11 +33,16 @@ _SYNONYMS = {
     r"\div": "/", r"\degree": r"^\circ", r"\ldots": "...", r"\dots": "...", r"\cdots": "...", r"\mbox": r"\text",
     r"\mathrm": r"\text", r"\textbf": r"\text", r"\textrm": r"\text", r"\mathbf": r"\text", r"\textit": r"\text",
     r"\textnormal": r"\text", r"\hbox": r"\text", r"\operatorname": r"\text", r"\varnothing": r"\emptyset",
-    r"\bmatrix": r"\pmatrix", r"\ast": r"\cdot", r"\lparen": "(", r"\rparen": ")", r"\lbrack": "[", r"\rbrack": "]",
-    r"\infin": r"\infty", r"\R": r"\mathbb{R}", r"\bf": "", r"\rm": "", r"\it": "",
+    r"\ast": r"\cdot", r"\lparen": "(", r"\rparen": ")", r"\lbrack": "[", r"\rbrack": "]",
+    r"\infin": r"\infty", r"\R": r"\mathbb{R}", r"\langle": "(", r"\rangle": ")",
+    r"\approxeq": r"\approx", r"\bf": "", r"\rm": "", r"\it": "",
 }  # fmt: skip
 _COMMAND = re.compile(r"\\[A-Za-z]+")
-_TEXT_JOIN = re.compile(r"\\text\{\s*(?:,?\s*(?:and|or)|,)\s*\}|,?\s+(?:and|or)\s+")
+_TEXT_JOIN = re.compile(r",?\s*\\text\{\s*(?:,?\s*(?:and|or)|,)\s*\}|,?\s+(?:and|or)\s+")
+_ROW_SPACING = re.compile(r"\\\\\[-?[\d.]+(?:pt|em|ex|mm|cm)\]")
+_INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
+_PHANTOM = re.compile(r"\\[hv]?phantom(?![A-Za-z])\s*(?:\{[^{}]*\})?")
+_PLUS = re.compile(r"(?<=[(\[,]) ?\+(?=[\d\\])")
 _MIXED = re.compile(r"(?<![\d./^_{])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _TOKEN = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
 _SHORT_FRACTION = re.compile(r"\\frac([0-9A-Za-z])(?=[0-9A-Za-z{\\])")
@@ -54,12 +61,17 @@ def normalize(text: str) -> str:
         text = text.translate(_UNICODE)
     text = text.replace("{,}", ",")
     if "\\" in text or "$" in text or "~" in text:
+        text = _ROW_SPACING.sub(r"\\\\", text)
+        text = _PHANTOM.sub("", text)
         text = _drop_decoration(text)
+        text = _INFIX.sub(
+            lambda match: f"\\{'frac' if match[2] == 'over' else 'binom'}{{{match[1]}}}{{{match[3]}}}", text
+        )
         text = _COMMAND.sub(lambda match: _SYNONYMS.get(match[0], match[0]), text)
     text = _TEXT_JOIN.sub(", ", text)
     text = _MIXED.sub(r"\1\\frac{\2}{\3}", text)
     text = _without_spaces(text)
-    text = text.replace("^{\\circ}", "^\\circ")
+    text = _PLUS.sub("", text.replace("^{\\circ}", "^\\circ"))
     text = _SHORT_FRACTION.sub(r"\\frac{\1}", text)
     text = _SHORT_DENOMINATOR.sub(r"\1{\2}", text)
     text = _SHORT_ROOT.sub(r"\\sqrt{\1}", text)

@@ -6,6 +6,7 @@ small factorials, and arithmetic over them. Python's fractions only: nothing is 
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
@@ -75,12 +76,9 @@ class _Parser:
     def _power(self, depth: int) -> Fraction:
         base = self._atom(depth)
         if self._eat("!"):
-            if base.denominator != 1 or not 0 <= base <= _LARGEST_FACTORIAL:
+            if base.denominator != 1 or not 0 <= base <= _LARGEST_FACTORIAL or self._eat("!"):
                 raise _NotRational
-            product = 1
-            for factor in range(2, int(base) + 1):
-                product *= factor
-            base = Fraction(product)
+            base = Fraction(math.factorial(int(base)))
         if self._eat("^"):
             negative = self._eat("-") is not None
             exponent = self._braced(depth) if self.text.startswith("{", self.position) else self._digit()
@@ -110,6 +108,11 @@ class _Parser:
     def _atom(self, depth: int) -> Fraction:
         if self._eat("\\frac"):
             return self._braced(depth) / self._braced(depth)
+        if self._eat("\\binom"):
+            top, bottom = self._braced(depth), self._braced(depth)
+            if top.denominator * bottom.denominator != 1 or not 0 <= bottom <= top <= _LARGEST_FACTORIAL:
+                raise _NotRational
+            return Fraction(math.comb(int(top), int(bottom)))
         if self.text.startswith("{", self.position):
             return self._braced(depth)
         if self._eat("("):

@@ -6,19 +6,21 @@ watches the CPU clock of the worker and kills it; the worker's own CPU limit end
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = str(Path(__file__).resolve().parents[1])
-CPU_LIMIT_S = 3.0
+CPU_LIMIT_S = 1.5
 WALL_LIMIT_S = 60.0
 START_LIMIT_S = 120.0
-MEMORY_BYTES = 2 << 30
+MEMORY_BYTES = 900 << 20
 _TICK_S = 0.05
 
 
@@ -35,9 +37,20 @@ class Symbolic:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
+        self._left_s: float | None = None  # of the budget of one pair, CPU seconds
+
+    @contextlib.contextmanager
+    def budget(self) -> Iterator[None]:
+        """All comparisons inside share one time limit: a pair of sets asks for many."""
+        self._left_s = CPU_LIMIT_S
+        try:
+            yield
+        finally:
+            self._left_s = None
 
     def equal(self, reference: str, answer: str) -> bool:
         """Do two normalized LaTeX expressions mean the same? Raises SymbolicTimeout."""
+        limit_s = CPU_LIMIT_S if self._left_s is None else self._left_s
         self._start()
         try:
             self._process.stdin.write(json.dumps([reference, answer]).encode() + b"\n")
@@ -45,7 +58,10 @@ class Symbolic:
         except BrokenPipeError:
             self.close()
             raise SymbolicTimeout("the algebra worker had died") from None
-        return self._line(CPU_LIMIT_S, WALL_LIMIT_S) == b"true"
+        line, spent_s = self._line(limit_s, WALL_LIMIT_S)
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - spent_s)
+        return line == b"true"
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -62,7 +78,8 @@ class Symbolic:
         )
         self._line(START_LIMIT_S, START_LIMIT_S)
 
-    def _line(self, cpu_s: float, wall_s: float) -> bytes:
+    def _line(self, cpu_s: float, wall_s: float) -> tuple[bytes, float]:
+        """The next line of the worker, and the CPU seconds it took."""
         process = self._process
         clock = (~process.pid << 3) | 2
         cpu_start, start = time.clock_gettime(clock), time.monotonic()
@@ -80,7 +97,7 @@ class Symbolic:
             if is_killed:
                 raise SymbolicFault("the algebra worker was killed")
             raise SymbolicTimeout("the algebra worker ended: out of memory or time")
-        return line
+        return line, time.clock_gettime(clock) - cpu_start
 
     def close(self) -> None:
         """Kill the worker. Safe to call twice."""

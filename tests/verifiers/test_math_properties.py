@@ -1,0 +1,137 @@
+r"""What holds for every answer, not only for those we thought of."""
+
+import time
+from fractions import Fraction
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.verifiers.tricky_pairs import BARE
+from verifiers.answer_structure import parse_answer
+from verifiers.latex_normalization import normalize
+from verifiers.math_equivalence import decide, equivalent, reference_fault, verify_math_quickly
+from verifiers.numeric import constant_value, same_value
+from verifiers.outcome import Outcome
+
+integers = st.integers(-999, 999)
+naturals = st.integers(1, 60)
+numbers = st.one_of(
+    integers.map(str),
+    st.builds("\\frac{{{}}}{{{}}}".format, integers, naturals),
+    st.builds("{}.{}".format, integers, naturals),
+)
+names = st.sampled_from(["x", "y", "n", "a_1", "\\theta", "R"])
+atoms = st.one_of(numbers.map(lambda n: f"({n})"), names, st.just("\\pi"), naturals.map("\\sqrt{{{}}}".format))
+expressions = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.builds("({}+{})".format, inner, inner),
+        st.builds("({}-{})".format, inner, inner),
+        st.builds("{}\\cdot {}".format, inner, inner),
+        st.builds("\\frac{{{}}}{{{}}}".format, inner, st.one_of(naturals.map(str), names)),
+        st.builds("({})^{}".format, inner, st.integers(2, 4)),
+    ),
+    max_leaves=6,
+)
+tuples = st.lists(numbers, min_size=2, max_size=4).map(lambda parts: "(" + ", ".join(parts) + ")")
+sets = st.lists(numbers, min_size=1, max_size=4).map(lambda parts: "\\{" + ", ".join(parts) + "\\}")
+intervals = st.builds("{}{}, {}{}".format, st.sampled_from("(["), integers, integers, st.sampled_from(")]"))
+suite = st.sampled_from(sorted({text for _, one, other, _ in BARE for text in (one, other)}))
+answers = st.one_of(numbers, expressions, tuples, sets, intervals)
+any_text = st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$&|<>=: abcefilnrstxπ\x00\ud800", max_size=60)
+
+REWRITINGS = [
+    lambda text: f" {text} ",
+    lambda text: f"${text}$",
+    lambda text: f"{text}.",
+    lambda text: f"\\displaystyle {text}",
+    lambda text: f"{{{text}}}",
+    lambda text: text.replace("\\frac", "\\dfrac"),
+    lambda text: text.replace("(", "\\left(").replace(")", "\\right)"),
+    lambda text: text.replace("+", " + ").replace("\\cdot", "\\times"),
+    lambda text: text.replace("-", "−"),
+]
+
+
+@given(st.one_of(answers, suite))
+@settings(max_examples=300, deadline=None)
+def test_every_answer_is_itself(text):
+    assert decide(text, text).same is True
+    if not reference_fault(text):
+        assert verify_math_quickly(f"\\boxed{{{text}}}", text)[0].passed
+
+
+@given(answers, st.sampled_from(REWRITINGS), st.sampled_from(REWRITINGS))
+@settings(max_examples=400, deadline=None)
+@example("(1, 2)", REWRITINGS[6], REWRITINGS[2])
+def test_harmless_rewriting_changes_nothing(text, first, second):
+    assert decide(text, second(first(text))).same is True
+    assert decide(first(text), text).same is True
+
+
+@given(expressions, expressions)
+@settings(max_examples=200, deadline=None)
+@example("0.1", "x^4")  # what cancels is 2^128
+def test_numeric_equality_is_symmetric_and_knows_its_own_rewritings(one, other):
+    one, other = normalize(one), normalize(other)
+    assert same_value(one, other) == same_value(other, one)
+    assert same_value(one, f"({one})+({other})-({other})") in (True, None)
+    assert same_value(one, f"{one}+1") in (False, None)
+    assert same_value(f"2({one})", f"({one})+({one})") in (True, None)
+
+
+@given(st.one_of(answers, suite), st.one_of(answers, suite))
+@settings(max_examples=300, deadline=None)
+def test_quick_tiers_never_disagree_with_their_mirror(one, other):
+    forth, back = decide(one, other), decide(other, one)
+    if forth.tier == back.tier == "numeric" and parse_answer(one).places is parse_answer(other).places is None:
+        assert forth.same == back.same
+
+
+@given(any_text, any_text)
+@settings(max_examples=500, deadline=None)
+def test_any_text_is_decided_quickly_and_without_raising(one, other):
+    start = time.process_time()
+    for reference, answer in ((one, other), (one, "3"), ("(1,2)", one), ("x+\\sqrt{2}", one), (one, one + "1")):
+        decide(reference, answer)
+        verdict, _ = verify_math_quickly(f"\\boxed{{{answer}}}", reference)
+        assert verdict is None or verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.UNPARSEABLE)
+        constant_value(answer)
+    assert time.process_time() - start < 2.0
+
+
+@given(st.lists(numbers, min_size=2, max_size=5, unique=True), st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_order_matters_in_tuples_only(parts, random):
+    shuffled = parts[:]
+    random.shuffle(shuffled)
+    listed, mixed = ", ".join(parts), ", ".join(shuffled)
+    assert decide(f"\\{{{listed}\\}}", f"\\{{{mixed}\\}}").same
+    assert decide(listed, mixed).same
+    same = [parse_answer(part).value for part in parts] == [parse_answer(part).value for part in shuffled]
+    assert decide(f"({listed})", f"({mixed})").same is same
+
+
+@given(st.fractions(max_denominator=10**9), st.fractions(max_denominator=10**9))
+@settings(deadline=None)
+def test_numbers_are_compared_exactly(one, other):
+    written = [f"\\frac{{{value.numerator}}}{{{value.denominator}}}" for value in (one, other)]
+    assert decide(*written).same is (one == other)
+    near = one + Fraction(1, 10**40)
+    assert decide(written[0], f"\\frac{{{near.numerator}}}{{{near.denominator}}}").same is False
+
+
+@given(naturals, naturals, naturals)
+@settings(deadline=None)
+def test_radicals_are_proven_not_guessed(a, b, c):
+    assert same_value(f"{a}\\sqrt{{{b}}}", f"\\sqrt{{{a * a * b}}}") is True
+    assert same_value(f"\\sqrt{{{a}}}+\\sqrt{{{b}}}", f"\\sqrt{{{a}+{b}+2\\sqrt{{{a * b}}}}}") is True
+    assert same_value(f"(\\sqrt{{{a}}}+{b})^2-{c}", f"{a}+{b * b}-{c}+{2 * b}\\sqrt{{{a}}}") is True
+    assert same_value(f"{a}\\sqrt{{{b}}}", f"{a}\\sqrt{{{b}}}+10^{{-{c + 20}}}") is False
+
+
+@given(suite)
+@settings(max_examples=40, deadline=None)
+def test_equivalence_of_labelled_answers_is_reflexive_in_other_notation(text):
+    if decide(text, f" {text} ").same is not None:
+        assert equivalent(text, f"${text}$") or "$" in text
