@@ -178,7 +178,8 @@ def main() -> None:
     overhead(min(options.programs, 256), options.tests, options.profile)
     if not options.profile:
         mix(options.programs, options.tests, options.workers, options.peer)
-        endless(options.endless, 2 * options.tests, options.workers)
+        if options.endless:
+            endless(options.endless, 2 * options.tests, options.workers)
 
 
 if __name__ == "__main__":

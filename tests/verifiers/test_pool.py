@@ -18,7 +18,7 @@ from verifiers.sandbox.server import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 MATH = Problem("m", "math", "", answer="\\frac{1}{2}")
-SURD = Problem("s", "math", "", answer="\\sqrt{8}")
+ALGEBRA = Problem("s", "math", "", answer="\\cos 2x")
 CODE = Problem(
     "c", "code", "", entry_point="f", time_limit_s=0.4,
     tests=json.dumps([{"call": {"args": [number]}, "output": number + 1} for number in range(4)]),
@@ -66,7 +66,7 @@ def pool():
 def test_every_ticket_comes_back_once_with_its_verdict(pool):
     cases = {
         "boxed": (MATH, "\\boxed{0.5}", True, (Outcome.PASSED, "exact")),
-        "algebra": (SURD, "\\boxed{2\\sqrt{2}}", True, (Outcome.PASSED, "symbolic")),
+        "algebra": (ALGEBRA, "\\boxed{1-2\\sin^2 x}", True, (Outcome.PASSED, "symbolic")),
         "unboxed": (MATH, "0.5", True, (Outcome.UNPARSEABLE, "no_answer")),
         "cut": (MATH, "\\boxed{0.5}", False, (Outcome.FAILED, "truncated")),
         "code": (CODE, RIGHT, True, (Outcome.PASSED, "all_tests")),
@@ -94,7 +94,7 @@ def test_results_come_in_order_of_completion_and_may_be_polled(pool):
 
 
 def test_at_once_keeps_the_order(pool):
-    verdicts = pool.verify_all([(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (SURD, "\\boxed{3}")])
+    verdicts = pool.verify_all([(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (ALGEBRA, "\\boxed{3}")])
     assert [verdict.passed for verdict in verdicts] == [False, True, True, False]
     programs = [(CODE, f"def f(x): return x + {number % 2}") for number in range(6)]
     assert [verdict.passed for verdict in pool.run_programs(programs)] == [False, True] * 3
@@ -284,7 +284,7 @@ def test_a_forked_pool_says_so(pool):
 
 def test_a_closed_pool_takes_nothing_and_leaves_no_process():
     with VerifierPool(2) as pool:
-        pool.verify_all([(CODE, RIGHT), (SURD, "\\boxed{2\\sqrt{2}}")])
+        pool.verify_all([(CODE, RIGHT), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
     pool.close()
     with pytest.raises(RuntimeError, match="closed"):
         pool.run_program(CODE, "pass")
@@ -300,8 +300,9 @@ from verifiers.pool import VerifierPool
 from verifiers.sandbox.server import Sandbox
 pool = VerifierPool(1)
 code = Problem("c", "code", "", entry_point="f", tests=json.dumps([{{"call": {{"args": []}}, "output": 1}}]))
-surd = Problem("s", "math", "", answer="\\\\sqrt{{8}}")
-print([v.passed for v in pool.verify_all([(code, "```\\ndef f(): return 1\\n```"), (surd, "\\\\boxed{{2\\\\sqrt2}}")])])
+math = Problem("s", "math", "", answer="\\\\cos 2x")
+pairs = [(code, "```\\ndef f(): return 1\\n```"), (math, "\\\\boxed{{1-2\\\\sin^2 x}}")]
+print([v.passed for v in pool.verify_all(pairs)])
 """
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
