@@ -173,7 +173,7 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
         (CODE, None, (Outcome.UNPARSEABLE, "no_answer")),
         (MATH, b"\\boxed{1}", (Outcome.UNPARSEABLE, "no_answer")),
         (MATH, "\\boxed{\ud800}", (Outcome.FAILED, None)),
-        (SURD, "\\boxed{\\sqrt{\x00}}", (Outcome.FAILED, None)),
+        (ALGEBRA, "\\boxed{\\sqrt{\x00}}", (Outcome.FAILED, None)),
     ],
 )
 def test_input_that_is_no_text_is_the_models_failure_not_ours(pool, problem, response, expected):
@@ -226,12 +226,12 @@ def test_what_is_known_to_take_long_goes_first(monkeypatch):
 
 def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
     with VerifierPool(1) as pool:
-        pool.verify_all([(CODE, sleeper("start")), (SURD, "\\boxed{2\\sqrt{2}}")])
+        pool.verify_all([(CODE, sleeper("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
         for number in range(3):
             for pid in children("sandbox", "symbolic_worker"):
                 os.kill(pid, signal.SIGKILL)
-            surd = (SURD, f"\\boxed{{2\\sqrt{{2}}+{number}-{number}}}")
-            verdicts = pool.verify_all([surd, (CODE, sleeper(f"after {number}"))])
+            algebra = (ALGEBRA, f"\\boxed{{1-2\\sin^2 x+{number}-{number}}}")
+            verdicts = pool.verify_all([algebra, (CODE, sleeper(f"after {number}"))])
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED] * 2, verdicts
         pool.submit("under way", CODE, sleeper("under way", 0.1))
         wait_until(lambda: pool.running)
