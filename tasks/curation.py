@@ -39,15 +39,15 @@ from tasks.step import Step, not_done, record_isolation, run_step, write_split
 from verifiers.pool import VerifierPool
 
 TINY_WORLD = Step("tiny_world", 1, "raw")
-HELD_OUT = Step("held_out", 1, "problems")
-NORMALISE = Step("normalise", 1, "problems")
+HELD_OUT = Step("held_out", 2, "problems")
+NORMALISE = Step("normalise", 2, "problems")
 RULES = Step("rules", 1, "problems")
 DECONTAMINATE = Step("decontaminate", 1, "problems")
 DEDUPLICATE = Step("deduplicate", 1, "problems")
 TEACHER_ATTEMPTS = Step("teacher_attempts", 1, "attempts")
-MAJORITY_VOTE = Step("majority_vote", 1, "problems")
-VALIDATE_TESTS = Step("validate_tests", 1, "problems")
-DIFFICULTY = Step("difficulty", 1, "problems")
+MAJORITY_VOTE = Step("majority_vote", 2, "problems")
+VALIDATE_TESTS = Step("validate_tests", 2, "problems")
+DIFFICULTY = Step("difficulty", 2, "problems")
 LENGTH = Step("length", 1, "problems")
 CURATED = Step("curated", 1, "problems")
 

@@ -15,7 +15,7 @@ from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
-EVALUATE = Step("evaluate", 1, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 2, "evaluation", resumable=True)
 
 
 def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Artifact:
@@ -48,7 +48,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "reward_servers": list(recipe.training.reward_servers),
             "work_dir": str(draft.path),
         }
-        if any(benchmark["domain"] == "code" for benchmark in benchmarks):
+        if any(benchmark["domain"] == "code" for benchmark in benchmarks) and not recipe.training.reward_servers:
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-m", "evaluation.main"]

@@ -18,7 +18,7 @@ from tasks.pipeline_run import PipelineRun, active_run
 from tasks.step import Step, record_isolation, run_step
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
-STAGE = Step("train", 1, "checkpoint", resumable=True)
+STAGE = Step("train", 2, "checkpoint", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
 
@@ -73,7 +73,7 @@ def _train(spec: dict[str, Any]) -> Any:
         processes = run.recipe.training.hardware.processes
         argv = [run.settings.python, "-m", "training.launch", str(processes)]
         name = spec["stage"] or spec["kind"]
-        if "code" in {**spec["problems"], **spec["validation"]}:
+        if "code" in {**spec["problems"], **spec["validation"]} and not run.recipe.training.reward_servers:
             record_isolation(draft, run.recipe)
         follow = MetricsFollower(run, draft.path / "metrics.jsonl")
         run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.flows.conftest import MINI, ROOT
 
-COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "judge serve"]
+COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "verify math", "verify code", "judge serve"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
