@@ -60,8 +60,18 @@ BenchmarkOption = Annotated[
 @app.callback()
 def every_command(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Judge code even where this machine cannot confine it: a program that a model wrote can then read, "
+            "change and send away everything that your user can.",
+        ),
+    ] = False,
 ) -> None:
     os.environ["RATCHET_DEBUG"] = "1" if debug else ""
+    if unsafe:
+        os.environ["RATCHET_UNSAFE"] = "1"
 
 
 @app.command()

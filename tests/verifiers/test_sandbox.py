@@ -299,6 +299,12 @@ def test_a_machine_that_offers_too_little_refuses(lacking):
         Sandbox().start()
 
 
+def test_what_the_command_line_calls_unsafe_reaches_every_process(monkeypatch):
+    monkeypatch.setenv("RATCHET_UNSAFE", "1")
+    with pytest.warns(UserWarning, match="read, change and send away"):
+        assert demand("A", at_most="B").rung == "B"
+
+
 def test_unsafe_runs_and_names_the_risk():
     with Sandbox("A", unsafe=True, at_most="D") as sandbox:
         with pytest.warns(UserWarning, match="read, change and send away"):

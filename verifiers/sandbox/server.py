@@ -89,7 +89,8 @@ class Machine:
 def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Machine:
     """What this machine offers at rung `at_most` or below. Attacked once in a process; later calls are free.
 
-    Raises RatchetError when that is less than `minimum`; `unsafe` takes whatever there is, with a warning.
+    Raises RatchetError when that is less than `minimum`; `unsafe`, or RATCHET_UNSAFE in the environment, which is how
+    `ratchet --unsafe` reaches every process of a run, takes whatever there is, with a warning.
     """
     if not sys.platform.startswith("linux"):
         raise RatchetError(f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container")
@@ -99,14 +100,14 @@ def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Mach
         return machine
     reasons = "".join(f"; {reason}" for reason in machine.lacking)
     offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}){reasons}"
-    if unsafe:
+    if unsafe or os.environ.get("RATCHET_UNSAFE"):
         risk = "it can read, change and send away everything that your user can"
         warnings.warn(f"--unsafe: code written by a model is not confined, {risk}; {offered}", stacklevel=2)
         return machine
     raise RatchetError(
         f"code written by a model must run on isolation rung {minimum} ({RUNGS[minimum]}) or better, and {offered}. "
         "Allow user namespaces, a kernel with landlock, and seccomp filters in the container (docs/sandbox.md says "
-        "how), lower verification.minimum_isolation, or, where nothing is to be lost, run with --unsafe."
+        "how), lower verification.minimum_isolation, or, where nothing is to be lost, say `ratchet --unsafe …`."
     )
 
 
