@@ -9,11 +9,11 @@ READY := $(VENV)/.ready
 help:  ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (about six minutes)
+demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (about five minutes)
 	$(BIN)/ratchet run tiny
 
 test: $(READY)  ## All tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)  ## Style and the import contract
 	$(BIN)/ruff check .
