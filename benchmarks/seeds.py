@@ -85,7 +85,9 @@ def main() -> None:
     lines = [*means(seeds), "", *table(seeds)]
     print("\n".join(lines))
     if arguments.write:
-        arguments.write.write_text("\n".join([*HEAD, *lines]) + "\n")
+        written = arguments.write.read_text() if arguments.write.is_file() else ""
+        _, heading, others = written.partition("\n## ")  # what other measurements wrote below stays
+        arguments.write.write_text("\n".join([*HEAD, *lines]) + "\n" + heading + others)
 
 
 HEAD = [
