@@ -63,8 +63,9 @@ def means(seeds: dict[int, list[tuple[str, dict[str, Any]]]]) -> list[str]:
         for label in labels:
             ones = [dict(evaluations)[label][name]["pass_at"]["1"]["value"] for evaluations in seeds.values()]
             last = [dict(evaluations)[label][name]["pass_at"]["16"]["value"] for evaluations in seeds.values()]
-            error = statistics.stdev(ones) / len(ones) ** 0.5 if len(ones) > 1 else float("nan")
-            mean = f"{statistics.mean(ones):.3f} ± {error:.3f}"
+            mean = f"{statistics.mean(ones):.3f}"
+            if len(ones) > 1:
+                mean += f" ± {statistics.stdev(ones) / len(ones) ** 0.5:.3f}"
             spread = f"{min(ones):.3f} to {max(ones):.3f}"
             lines.append(f"| {domain} | {label} | {mean} | {spread} | {statistics.mean(last):.3f} |")
     return lines
