@@ -189,11 +189,35 @@ def _call(
             if test["kind"] == "call":
                 result = _encode(candidate(*test["args"], **test["kwargs"]))
             else:
-                args, kwargs = values.decode(test["call"], names)
-                result = values.encode(candidate(*args, **kwargs), names).encode()
+                return _answer(candidate, test["call"], names)
     except BaseException as error:
         return _failed(error), b""
     return {"status": "done"}, result
+
+
+def _answer(candidate: Callable[..., Any], call: str, names: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """A record, and what `replay` is told of the call: the classes and the message of an exception, or the value, and
+    beside None the arguments, when they have changed.
+
+    What a function returns is all it does, unless it returns None: else one that empties its argument, and returns it,
+    would hold wherever a check computes what it expects from the argument.
+    """
+    objects: list[Any] = []
+    args, kwargs = values.decode(call, names, objects)
+    try:
+        value = candidate(*args, **kwargs)
+    except Exception as error:
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        record = _failed(error)
+        return record, json.dumps({"raised": kinds, "message": record["detail"].partition(": ")[2]}).encode()
+    if value is None:
+        try:
+            if values.encode([args, kwargs], names, objects) != call:
+                changed = values.encode([value, *args, *kwargs.values()], names, objects)
+                return {"status": "done"}, changed.encode()
+        except (TypeError, RecursionError):  # no data any more
+            pass
+    return {"status": "done"}, values.encode([value], names).encode()
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
