@@ -28,7 +28,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from infra.problems import Problem
-from verifiers.code_judge import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S, judge
+from verifiers.code_judge import judge
+from verifiers.code_problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
 from verifiers.outcome import Outcome
 from verifiers.pool import VerifierPool
 from verifiers.sandbox import sandbox_isolation

@@ -26,7 +26,7 @@ from data_curation.mutation import mutants
 from data_curation.readers.problems import read_problems
 from data_curation.validation import MUTANT_TIME_LIMIT_S
 from infra.problems import Problem, from_table
-from verifiers.code_judge import read_tests
+from verifiers.code_problem import read_problem
 from verifiers.outcome import Outcome, Verdict
 from verifiers.pool import VerifierPool
 
@@ -44,7 +44,7 @@ def measure(name: str, path: Path, faults: int, pool: VerifierPool) -> bool:
     problems = from_table(table.kept)
     programs = [(problem, problem.golden_solutions[0]) for problem in problems]
     published = [test for problem in problems for test in problem.code_tests()]
-    tests = [(problem, test) for problem in problems for test in read_tests(problem)]
+    tests = [(problem, test) for problem in problems for test in read_problem(problem).tests]
     checked = {problem.problem_id for problem, test in tests if test.check is not None}
     calls = sum(test.call is not None for _, test in tests)
     print(

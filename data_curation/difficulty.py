@@ -12,7 +12,7 @@ from data_curation.split import Rejection, Split, partition, set_column
 from infra.errors import RatchetError
 from infra.problems import from_table
 from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool
+from verifiers.tickets import Pool
 
 STEP = "difficulty"
 RULES = ("unsolved",)
@@ -22,7 +22,7 @@ LEVELS = 8
 def grade(
     problems: pa.Table,
     attempts: pa.Table,
-    pool: VerifierPool,
+    pool: Pool,
     max_difficulty: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Split:

@@ -5,7 +5,6 @@ Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
@@ -18,7 +17,7 @@ from infra.errors import RatchetError
 from infra.problems import Problem, from_table
 from infra.recipe.model import TestValidation
 from verifiers.outcome import Outcome, Verdict
-from verifiers.pool import VerifierPool
+from verifiers.tickets import Pool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
@@ -33,7 +32,7 @@ BATCH = 32
 def validate_tests(
     table: pa.Table,
     settings: TestValidation,
-    pool: VerifierPool,
+    pool: Pool,
     progress: Callable[[int, int], None] | None = None,
 ) -> Split:
     """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
@@ -108,7 +107,7 @@ class _Case:
         return None
 
 
-def _settle(cases: list[_Case], pool: VerifierPool) -> None:
+def _settle(cases: list[_Case], pool: Pool) -> None:
     # A solution that keeps to the mutants' time limit is right, and so gives its mutants that limit; the others get
     # what the problem allows, and so do their mutants.
     for is_quick in (True, False):
@@ -118,20 +117,12 @@ def _settle(cases: list[_Case], pool: VerifierPool) -> None:
             case.tried.clear()
         for (case, source), verdict in zip(asked, _run([(c.timed, s) for c, s in asked], pool), strict=True):
             case.judged(source, verdict)
-    for case in cases:
-        case.timed = _longest_test_first(case.timed)
     while faulty := [(case, mutant) for case in cases for mutant in case.wave()]:
         for (case, mutant), verdict in zip(faulty, _run([(c.timed, m) for c, m in faulty], pool), strict=True):
             case.mutated(mutant, verdict)
 
 
-def _longest_test_first(problem: Problem) -> Problem:
-    """The test that shows most faults is likely the longest; one that fails at once costs the judge half as much."""
-    tests = sorted(json.loads(problem.tests or "[]"), key=lambda test: -len(json.dumps(test)))
-    return replace(problem, tests=json.dumps(tests))
-
-
-def _run(pairs: list[tuple[Problem, str]], pool: VerifierPool) -> list[Verdict]:
+def _run(pairs: list[tuple[Problem, str]], pool: Pool) -> list[Verdict]:
     verdicts = pool.run_programs(pairs)
     for (problem, _), verdict in zip(pairs, verdicts, strict=True):
         if verdict.outcome is Outcome.INFRA_ERROR:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from infra.settings import load_settings
 
+Isolation = Literal["A", "B", "C"]
 judge = typer.Typer(help="Reward servers: verifiers behind HTTP.", no_args_is_help=True, rich_markup_mode="markdown")
 console = Console(highlight=False)
 
@@ -21,6 +22,9 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Sandboxes (default: one a core).", min=1)] = None,
     queue: Annotated[int, typer.Option(help="Tickets held at a time; above it: 429.", min=1)] = 4096,
     max_request_mb: Annotated[int, typer.Option(help="Largest request, in MiB.", min=1)] = 64,
+    minimum_isolation: Annotated[
+        Isolation, typer.Option(help="Refuse to judge code on a lower rung, see `ratchet doctor`.")
+    ] = "C",
     home: Annotated[str | None, typer.Option("--home", help="Where the token is kept (default: ./.ratchet).")] = None,
 ) -> None:
     """Judge responses that trainers and evaluators elsewhere send here, until SIGTERM or Ctrl-C.
@@ -36,9 +40,9 @@ def serve(
 
     token, source = server_token(load_settings(home).home / "judge.token")
     listening = listen(host, port)
-    isolation = sandbox_isolation()
+    isolation = sandbox_isolation(minimum_isolation)
     address, port = listening.getsockname()[:2]
-    with VerifierPool(workers) as pool:
+    with VerifierPool(workers, minimum_isolation=minimum_isolation) as pool:
         where = f"http://{_in_url(address)}:{port}"
         console.print(f"Judging at {where} with {pool.workers} workers ({isolation}).", soft_wrap=True, markup=False)
         console.print(f"The token is in {source}; clients have it in RATCHET_JUDGE_TOKEN.", soft_wrap=True)
@@ -47,7 +51,7 @@ def serve(
                 f"[bold yellow]Other machines can reach this server ({address}).[/] Its traffic is not encrypted: "
                 "keep it in a network you trust, or behind a proxy that speaks TLS.", soft_wrap=True,
             )  # fmt: skip
-        serve_until_stopped(RewardServer(pool, token, str(isolation), queue, max_request_mb << 20), listening)
+        serve_until_stopped(RewardServer(pool, token, isolation, queue, max_request_mb << 20), listening)
     console.print("Stopped.")
 
 

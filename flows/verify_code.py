@@ -22,7 +22,8 @@ from rich.text import Text
 
 from infra.errors import RatchetError
 from infra.problems import PROBLEM_SCHEMA, CodeTest, Problem
-from verifiers.code_judge import InvalidProblem, TestResult, examine, read_tests
+from verifiers.code_judge import TestResult, examine
+from verifiers.code_problem import InvalidProblem, read_problem
 from verifiers.extraction import python_program
 from verifiers.outcome import Outcome, Verdict
 from verifiers.sandbox.server import Sandbox
@@ -151,7 +152,7 @@ class _Workers:
 
 def _columns(problem: Problem, verdict: Verdict, results: list[TestResult]) -> Row:
     try:
-        total = len(read_tests(problem))
+        total = len(read_problem(problem).tests)
     except InvalidProblem:
         total = 0
     return {
@@ -284,7 +285,7 @@ def explain_code(console: Console, problems: Path, problem_id: str | None, solut
     console.print(f"\n[bold]{verdict.outcome.value}[/]: {passed} of {len(results)} tests passed ({verdict.decided_by})")
     failed = next((result for result in results if result.status != "passed"), None)
     if failed is not None:
-        _show_failed(console, read_tests(problem)[failed.index], failed)
+        _show_failed(console, read_problem(problem).tests[failed.index], failed)
     elif not verdict.passed:
         console.print(Text(verdict.detail))
     return verdict.passed

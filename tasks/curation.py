@@ -36,7 +36,8 @@ from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
 from tasks.step import Step, not_done, record_isolation, run_step, write_split
-from verifiers.pool import VerifierPool
+from verifiers.pool import open_pool
+from verifiers.tickets import Pool
 
 TINY_WORLD = Step("tiny_world", 1, "raw")
 HELD_OUT = Step("held_out", 2, "problems")
@@ -227,13 +228,17 @@ def filter_by_length(recipe: Recipe, problems: Artifact) -> Artifact:
     )  # fmt: skip
 
 
+def _judges(recipe: Recipe) -> Pool:
+    return open_pool(recipe.training.reward_servers, minimum_isolation=recipe.verification.minimum_isolation)
+
+
 def validate_tests(recipe: Recipe, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
     settings = recipe.curation.code.validation
 
     def apply(table: pa.Table) -> Split:
         watcher = active_run().watcher
-        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
+        with _judges(recipe) as pool:
             return validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {})
             )
@@ -247,7 +252,7 @@ def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> 
 
     def apply(table: pa.Table) -> Split:
         watcher = active_run().watcher
-        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
+        with _judges(recipe) as pool:
             return difficulty.grade(
                 table, pq.read_table(attempts.kept), pool, maximum,
                 progress=lambda done, total: watcher.progress(done, total, {}),

@@ -48,7 +48,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "reward_servers": list(recipe.training.reward_servers),
             "work_dir": str(draft.path),
         }
-        if any(benchmark["domain"] == "code" for benchmark in benchmarks) and not recipe.training.reward_servers:
+        if any(benchmark["domain"] == "code" for benchmark in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-m", "evaluation.main"]

@@ -146,9 +146,11 @@ def write_split(
 
 
 def record_isolation(draft: Draft, recipe: Recipe) -> None:
-    """Put on record how this machine confines the programs that the step judges. Raises RatchetError, before any work
-    is done, when that is less than the recipe demands."""
-    draft.extra["isolation"] = sandbox_isolation(recipe.verification.minimum_isolation)
+    """Put on record how this machine confines the programs that the step judges; reward servers, where the recipe has
+    any, answer for their own. Raises RatchetError, before any work is done, when that is less than the recipe
+    demands."""
+    if not recipe.training.reward_servers:
+        draft.extra["isolation"] = sandbox_isolation(recipe.verification.minimum_isolation)
 
 
 def summary(artifact: Artifact) -> str:

@@ -73,7 +73,7 @@ def _train(spec: dict[str, Any]) -> Any:
         processes = run.recipe.training.hardware.processes
         argv = [run.settings.python, "-m", "training.launch", str(processes)]
         name = spec["stage"] or spec["kind"]
-        if "code" in {**spec["problems"], **spec["validation"]} and not run.recipe.training.reward_servers:
+        if "code" in {**spec["problems"], **spec["validation"]}:
             record_isolation(draft, run.recipe)
         follow = MetricsFollower(run, draft.path / "metrics.jsonl")
         run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)

@@ -5,32 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from infra.problems import CodeTest, Problem
+from infra.problems import Problem
+from verifiers.code_problem import DEFAULT_TIME_LIMIT_S, InvalidProblem, Request, read_problem
+from verifiers.comparison import short, text_difference, value_difference
 from verifiers.outcome import Outcome, Verdict
-from verifiers.published_checks import read_check
+from verifiers.published_checks import expects_exceptions
 from verifiers.sandbox.server import Sandbox, SandboxFault, TestRun
 
-DEFAULT_TIME_LIMIT_S = 4.0
-"""Seconds for one test, when the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
-DEFAULT_MEMORY_LIMIT_MB = 1024.0
-OUTPUT_LIMIT_BYTES = 8 << 20
-TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
-"""Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
-is slow on each of a hundred tests must not hold a worker for minutes."""
 FIRST_BATCH, LARGEST_BATCH = 24, 64
 """Tests given to one process, which hands back those it has not begun when `harness.SLICE_S` is over."""
 ATTEMPTS = 3
-RELATIVE_TOLERANCE = 1e-6
-ABSOLUTE_TOLERANCE = 1e-9
-"""Of floats that a call returns, when the problem's metadata has no `tolerance` of its own."""
 MAX_ROUNDS = 32
 """How often a check may ask for calls whose arguments depend on what earlier calls returned."""
-SHOWN_CHARACTERS = 200
 
 _REASONS = {
     "raised": "runtime_error",
@@ -57,10 +47,6 @@ class TestResult:
     seconds: float = 0.0
 
 
-class InvalidProblem(Exception):
-    """No program can be judged by these tests; the message says why."""
-
-
 def judge(problem: Problem, source: str, sandbox: Sandbox, *, fraction: bool = False) -> Verdict:
     """Run `source` on the problem's tests.
 
@@ -80,7 +66,6 @@ def examine(
 ) -> tuple[Verdict, list[TestResult]]:
     """As `judge`, and what each test showed that was run, in the order of the tests."""
     for attempt in range(ATTEMPTS):
-        judgement = None
         try:
             judgement = _Judgement(problem, source, sandbox)
             return judgement.settle(fraction), sorted(judgement.results, key=lambda result: result.index)
@@ -92,142 +77,58 @@ def examine(
     raise AssertionError("unreachable")
 
 
-# ------------------------------------------------------------------------------------------ the problem
-
-
-def read_tests(problem: Problem) -> list[CodeTest]:
-    """The problem's tests, those assertions of a check that are plain calls among them as calls. Raises InvalidProblem
-    when there are none, or one cannot be used."""
-    try:
-        published = problem.code_tests()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidProblem(f"its tests cannot be read: {error}") from None
-    tests = []
-    for number, test in enumerate(published):
-        try:
-            if test.check is None:
-                tests.append(_checked(test))
-            elif not isinstance(test.check, str):
-                raise ValueError("its check is not text")
-            else:
-                tests += [CodeTest(**read) for read in read_check(test.check)]
-        except ValueError as error:
-            raise InvalidProblem(f"test {number}: {error}") from None
-    if not tests:
-        raise InvalidProblem("it has no tests")
-    if any(test.call or test.check for test in tests):
-        _check_entry_point(problem.entry_point)
-    return tests
-
-
-def _checked(test: CodeTest) -> CodeTest:
-    if test.call is None:
-        if not isinstance(test.input or "", str) or not isinstance(test.output, str):
-            raise ValueError("its input or its output is not text")
-        return test
-    call = test.call
-    if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:
-        raise ValueError('its call is not {"args": [...], "kwargs": {...}}')
-    if not isinstance(call.get("args", []), list) or not isinstance(call.get("kwargs", {}), dict):
-        raise ValueError("its args are not a list, or its kwargs no object")
-    return test
-
-
-def _check_entry_point(entry_point: Any) -> None:
-    if not entry_point or not isinstance(entry_point, str):
-        raise InvalidProblem("its tests are calls, and it names no entry point")
-    try:
-        ast.parse(entry_point, mode="eval")
-    except (SyntaxError, ValueError):
-        raise InvalidProblem(f"its entry point {entry_point[:80]!r} is not an expression") from None
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """What a problem says beyond its tests."""
-
-    limit_s: float
-    memory_bytes: int
-    prelude: str | None
-    tolerance: float | None
-
-    @classmethod
-    def of(cls, problem: Problem) -> _Rules:
-        try:
-            metadata = json.loads(problem.metadata or "{}")
-            prelude, tolerance = metadata.get("prelude"), metadata.get("tolerance")
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
-        limit_s = problem.time_limit_s or DEFAULT_TIME_LIMIT_S
-        memory_mb = problem.memory_limit_mb or DEFAULT_MEMORY_LIMIT_MB
-        for name, value in (("time limit", limit_s), ("memory limit", memory_mb), ("tolerance", tolerance or 0)):
-            if not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise InvalidProblem(f"its {name} is {value!r}")
-        if not isinstance(prelude or "", str):
-            raise InvalidProblem("its prelude is not text")
-        return cls(limit_s, int(memory_mb * (1 << 20)), prelude, tolerance)
-
-
 # ---------------------------------------------------------------------------------------- one program
 
 Failure = tuple[str, str, str]
 """Why a test failed: kind of failure, what the program gave, the first difference."""
 
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
-_first_calls: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()  # what a check asks for before any answer
-_CHECKS_REMEMBERED = 4096
 
 
 class _Judgement:
     """One program on one problem: the budget it has left, and what its tests have shown so far."""
 
     def __init__(self, problem: Problem, source: str, sandbox: Sandbox) -> None:
-        self.tests = read_tests(problem)
-        self.rules = _Rules.of(problem)
+        self.problem = read_problem(problem)
         self.source = source
         self.sandbox = sandbox
-        self.entry_point = problem.entry_point
-        self.budget_s = max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * self.rules.limit_s)
-        longest = max((len(test.output) for test in self.tests if isinstance(test.output, str)), default=0)
-        self.output_bytes = max(OUTPUT_LIMIT_BYTES, 8 * longest)
+        self.budget_s = self.problem.budget_s
         self.results: list[TestResult] = []
 
     def settle(self, fraction: bool) -> Verdict:
         passed = 0
         failure: tuple[str, str] | None = None
-        for index, problem, seconds in self._outcomes(longest_first=not fraction):
-            seconds = min(max(seconds, 0.0), self.rules.limit_s) if math.isfinite(seconds) else 0.0
-            self.results.append(TestResult(index, *(problem or ("passed",)), seconds=seconds))
-            if problem is None:
+        for index, failed, seconds in self._outcomes(longest_first=not fraction):
+            seconds = min(max(seconds, 0.0), self.problem.limit_s) if math.isfinite(seconds) else 0.0
+            self.results.append(TestResult(index, *(failed or ("passed",)), seconds=seconds))
+            if failed is None:
                 passed += 1
                 continue
-            failure = failure or (problem[0], f"test {index}: {problem[1]}")
-            if not fraction or problem[0] == "compile_error":
+            failure = failure or (failed[0], f"test {index}: {failed[1]}")
+            if not fraction or failed[0] == "compile_error":
                 break
         if failure is None:
             return Verdict(Outcome.PASSED, 1.0, "all_tests", extracted=self.source)
         outcome = Outcome.TIMEOUT if failure[0] == "time_limit" else Outcome.FAILED
-        return Verdict(outcome, passed / len(self.tests), *failure, extracted=self.source)
+        return Verdict(outcome, passed / len(self.problem.tests), *failure, extracted=self.source)
 
     def _outcomes(self, longest_first: bool) -> Iterator[tuple[int, Failure | None, float]]:
         """(index, failure, seconds) of each test; tests are run as far as these are asked for."""
-        requests = {i: _request(test) for i, test in enumerate(self.tests) if test.check is None}
-        order = list(requests)
-        if longest_first and len(order) > 1:
-            order.sort(key=lambda index: -_size(requests[index]))
+        requests = self.problem.requests
+        order = list(requests) if longest_first else sorted(requests)
         runs = self._in_batches([requests[index] for index in order])
         for index, (is_first, run) in zip(order, runs, strict=True):
-            problem = self._assess(index, run)
+            failed = self._assess(index, run)
             # The first test of a process had it to itself; for time, once more may still help.
-            if problem and (not is_first or problem[0] == "time_limit"):
+            if failed and (not is_first or failed[0] == "time_limit"):
                 run = self._run([requests[index]])[0]
-                problem = self._assess(index, run)
-            yield index, problem, run.seconds
-        for index, test in enumerate(self.tests):
+                failed = self._assess(index, run)
+            yield index, failed, run.seconds
+        for index, test in enumerate(self.problem.tests):
             if test.check is not None:
                 yield index, *self._check(test.check)
 
-    def _in_batches(self, requests: list[dict[str, Any]]) -> Iterator[tuple[bool, TestRun]]:
+    def _in_batches(self, requests: list[Request]) -> Iterator[tuple[bool, TestRun]]:
         """Each request's run, and whether it was the first in its process."""
         size = FIRST_BATCH
         while requests:
@@ -238,44 +139,44 @@ class _Judgement:
                 yield position == 0, run
             requests = requests[done:]  # the process may have ended early; the rest get another
 
-    def _run(self, requests: list[dict[str, Any]]) -> list[TestRun]:
+    def _run(self, requests: list[Request]) -> list[TestRun]:
         if self.budget_s <= 0:
             return [_OUT_OF_TIME] * len(requests)
-        runs = self._spend(self.source, requests, min(self.rules.limit_s, self.budget_s), self.budget_s)
+        runs = self._spend(self.source, requests, min(self.problem.limit_s, self.budget_s), self.budget_s)
         if runs[0].status == "unprepared":
             self._without_program({"kind": "stdin", "input": ""})  # a program can say so too: ask without one
         return runs
 
-    def _without_program(self, request: dict[str, Any]) -> TestRun:
-        limit_s = max(self.rules.limit_s, DEFAULT_TIME_LIMIT_S)  # for the check, which is not what is judged
+    def _without_program(self, request: Request) -> TestRun:
+        limit_s = max(self.problem.limit_s, DEFAULT_TIME_LIMIT_S)  # for the check, which is not what is judged
         [run] = self._spend("", [request], limit_s, limit_s)
         if run.status == "unprepared":
             raise InvalidProblem(f"its prelude fails: {run.detail}")
         return run
 
-    def _spend(self, source: str, requests: list[dict[str, Any]], test_s: float, total_s: float) -> list[TestRun]:
+    def _spend(self, source: str, requests: list[Request], test_s: float, total_s: float) -> list[TestRun]:
         execution = self.sandbox.run(
             source,
             requests,
-            entry_point=self.entry_point,
-            prelude=self.rules.prelude,
+            entry_point=self.problem.entry_point,
+            prelude=self.problem.prelude,
             test_s=test_s,
             total_s=total_s,
-            memory_bytes=self.rules.memory_bytes,
-            output_bytes=self.output_bytes,
+            memory_bytes=self.problem.memory_bytes,
+            output_bytes=self.problem.output_bytes,
         )
         self.budget_s -= execution.spent_s
         return execution.runs
 
     def _assess(self, index: int, run: TestRun) -> Failure | None:
         """None when the test passed."""
-        test = self.tests[index]
+        test = self.problem.tests[index]
         if run.status == "done" or (run.status == "exited" and test.call is None):
             if test.call is None:
-                shown, difference = run.output, text_difference(run.output, test.output, self.rules.tolerance)
+                shown, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
             else:
-                shown, difference = run.output[1:], value_difference(run.output, test.output, self.rules.tolerance)
-            return ("wrong_answer", f"got {_short(shown)}", difference) if difference else None
+                shown, difference = run.output[1:], value_difference(run.output, test.output, self.problem.tolerance)
+            return ("wrong_answer", f"got {short(shown)}", difference) if difference else None
         return _broken(run)
 
     # ------------------------------------------------------------------------------------------ checks
@@ -284,10 +185,10 @@ class _Judgement:
         """Run a check apart from the program, on what the program returned; first calls in a shared process, then,
         should it not hold, each in its own."""
         for alone in (False, True):
-            problem, seconds, calls = self._check_once(check, alone)
-            if problem is None or calls < 2:
+            failed, seconds, calls = self._check_once(check, alone)
+            if failed is None or calls < 2:
                 break
-        return problem, seconds
+        return failed, seconds
 
     def _check_once(self, check: str, alone: bool) -> tuple[Failure | None, float, int]:
         answers: list[tuple[str, str]] = []
@@ -307,16 +208,16 @@ class _Judgement:
                 if run.status != "done" and not (is_first and run.status != "timed_out"):
                     run = self._run([request])[0]
                 seconds += run.seconds
-                if run.status != "done":
+                if run.status != "done" and not (run.status == "raised" and run.output and expects_exceptions(check)):
                     return _broken(run), seconds, 1
                 answers.append((request["call"], run.output.decode("utf-8", "replace")))
         raise InvalidProblem(f"its check asks for calls {MAX_ROUNDS} times, each time depending on the answers")
 
     def _replay(self, check: str, answers: list[tuple[str, str]]) -> dict[str, Any] | None:
         """What `sandbox.replay` says; None when it came to no end. The first run is the same for every program."""
-        key = (check, self.rules.prelude, self.entry_point)
-        if not answers and (report := _first_calls.get(key)):
-            return report
+        known = self.problem.first_calls
+        if not answers and check in known:
+            return known[check]
         run = self._without_program({"kind": "replay", "check": check, "answers": answers})
         if run.status != "done":
             if not answers:
@@ -327,132 +228,38 @@ class _Judgement:
             if not report["calls"]:
                 why = ": ".join(report["failure"] or ["it never calls the candidate"])
                 raise InvalidProblem(f"its check decides before there is an answer: {why}")
-            _first_calls[key] = report
-            while len(_first_calls) > _CHECKS_REMEMBERED:
-                _first_calls.popitem(last=False)
+            known[check] = report
         return report
 
     def _conclusion(self, check: str, answers: list[tuple[str, str]], failure: list[str] | None) -> Failure | None:
         if failure is None:
             return None
         name, message = failure
+        if any(name in _read_answer(value).get("raised", ()) for _, value in answers):
+            return "runtime_error", f"{name}: {message}", f"{name}: {message}"  # which the check did not expect
         if name in ("NameError", "ImportError", "ModuleNotFoundError"):
             raise InvalidProblem(f"its check needs what is not there: {message}")
-        returned = ", ".join(map(_shown_answer, [value for _, value in answers[-3:]]))
         body = ast.unparse(next(n for n in ast.parse(check).body if getattr(n, "name", "") == "check").body[-1])
         said = f" ({name}: {message})" if name != "AssertionError" or message else ""
-        return "wrong_answer", f"got {_short(returned)}", f"does not hold: {_short(body)}{said}"
+        returned = ", ".join(_shown_answer(value) for _, value in answers[-3:])
+        return "wrong_answer", f"got {short(returned)}", f"does not hold: {short(body)}{said}"
 
 
-def _request(test: CodeTest) -> dict[str, Any]:
-    """What the sandbox is told of a test: never its output."""
-    if test.call is not None:
-        return {"kind": "call", "args": test.call.get("args", []), "kwargs": test.call.get("kwargs", {})}
-    return {"kind": "stdin", "input": test.input or ""}
-
-
-def _size(request: dict[str, Any]) -> int:
-    return len(request["input"]) if request["kind"] == "stdin" else len(json.dumps(request))
+def _read_answer(encoded: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(encoded)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _shown_answer(encoded: str) -> str:
-    try:
-        graph = json.loads(encoded)
-        return json.dumps(graph if graph["objects"] else graph["value"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return encoded
+    answer = _read_answer(encoded)
+    if "raised" in answer:
+        return f"{(answer['raised'] or ['an exception'])[0]}"
+    return encoded if answer.get("objects") else json.dumps((answer.get("value") or [None])[0])
 
 
 def _broken(run: TestRun) -> Failure:
     said = run.detail or run.status
     return _REASONS.get(run.status, "runtime_error"), said, said
-
-
-# ----------------------------------------------------------------------------------------- comparison
-
-
-def text_difference(written: bytes, expected: str, tolerance: float | None = None) -> str:
-    """Where standard output first differs from what was expected, "" when it does not: equal line by line, but for
-    white space at the ends of lines and empty lines at the end. With `tolerance`, absolute or relative, numbers in the
-    same place may differ by that much."""
-    wanted = expected.encode("utf-8", "surrogatepass")
-    if written == wanted:
-        return ""
-    got_lines, wanted_lines = _lines(written), _lines(wanted)
-    for number, (got, want) in enumerate(zip(got_lines, wanted_lines, strict=False), 1):
-        if got != want and not (tolerance and _tokens_close(got, want, tolerance)):
-            return f"line {number}: expected {_short(want)}, got {_short(got)}"
-    if len(got_lines) != len(wanted_lines):
-        return f"expected {len(wanted_lines)} lines, got {len(got_lines)}"
-    return ""
-
-
-def _lines(text: bytes) -> list[bytes]:
-    return [line.rstrip() for line in text.rstrip().split(b"\n")]
-
-
-def _tokens_close(got: bytes, want: bytes, tolerance: float) -> bool:
-    ones, others = got.split(), want.split()
-    return len(ones) == len(others) and all(
-        one == other or _decimals_close(one, other, tolerance) for one, other in zip(ones, others, strict=True)
-    )
-
-
-def _decimals_close(one: bytes, other: bytes, tolerance: float) -> bool:
-    try:
-        return math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
-    except ValueError:
-        return False
-
-
-def value_difference(written: bytes, expected: Any, tolerance: float | None = None) -> str:
-    """Where the encoded value of a call first differs from the expected JSON value, "" when it does not. Floats may
-    differ by 1e-6 of their size, or by `tolerance`, absolute or relative, when the problem names one."""
-    kind, body = written[:1], written[1:]
-    if kind == b"r":
-        is_same = isinstance(expected, str) and body.decode("utf-8", "replace") == expected
-        return "" if is_same else f"expected {_short(json.dumps(expected))}, got {_short(body)}, which is not JSON"
-    if kind != b"j":
-        return "nothing was returned"
-    if body == json.dumps(expected).encode():
-        return ""
-    relative, absolute = (RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE) if tolerance is None else (tolerance, tolerance)
-    try:
-        return _difference(json.loads(body), expected, relative, absolute, "")
-    except (ValueError, RecursionError):
-        return "what was returned cannot be read"
-
-
-def _difference(value: Any, expected: Any, relative: float, absolute: float, place: str) -> str:
-    if isinstance(expected, list) and isinstance(value, list):
-        if len(value) != len(expected):
-            return f"{place or 'value'}: expected {len(expected)} items, got {len(value)}"
-        pairs = ((f"{place}[{i}]", *pair) for i, pair in enumerate(zip(value, expected, strict=True)))
-    elif isinstance(expected, dict) and isinstance(value, dict):
-        if value.keys() != expected.keys():
-            return f"{place or 'value'}: expected the keys {_short(str([*expected]))}, got {_short(str([*value]))}"
-        pairs = ((f"{place}[{key!r}]", value[key], expected[key]) for key in expected)
-    else:
-        if _same_scalar(value, expected, relative, absolute):
-            return ""
-        return f"{place or 'value'}: expected {_short(json.dumps(expected))}, got {_short(json.dumps(value))}"
-    return next((found for at, one, other in pairs if (found := _difference(one, other, relative, absolute, at))), "")
-
-
-def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) -> bool:
-    if not (isinstance(value, float) or isinstance(expected, float)):
-        return bool(value == expected)
-    if not (isinstance(value, int | float) and isinstance(expected, int | float)):
-        return False
-    try:
-        return value == expected or math.isclose(value, expected, rel_tol=relative, abs_tol=absolute)
-    except OverflowError:  # an integer too large for a float
-        return False
-
-
-def _short(text: bytes | str) -> str:
-    """For reports only: what is compared is never cut."""
-    if isinstance(text, bytes):
-        text = text[: 4 * SHOWN_CHARACTERS + 4].decode("utf-8", "replace")
-    shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-    return repr(shown)

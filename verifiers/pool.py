@@ -19,10 +19,9 @@ from verifiers.code_judge import judge
 from verifiers.extraction import python_program
 from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
 from verifiers.outcome import Outcome, Verdict
-from verifiers.problem_faults import input_fault
 from verifiers.sandbox.server import Sandbox
-from verifiers.symbolic import CPU_LIMIT_S, Symbolic
-from verifiers.tickets import CLOSED, Deliver, Pool
+from verifiers.symbolic import Symbolic
+from verifiers.tickets import CLOSED, Deliver, Pool, Submission
 
 REMEMBERED = 8_192
 """Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
@@ -63,7 +62,6 @@ class VerifierPool(Pool):
         super().__init__(fraction)
         self.workers = workers or len(os.sched_getaffinity(0))
         self.minimum_isolation = minimum_isolation
-        self._pid = os.getpid()
         self._changed = threading.Condition()
         self._queue: list[tuple[float, int, _Work]] = []
         self._serial = itertools.count()
@@ -76,22 +74,9 @@ class VerifierPool(Pool):
 
     # ------------------------------------------------------------------------------------- dispatch
 
-    def begin(
-        self,
-        problem: Problem,
-        text: str,
-        deliver: Deliver,
-        *,
-        finished: bool = True,
-        is_program: bool = False,
-        fraction: bool | None = None,
-    ) -> Callable[[], None]:
-        """See `Pool.begin`; `fraction` overrides the pool's own."""
-        if os.getpid() != self._pid:
-            raise RuntimeError("a VerifierPool does not survive a fork: make one in this process")
-        fraction = self.fraction if fraction is None else fraction
+    def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
         try:
-            prepared = _prepare(problem, text, finished, is_program, fraction)
+            prepared = _prepare(submission)
         except Exception as error:  # a defect of ours: counted as such, and no reason to lose the other responses
             prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
         if isinstance(prepared, Verdict):
@@ -206,21 +191,20 @@ class _Work:
         self.begun = False
 
 
-def _prepare(problem: Problem, text: Any, finished: bool, is_program: bool, fraction: bool) -> Verdict | _Work:
+def _prepare(submission: Submission) -> Verdict | _Work:
     """The verdict where it takes no worker, else what a worker has to do."""
-    if verdict := input_fault(problem, text):
-        return verdict
+    problem, text, fraction = submission.problem, submission.text, submission.fraction
     if problem.domain == "math":
-        verdict, answer = verify_math_quickly(text, problem.answer, finished)
+        verdict, answer = verify_math_quickly(text, problem.answer, submission.finished)
         if verdict is not None:
             return verdict
         facts = ("math", problem.answer)
         return _Work(
             problem, answer, facts, lambda tools: verify_math_symbolically(answer, problem.answer, tools.symbolic)
         )
-    if not finished:
+    if not submission.finished:
         return Verdict(Outcome.FAILED, decided_by="truncated")
-    source = text if is_program else python_program(text)
+    source = text if submission.is_program else python_program(text)
     if source is None:
         return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
     limits = (problem.time_limit_s, problem.memory_limit_mb)
@@ -236,7 +220,6 @@ def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
         if attempt:
             tools.close()
             time.sleep(PAUSE_S * attempt)
-        start = time.monotonic()
         try:
             verdict = work.run(tools)
         except RatchetError as error:
@@ -246,10 +229,7 @@ def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
                 Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
                 extracted=work.subject,
             )  # fmt: skip
-        # Algebra that timed out before its time had no worker to speak to.
-        ended_early = time.monotonic() - start < CPU_LIMIT_S
-        is_fault = work.domain == "math" and verdict.outcome is Outcome.TIMEOUT and ended_early
-        if verdict.outcome is not Outcome.INFRA_ERROR and not is_fault:
+        if verdict.outcome is not Outcome.INFRA_ERROR:
             return verdict
     return verdict
 

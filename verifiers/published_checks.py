@@ -41,6 +41,12 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
     return (*calls.values(), *together)
 
 
+@functools.lru_cache(maxsize=4096)
+def expects_exceptions(check: str) -> bool:
+    """Whether a check may go on when a call raises."""
+    return any(isinstance(node, ast.Try | ast.With) for node in ast.walk(ast.parse(check)))
+
+
 def plain(value: Any) -> Any:
     """The value if JSON can hold it and give it back (a tuple comes back as a list); raises ValueError otherwise."""
     if value is None or isinstance(value, bool | int | float | str):

@@ -11,16 +11,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from infra.errors import RatchetError
-from infra.problems import Problem
 from verifiers.outcome import Outcome, Verdict
-from verifiers.problem_faults import input_fault
-from verifiers.reward_protocol import TOKEN_VARIABLE, WORKERS_HEADER, JudgeRequest, decode_verdict, encode_batch
-from verifiers.tickets import CLOSED, Deliver, Pool
+from verifiers.reward_protocol import TOKEN_VARIABLE, WORKERS_HEADER, decode_verdict, encode_batch
+from verifiers.tickets import CLOSED, Deliver, Pool, Submission
 
 BATCH, BATCH_BYTES = 32, 8 << 20
 """Tickets and bytes of one request, at most; one that is larger goes alone."""
@@ -28,6 +26,7 @@ STREAMS = 8
 """Requests to one server that are open at the same time."""
 COALESCE_S = 0.002
 """Wait this long for more tickets before a request is sent."""
+TICK_S = 0.1
 TRIES = 4
 CONNECT_S, SEND_S, REQUEST_S = 5.0, 60.0, 900.0
 LONGEST_BACKOFF_S = 10.0
@@ -65,19 +64,24 @@ class RemoteVerifierPool(Pool):
         if not self._servers:
             raise RatchetError("No reward server is given: name at least one URL, such as http://judge-1:8900.")
         self._patience_s, self._silence_s = patience_s, silence_s
-        self._pid = os.getpid()
-        self._pending: deque[_Item] = deque()
-        self._streams: set[asyncio.Task] = set()
-        self._filling: asyncio.TimerHandle | None = None
-        self._last_verdict = 0.0
         self._closed = False
         self._closing = threading.Lock()
-        self._client: httpx.AsyncClient | None = None
+        # What follows belongs to the loop's thread.
+        self._pending: deque[_Item] = deque()
+        self._changed = asyncio.Event()
+        self._last_verdict = 0.0
+        self._tasks: set[asyncio.Task] = set()
+        self._client = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(silence_s, connect=CONNECT_S, write=SEND_S, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS * len(self._servers)),
+            trust_env=False,
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="reward-client", daemon=True)
         self._thread.start()
         try:
-            self._wait_for(self._connect(token))
+            self._wait_for(self._connect())
         except BaseException:
             self.close()
             raise
@@ -87,26 +91,22 @@ class RemoteVerifierPool(Pool):
         """Of all servers together, as far as they have answered."""
         return sum(server.workers for server in self._servers)
 
-    def begin(
-        self, problem: Problem, text: str, deliver: Deliver, *, finished: bool = True, is_program: bool = False
-    ) -> Callable[[], None]:
-        if os.getpid() != self._pid:
-            raise RuntimeError("a RemoteVerifierPool does not survive a fork: make one in this process")
-        if fault := input_fault(problem, text):
-            deliver(fault)
-            return lambda: None
-        item = _Item(problem, text, finished, is_program, deliver)
-        with self._closing:  # what is called before the end is done before the end
-            if self._closed:
-                raise RuntimeError("the RemoteVerifierPool is closed")
-            self._loop.call_soon_threadsafe(self._add, item)
+    def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
+        item = _Item(submission, deliver)
+        if not self._in_loop(self._add, item):
+            raise RuntimeError("the RemoteVerifierPool is closed")
 
         def withdraw() -> None:
-            with self._closing:
-                if not self._closed:
-                    self._loop.call_soon_threadsafe(self._withdraw, item)
+            self._in_loop(self._withdraw, item)
 
         return withdraw
+
+    def _in_loop(self, action: Callable[[_Item], None], item: _Item) -> bool:
+        """False when the pool is closed."""
+        with self._closing:  # what is called before the end is done before the end
+            if not self._closed:
+                self._loop.call_soon_threadsafe(action, item)
+            return not self._closed
 
     def close(self) -> None:
         with self._closing:
@@ -123,13 +123,7 @@ class RemoteVerifierPool(Pool):
 
     # ------------------------------------------------------------------------- in the loop's thread
 
-    async def _connect(self, token: str) -> None:
-        self._client = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(self._silence_s, connect=CONNECT_S, write=SEND_S, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS * len(self._servers)),
-            trust_env=False,
-        )
+    async def _connect(self) -> None:
         for error in await asyncio.gather(*map(self._greet, self._servers), return_exceptions=True):
             if error is not None:
                 raise error
@@ -138,6 +132,7 @@ class RemoteVerifierPool(Pool):
                 f"No reward server answers ({self._reasons()}). Start them with `ratchet judge serve`, or take "
                 "training.reward_servers out of the recipe to judge on this machine."
             )
+        self._start(self._dispatch())
 
     async def _greet(self, server: _Server) -> None:
         try:
@@ -154,50 +149,53 @@ class RemoteVerifierPool(Pool):
 
     async def _shut_down(self) -> None:
         left = [*self._pending, *(item for server in self._servers for item in server.items)]
-        self._pending.clear()
-        for stream in self._streams:
-            stream.cancel()
-        await asyncio.gather(*self._streams, return_exceptions=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for item in left:
             item.answer(CLOSED)
-        if self._client is not None:
-            await self._client.aclose()
+        await self._client.aclose()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _add(self, item: _Item) -> None:
         item.since = self._loop.time()
         self._pending.append(item)
-        self._fill_soon(COALESCE_S)
+        self._changed.set()
 
     def _withdraw(self, item: _Item) -> None:
         item.deliver = None
-        if item.stream is not None and all(other.deliver is None for other in item.stream.waiting.values()):
-            item.stream.task.cancel()  # nobody wants anything of it: the server sees us go, and drops it
+        if item.request is not None and all(other.deliver is None for other in item.request.waiting.values()):
+            item.request.task.cancel()  # nobody wants anything of it: the server sees us go, and drops it
 
-    def _fill_soon(self, seconds: float) -> None:
-        if self._filling is not None:
-            if self._filling.when() <= self._loop.time() + seconds:
-                return
-            self._filling.cancel()
-        self._filling = self._loop.call_later(seconds, self._fill)
-
-    def _fill(self) -> None:
-        """Send what is pending to whoever has room; give up on what has waited too long."""
-        self._filling = None
-        if self._closed:
-            return
-        while self._pending:
-            if self._pending[0].deliver is None:
-                self._pending.popleft()
-                continue
-            now = self._loop.time()
-            ready = [server for server in self._servers if server.has_room(now)]
-            if not ready:
-                self._give_up(now)
-                break
-            server = min(ready, key=lambda server: (server.failures > 0, len(server.items) / server.workers))
-            self._send(server, self._take(server.window - len(server.items)))
-        if self._pending:
-            self._fill_soon(0.1)
+    async def _dispatch(self) -> None:
+        """Send what is pending to whoever has room, as it comes; give up on what has waited too long."""
+        while True:
+            try:
+                await asyncio.wait_for(self._changed.wait(), TICK_S if self._pending else None)
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            await asyncio.sleep(COALESCE_S)
+            while self._pending:
+                now = self._loop.time()
+                ready = [server for server in self._servers if server.has_room(now)]
+                if not ready:
+                    self._give_up(now)
+                    break
+                server = min(ready, key=lambda server: (server.failures > 0, len(server.items) / server.workers))
+                if batch := self._take(server.window - len(server.items)):
+                    request = _Request(dict(enumerate(batch)))
+                    for item in batch:
+                        item.request = request
+                    server.items.update(dict.fromkeys(batch))
+                    server.streams += 1
+                    request.task = self._start(self._run(server, request))
 
     def _take(self, room: int) -> list[_Item]:
         """The next items that go into one request. One that was in two that failed goes alone: it may be the reason."""
@@ -206,13 +204,14 @@ class RemoteVerifierPool(Pool):
         size = 0
         while self._pending and len(batch) < min(room, BATCH):
             item = self._pending[0]
-            more = len(item.text) + (0 if id(item.problem) in problems else len(item.problem.tests or ""))
+            problem, text = item.submission.problem, item.submission.text
+            more = len(text) + (0 if id(problem) in problems else len(problem.tests or ""))
             if batch and (size + more > BATCH_BYTES or item.tries > 1 or batch[0].tries > 1):
                 break
             self._pending.popleft()
             if item.deliver is not None:
                 batch.append(item)
-                problems.add(id(item.problem))
+                problems.add(id(problem))
                 size += more
         return batch
 
@@ -233,70 +232,60 @@ class RemoteVerifierPool(Pool):
     def _reasons(self) -> str:
         return "; ".join(f"{server.url}: {server.reason or 'has answered'}" for server in self._servers)
 
-    def _send(self, server: _Server, batch: list[_Item]) -> None:
-        stream = _Stream(dict(enumerate(batch)))
-        for item in batch:
-            item.stream = stream
-        server.items.update(dict.fromkeys(batch))
-        server.streams += 1
-        stream.task = self._loop.create_task(self._run(server, stream))
-        self._streams.add(stream.task)
-
-    async def _run(self, server: _Server, stream: _Stream) -> None:
+    async def _run(self, server: _Server, request: _Request) -> None:
         """One request: whatever is not answered at its end is pending again, or has been tried often enough."""
-        sent = list(stream.waiting.values())
+        sent = list(request.waiting.values())
         try:
-            failure = await self._ask(server, stream)
+            failure = await self._ask(server, request)
         finally:
             server.streams -= 1
             for item in sent:
                 server.items.pop(item, None)
-            self._streams.discard(stream.task)
-            self._fill_soon(0)
-        for item in reversed(stream.waiting.values()):
-            item.stream = None
+            self._changed.set()
+        for item in reversed(request.waiting.values()):
+            item.request = None
             item.tries += failure.is_try
             if failure.is_final or item.tries >= TRIES:
                 item.answer(_infra_error(f"{item.tries} requests failed; the last: {server.url}: {failure.reason}"))
             else:
                 self._pending.appendleft(item)
 
-    async def _ask(self, server: _Server, stream: _Stream) -> _Failure:
+    async def _ask(self, server: _Server, request: _Request) -> _Failure:
         """Send the batch and deliver what comes back; how it ended, for what is still waiting."""
         try:
             async with asyncio.timeout(REQUEST_S):
-                body = encode_batch((item.request(n) for n, item in stream.waiting.items()), self.fraction)
+                body = encode_batch((number, item.submission) for number, item in request.waiting.items())
                 async with self._client.stream("POST", server.url + "/v1/verify", content=body) as reply:
                     if reply.status_code != 200:
                         text = (await reply.aread()).decode("utf-8", "replace")
-                        return self._refused(server, reply, text, len(stream.waiting))
+                        return self._refused(server, reply, text, len(request.waiting))
                     server.answered(self._loop.time(), reply.headers.get(WORKERS_HEADER))
                     async for line in reply.aiter_lines():
                         server.last_contact = self._loop.time()
                         if line:
-                            self._receive(server, stream, *decode_verdict(line))
-            failure = _Failure("it ended its answer early", is_try=True)
+                            self._receive(server, request, *decode_verdict(line))
+            failure = _Failure("it ended its answer early")
         except httpx.ConnectError as error:  # timeouts of connecting are below: both sent nothing
-            failure = _Failure(f"cannot be reached: {_shown(error)}")
+            failure = _Failure(f"cannot be reached: {_shown(error)}", is_try=False)
         except httpx.ConnectTimeout:
-            failure = _Failure(f"cannot be reached within {CONNECT_S:g} s")
+            failure = _Failure(f"cannot be reached within {CONNECT_S:g} s", is_try=False)
         except httpx.ReadTimeout:
-            failure = _Failure(f"was silent for {self._silence_s:g} s", is_try=True)
+            failure = _Failure(f"was silent for {self._silence_s:g} s")
         except TimeoutError:
-            failure = _Failure(f"was not done after {REQUEST_S:g} s", is_try=True)
+            failure = _Failure(f"was not done after {REQUEST_S:g} s")
         except Exception as error:  # a broken connection, lines that are not verdicts: no reason to lose a ticket
-            failure = _Failure(_shown(error), is_try=True)
-        if stream.waiting:
+            failure = _Failure(_shown(error))
+        if request.waiting:
             server.failed(self._loop.time(), failure.reason)
         return failure
 
-    def _receive(self, server: _Server, stream: _Stream, number: int, verdict: Verdict) -> None:
-        item = stream.waiting.pop(number)  # a KeyError, should a ticket be answered twice: then the server is at fault
+    def _receive(self, server: _Server, request: _Request, number: int, verdict: Verdict) -> None:
+        item = request.waiting.pop(number)  # a KeyError, should a ticket be answered twice: the server is at fault
         del server.items[item]
         self._last_verdict = self._loop.time()
         item.answer(verdict)
         if self._pending and server.has_room(self._last_verdict):
-            self._fill_soon(0)
+            self._changed.set()
 
     def _refused(self, server: _Server, reply: httpx.Response, text: str, count: int) -> _Failure:
         now, status = self._loop.time(), reply.status_code
@@ -307,29 +296,24 @@ class RemoteVerifierPool(Pool):
         if status == 429:  # busy, and well
             server.answered(now)
             server.reason, server.not_before = reason, now + _retry_after(reply)
-            return _Failure(reason)
-        server.failed(now, reason)
-        if status == 503:
-            return _Failure(reason)
+            return _Failure(reason, is_try=False)
         if status in (401, 403) or status >= 500:
-            return _Failure(reason, is_try=status >= 500)
+            server.failed(now, reason)
+            return _Failure(reason, is_try=status >= 500 and status != 503)
         # The request itself is at fault: one of its items, which shows when each goes alone.
-        server.not_before = now
-        return _Failure(reason, is_try=True, is_final=count == 1)
+        server.reason = reason
+        return _Failure(reason, is_final=count == 1)
 
 
 class _Item:
     """One ticket on its way. `deliver` is None when it was answered or withdrawn."""
 
-    def __init__(self, problem: Problem, text: str, finished: bool, is_program: bool, deliver: Deliver) -> None:
-        self.problem, self.text, self.finished, self.is_program = problem, text, finished, is_program
+    def __init__(self, submission: Submission, deliver: Deliver) -> None:
+        self.submission = submission
         self.deliver: Deliver | None = deliver
-        self.stream: _Stream | None = None
+        self.request: _Request | None = None
         self.tries = 0
         self.since = 0.0
-
-    def request(self, ticket: int) -> JudgeRequest:
-        return JudgeRequest(ticket, self.problem, self.text, self.finished, self.is_program)
 
     def answer(self, verdict: Verdict) -> None:
         deliver, self.deliver = self.deliver, None
@@ -337,7 +321,7 @@ class _Item:
             deliver(verdict)
 
 
-class _Stream:
+class _Request:
     """One request that is open: its items that are not answered, by their number in it."""
 
     def __init__(self, waiting: dict[int, _Item]) -> None:
@@ -345,11 +329,12 @@ class _Stream:
         self.task: asyncio.Task | None = None
 
 
-class _Failure:
+class _Failure(NamedTuple):
     """Why a request ended before all of it was answered. `is_try` counts against its items; `is_final` ends them."""
 
-    def __init__(self, reason: str, is_try: bool = False, is_final: bool = False) -> None:
-        self.reason, self.is_try, self.is_final = reason, is_try, is_final
+    reason: str
+    is_try: bool = True
+    is_final: bool = False
 
 
 class _Server:

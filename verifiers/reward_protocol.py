@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from infra.problems import Problem
 from verifiers.outcome import Outcome, Verdict
+from verifiers.tickets import Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
@@ -30,33 +30,24 @@ JUDGED_FIELDS = (
 """Of a problem, what a verdict depends on; the rest is not sent."""
 
 
-@dataclass(frozen=True)
-class JudgeRequest:
-    """One response to judge, or with `is_program` one program as it is. `ticket` is any JSON value."""
-
-    ticket: Any
-    problem: Problem
-    text: str
-    finished: bool
-    is_program: bool
-
-
-def encode_batch(requests: Iterable[JudgeRequest], fraction: bool) -> bytes:
-    """Each problem is sent once, however many responses to it there are."""
+def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
+    """Of (ticket, submission), a ticket being any JSON value. Each problem is sent once, however many responses to it
+    there are."""
     problems: dict[int, int] = {}
     sent, rows = [], []
-    for request in requests:
-        if id(request.problem) not in problems:
-            problems[id(request.problem)] = len(sent)
-            sent.append({name: getattr(request.problem, name) for name in JUDGED_FIELDS})
-        row = {"ticket": request.ticket, "problem": problems[id(request.problem)]}
-        text = {"program": request.text} if request.is_program else {"response": request.text}
-        rows.append(row | text | {"finished": request.finished})
-    return json.dumps({"fraction": fraction, "problems": sent, "requests": rows}).encode()
+    for ticket, submission in submissions:
+        problem = submission.problem
+        if id(problem) not in problems:
+            problems[id(problem)] = len(sent)
+            sent.append({name: getattr(problem, name) for name in JUDGED_FIELDS})
+        text = {"program" if submission.is_program else "response": submission.text}
+        settings = {"finished": submission.finished, "fraction": submission.fraction}
+        rows.append({"ticket": ticket, "problem": problems[id(problem)]} | text | settings)
+    return json.dumps({"problems": sent, "requests": rows}).encode()
 
 
-def decode_batch(body: bytes) -> tuple[list[JudgeRequest], bool]:
-    """(requests, fraction). Raises ValueError with what is wrong and where; what a problem holds is not checked."""
+def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
+    """Raises ValueError with what is wrong and where; what a problem holds is not checked."""
     where = "the body"
     try:
         batch = json.loads(body)
@@ -65,17 +56,17 @@ def decode_batch(body: bytes) -> tuple[list[JudgeRequest], bool]:
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
-            problems.append(Problem(prompt="", **{name: row.get(name) for name in JUDGED_FIELDS}))
-        requests = []
+            problems.append(Problem(**{"prompt": ""} | {name: row.get(name) for name in JUDGED_FIELDS}))
+        submissions = []
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
             is_program = "program" in row
             text = row["program" if is_program else "response"]
             if not isinstance(row["problem"], int) or not 0 <= row["problem"] < len(problems):
                 raise ValueError("its problem must be a position in problems")
-            finished = bool(row.get("finished", True))
-            requests.append(JudgeRequest(row["ticket"], problems[row["problem"]], text, finished, is_program))
-        return requests, bool(batch.get("fraction", False))
+            settings = (bool(row.get("finished", True)), is_program, bool(row.get("fraction", False)))
+            submissions.append((row["ticket"], Submission(problems[row["problem"]], text, *settings)))
+        return submissions
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
 

@@ -6,6 +6,7 @@ One event loop speaks HTTP; the pool's threads and their sandboxes judge. Nothin
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import os
 import secrets
@@ -27,17 +28,17 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from infra.errors import RatchetError
-from infra.problems import DOMAINS
+from infra.problems import DOMAINS, Problem
 from verifiers.outcome import Outcome, Verdict
 from verifiers.pool import VerifierPool
 from verifiers.reward_protocol import (
     HEARTBEAT_S,
     TOKEN_VARIABLE,
     WORKERS_HEADER,
-    JudgeRequest,
     decode_batch,
     encode_verdict,
 )
+from verifiers.tickets import CLOSED, Submission
 
 RETRY_AFTER_S = 1
 UPLOADS = 16
@@ -106,13 +107,13 @@ class RewardServer:
         self._admit(1)
         body = await self._body(request)
         try:
-            requests, fraction = await asyncio.to_thread(decode_batch, body)
+            submissions = await asyncio.to_thread(decode_batch, body)
         except ValueError as error:
             raise _Refusal(400, str(error)) from error
-        if len(requests) > self.queue_limit:
-            raise _Refusal(413, f"{len(requests)} tickets are more than the whole queue of {self.queue_limit}")
-        self._admit(len(requests))
-        return _VerdictStream(_Batch(self, requests, fraction), {WORKERS_HEADER: str(self.pool.workers)})
+        if len(submissions) > self.queue_limit:
+            raise _Refusal(413, f"{len(submissions)} tickets are more than the whole queue of {self.queue_limit}")
+        self._admit(len(submissions))
+        return _VerdictStream(_Batch(self, submissions), {WORKERS_HEADER: str(self.pool.workers)})
 
     def _authorize(self, request: Request) -> None:
         given = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they were sent
@@ -150,9 +151,9 @@ class RewardServer:
     def took(self, count: int) -> None:
         self._held += count
 
-    def gave(self, request: JudgeRequest, verdict: Verdict, seconds: float) -> None:
+    def gave(self, problem: Problem, verdict: Verdict, seconds: float) -> None:
         self._held -= 1
-        domain = request.problem.domain if request.problem.domain in DOMAINS else "unknown"
+        domain = problem.domain if problem.domain in DOMAINS else "unknown"
         self._metrics.verdicts.labels(domain, verdict.outcome.value).inc()
         self._metrics.seconds.labels(domain).observe(seconds)
 
@@ -164,10 +165,10 @@ class RewardServer:
 class _Batch:
     """The tickets of one request, from the pool to the client."""
 
-    def __init__(self, server: RewardServer, requests: list[JudgeRequest], fraction: bool) -> None:
-        self._server, self._requests, self._fraction = server, requests, fraction
-        self._waiting = len(requests)
-        self._done: asyncio.Queue[tuple[JudgeRequest, Any]] = asyncio.Queue()
+    def __init__(self, server: RewardServer, submissions: list[tuple[Any, Submission]]) -> None:
+        self._server, self._submissions = server, submissions
+        self._waiting = len(submissions)
+        self._done: asyncio.Queue[tuple[Any, Problem, Any]] = asyncio.Queue()  # ticket, problem, verdict
         self._loop = asyncio.get_running_loop()
         self._withdraw: list[Callable[[], None]] = []
         self._ended = False
@@ -180,43 +181,40 @@ class _Batch:
         starting = asyncio.create_task(asyncio.to_thread(self._begin))  # the cheap tiers of math are judged in it
         while self._waiting:
             try:
-                request, verdict = await asyncio.wait_for(self._done.get(), HEARTBEAT_S)
+                ticket, problem, verdict = await asyncio.wait_for(self._done.get(), HEARTBEAT_S)
             except TimeoutError:
                 if starting.done():
                     starting.result()  # a defect must end the stream, not leave the client waiting
                 yield b"\n"
                 continue
             self._waiting -= 1
-            if verdict is None:
+            if verdict == CLOSED:
                 self._server.let_go(1)
                 continue
             if isinstance(verdict, RatchetError):
                 verdict = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=str(verdict))
-            self._server.gave(request, verdict, time.monotonic() - start)
-            yield encode_verdict(request.ticket, verdict)
+            self._server.gave(problem, verdict, time.monotonic() - start)
+            yield encode_verdict(ticket, verdict)
         await starting
 
     def _begin(self) -> None:
-        for request in self._requests:
+        for ticket, submission in self._submissions:
             if self._ended:
                 return
+            deliver = functools.partial(self._deliver, ticket, submission.problem)
             try:
-                withdraw = self._server.pool.begin(
-                    request.problem, request.text, lambda verdict, r=request: self._deliver(r, verdict),
-                    finished=request.finished, is_program=request.is_program, fraction=self._fraction,
-                )  # fmt: skip
+                withdraw = self._server.pool.begin(submission, deliver)
             except RuntimeError:  # closed meanwhile
-                self._deliver(request, None)
+                deliver(CLOSED)
                 continue
             self._withdraw.append(withdraw)
             if self._ended:
                 withdraw()
 
-    def _deliver(self, request: JudgeRequest, verdict: Any) -> None:
+    def _deliver(self, ticket: Any, problem: Problem, verdict: Any) -> None:
         """In a worker's thread."""
-        let_go = isinstance(verdict, Verdict) and verdict.decided_by == "closed"
         if not self._ended:
-            self._loop.call_soon_threadsafe(self._done.put_nowait, (request, None if let_go else verdict))
+            self._loop.call_soon_threadsafe(self._done.put_nowait, (ticket, problem, verdict))
 
     def end(self) -> None:
         """All is said, or the client is gone: what is still queued is dropped."""

@@ -1,10 +1,16 @@
-"""The algebra worker: reads pairs of LaTeX expressions on standard input, answers true or false on standard output."""
+"""The algebra worker: reads pairs of LaTeX expressions on standard input, answers true or false on standard output.
+
+The process that is started loads the algebra and forks the worker; when one has ended before its input, it says so and
+forks another.
+"""
 
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import logging
+import os
 import re
 import resource
 import sys
@@ -22,12 +28,20 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     import math_verify  # noqa: F401  (slow to import: before we say that we are ready)
 
-    print("ready", flush=True)
+    _equal("\\log_2 3", "\\log_3 2")  # loads what is loaded on first use
+    gc.freeze()
+    while (worker := os.fork()) != 0:
+        status = os.waitpid(worker, 0)[1]
+        if status == 0:
+            return
+        print(f"ended {os.waitstatus_to_exitcode(status)}", flush=True)
+    print(f"ready {os.getpid()}", flush=True)
     for line in sys.stdin:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         limit = int(usage.ru_utime + usage.ru_stime + CPU_LIMIT_S) + 3
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         print(json.dumps(_equal(*json.loads(line))), flush=True)
+    os._exit(0)
 
 
 def _equal(reference: str, answer: str) -> bool:

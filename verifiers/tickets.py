@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from infra.problems import Problem
+from infra.problems import DOMAINS, Problem
+from verifiers.code_problem import InvalidProblem, read_problem
 from verifiers.outcome import Outcome, Verdict
 
 Deliver = Callable[[Any], None]
 """Takes the Verdict, or the RatchetError that says why nothing can be judged here."""
 
 CLOSED = Verdict(Outcome.INFRA_ERROR, decided_by="closed", detail="the pool was closed before it was judged")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is to be judged: a response, or with `is_program` a program as it is. `finished` False says that it was cut
+    at its token limit; with `fraction` every test of a program is run."""
+
+    problem: Problem
+    text: str
+    finished: bool = True
+    is_program: bool = False
+    fraction: bool = False
 
 
 class Pool(ABC):
@@ -28,20 +43,27 @@ class Pool(ABC):
 
     def __init__(self, fraction: bool) -> None:
         self.fraction = fraction
+        self._pid = os.getpid()
         self._open: dict[Hashable, _Ticket] = {}
         self._open_lock = threading.Lock()
         self._done: queue.SimpleQueue = queue.SimpleQueue()
 
-    @abstractmethod
-    def begin(
-        self, problem: Problem, text: str, deliver: Deliver, *, finished: bool = True, is_program: bool = False
-    ) -> Callable[[], None]:
-        """Have `text` judged and `deliver` called with the verdict, once, from any thread, perhaps before this returns.
+    def begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
+        """Have it judged and `deliver` called with the verdict, once, from any thread, perhaps before this returns.
 
-        `text` is a response, or with `is_program` a program as it is. What is returned withdraws the request: queued
-        work is dropped, and of work that has begun the result is discarded. Raises RuntimeError when the pool is
-        closed or was made before a fork.
+        What is returned withdraws it: queued work is dropped, and of work that has begun the result is discarded.
+        Raises RuntimeError when the pool is closed or was made before a fork.
         """
+        if os.getpid() != self._pid:
+            raise RuntimeError(f"a {type(self).__name__} does not survive a fork: make one in this process")
+        if fault := _input_fault(submission):
+            deliver(fault)
+            return lambda: None
+        return self._begin(submission, deliver)
+
+    @abstractmethod
+    def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
+        """`begin`, of a problem and a text that can be judged."""
 
     @abstractmethod
     def close(self) -> None:
@@ -64,10 +86,9 @@ class Pool(ABC):
             if ticket in self._open:
                 raise ValueError(f"ticket {ticket!r} was submitted before and its verdict has not been taken")
             self._open[ticket] = mine
+        submission = Submission(problem, response, finished, fraction=self.fraction)
         try:
-            mine.withdraw = self.begin(
-                problem, response, lambda verdict: self._done.put((mine, verdict)), finished=finished
-            )
+            mine.withdraw = self.begin(submission, lambda verdict: self._done.put((mine, verdict)))
         except BaseException:
             with self._open_lock:
                 self._open.pop(ticket, None)
@@ -131,7 +152,8 @@ class Pool(ABC):
         finished: queue.SimpleQueue = queue.SimpleQueue()
         count = 0
         for problem, text in pairs:
-            self.begin(problem, text, lambda verdict, i=count: finished.put((i, verdict)), is_program=is_program)
+            submission = Submission(problem, text, is_program=is_program, fraction=self.fraction)
+            self.begin(submission, lambda verdict, i=count: finished.put((i, verdict)))
             count += 1
         verdicts = dict(finished.get() for _ in range(count))
         for verdict in verdicts.values():
@@ -152,3 +174,22 @@ class _Ticket:
     def __init__(self, name: Hashable) -> None:
         self.name = name
         self.withdraw: Callable[[], None] = lambda: None
+
+
+def _input_fault(submission: Submission) -> Verdict | None:
+    """The verdict on what cannot be judged: a faulty problem, whatever the text says, or a text that is none."""
+    problem, text = submission.problem, submission.text
+    try:
+        if problem.domain not in DOMAINS:
+            raise InvalidProblem(f"its domain {problem.domain!r} is neither of {', '.join(DOMAINS)}")
+        if problem.domain == "code":
+            read_problem(problem)
+        elif not isinstance(problem.answer, str) or not problem.answer.strip():
+            raise InvalidProblem("it has no reference answer")
+    except InvalidProblem as error:
+        detail = f"problem {problem.problem_id}: {error}"
+        return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=detail)
+    if not isinstance(text, str):
+        detail = f"a response must be text, not {type(text).__name__}"
+        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)
+    return None

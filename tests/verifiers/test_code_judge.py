@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from infra.problems import Problem
-from verifiers import code_judge
-from verifiers.code_judge import examine, judge, text_difference, value_difference
+from verifiers import code_problem
+from verifiers.code_judge import examine, judge
+from verifiers.comparison import text_difference, value_difference
 from verifiers.outcome import Outcome
 from verifiers.sandbox.server import Sandbox
 
@@ -67,7 +68,7 @@ def test_the_longest_input_comes_first_when_only_all_matter(sandbox):
 
 
 def test_a_program_slow_on_every_test_has_a_total_limit(sandbox, monkeypatch):
-    monkeypatch.setattr(code_judge, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
+    monkeypatch.setattr(code_problem, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
     slow = "import time\ndef f(x):\n    time.sleep(0.2)\n    return 2 * x"
     verdict = judge(doubling(100), slow, sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.TIMEOUT, "time_limit")
@@ -148,7 +149,7 @@ INVALID = {
     "a prelude that is no text": ({"tests": CALL, "metadata": '{"prelude": 1}'}, "prelude"),
     "a prelude that is not Python": ({"tests": CALL, "metadata": '{"prelude": "def"}'}, "prelude fails: SyntaxError"),
     "a prelude that raises": ({"tests": CALL, "metadata": '{"prelude": "1 / 0"}'}, "prelude fails: ZeroDivision"),
-    "a negative time limit": ({"tests": CALL, "time_limit_s": -1.0}, "time limit"),
+    "a negative time limit": ({"tests": CALL, "time_limit_s": -1.0}, "time_limit_s is -1.0"),
     "a tolerance that is no number": ({"tests": CALL, "metadata": '{"tolerance": "1e-6"}'}, "tolerance"),
 }
 
@@ -230,7 +231,7 @@ def test_a_test_that_fails_beside_others_is_run_alone(sandbox, monkeypatch):
 
 
 def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, monkeypatch):
-    monkeypatch.setattr(code_judge, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
+    monkeypatch.setattr(code_problem, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
     spent = []
     run = sandbox.run
 

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from infra.problems import Problem
-from verifiers.code_judge import examine, judge, read_tests
+from verifiers.code_judge import examine, judge
+from verifiers.code_problem import read_problem
 from verifiers.outcome import Outcome
 from verifiers.published_checks import read_check
 from verifiers.sandbox import values
@@ -43,7 +44,7 @@ def checked(*statements, prelude=None, entry_point="f", before=""):
 
 
 def kinds(problem):
-    return ["check" if test.check else "call" for test in read_tests(problem)]
+    return ["check" if test.check else "call" for test in read_problem(problem).tests]
 
 
 def test_assertions_of_literals_become_calls_and_the_others_stand_alone():
@@ -54,7 +55,7 @@ def test_assertions_of_literals_become_calls_and_the_others_stand_alone():
         "assert abs(candidate(0.5) - 1 / 3) < 1e-6",
         "assert not candidate('')",
     )
-    first, second, third = read_tests(problem)
+    first, second, third = read_problem(problem).tests
     assert (first.call, first.output) == ({"args": [1], "kwargs": {"b": [2]}}, [3, None])
     assert second.check == "def check(candidate):\n    assert abs(candidate(0.5) - 1 / 3) < 1e-06"
     assert (third.call, third.output) == ({"args": [""], "kwargs": {}}, False)
@@ -111,6 +112,63 @@ def test_a_check_may_call_the_function_by_its_name(sandbox):
     problem = checked("assert candidate(3) == f(2) + 1")
     assert judge(problem, "def f(x): return x", sandbox).passed
     assert judge(problem, "def f(x): return 2 * x", sandbox).decided_by == "wrong_answer"
+
+
+IN_PLACE = {
+    "a list": (["x = [3, 1, 2]", "candidate(x)", "assert x == [1, 2, 3]"], "def f(x): x.sort()"),
+    "a row of a matrix": (["m = [[1, 2], [3, 4]]", "assert candidate(m) is None", "assert m == [[1, 2], [0, 0]]"],
+                          "def f(m): m[1][:] = [0, 0]"),
+    "a dictionary, by name": (["d = {1: 2}", "candidate(d=d)", "assert d == {2: 1}"],
+                              "def f(d):\n    for key in list(d): d[d.pop(key)] = key"),
+    "a set": (["s = {1, 2}", "candidate(s)", "assert s == {1, 2, 3}"], "def f(s): s.add(3)"),
+    "nodes": (["head = chain([1, 2])", "candidate(head)", "assert same(head, chain([1, 2, 9]))"],
+              "def f(head): head.next.next = ListNode(9)"),
+    "one after the other": (["x = []", "for i in range(40):\n    y = [i]\n    candidate(y)\n    assert y == [i, i]"],
+                            "def f(y): y.append(y[0])"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_a_function_that_returns_none_made_of_its_arguments_is_seen(name, sandbox):
+    statements, source = IN_PLACE[name]
+    problem = checked(*statements, prelude=NODES)
+    verdict = judge(problem, source, sandbox)
+    assert verdict.passed, verdict
+    for wrong in ("def f(x=0, d=0): return None", "def f(x=0, d=0): raise ValueError"):
+        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED
+
+
+def test_an_argument_that_is_emptied_does_not_make_a_returned_value_right(sandbox):
+    problem = checked("x = [3, 1, 2]", "assert candidate(x) == sorted(x)")
+    assert judge(problem, "def f(x): return sorted(x)", sandbox).passed
+    assert not judge(problem, "def f(x):\n    x.clear()\n    return x", sandbox).passed
+    nodes = checked("head = chain([3, 1])", "assert same(candidate(head), chain([head.next.val, 3]))", prelude=NODES)
+    assert not judge(nodes, "def f(head):\n    head.next.val = 3\n    return head", sandbox).passed
+
+
+RAISES = {
+    "try": ["try:\n    candidate(-1)\n    assert False\nexcept ValueError as error:\n    assert 'negative' in str(error)",
+            "assert candidate(4) == 2 + 0"],
+    "a flag": ["raised = False", "try:\n    candidate(-1)\nexcept ValueError:\n    raised = True", "assert raised",
+               "assert candidate(9) == 3"],
+    "a context": ["import unittest", "with unittest.TestCase().assertRaises(ValueError):\n    candidate(-1)",
+                  "assert candidate(9) == 3"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_checks_may_expect_exceptions(name, sandbox):
+    problem = checked(*RAISES[name])
+    right = "def f(x):\n    if x < 0: raise {}('negative')\n    return int(x ** 0.5)"
+    verdict = judge(problem, right.format("ValueError"), sandbox)
+    assert verdict.passed, verdict
+    own = "class Mine(ValueError): pass\n" + right.format("Mine")
+    assert judge(problem, own, sandbox).passed
+    verdict = judge(problem, right.format("KeyError"), sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error"), verdict
+    for wrong in ("def f(x): return int(abs(x) ** 0.5)", "def f(x): raise ValueError('negative')", "raise ValueError",
+                  "def f(x): raise NameError", "def f(x): raise SystemExit", "def f(x): exit()"):  # fmt: skip
+        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED, wrong
 
 
 def test_nodes_of_the_prelude_go_in_and_come_out(sandbox):

@@ -19,7 +19,8 @@ from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN
 from verifiers.outcome import Outcome
 from verifiers.pool import VerifierPool, open_pool
 from verifiers.reward_client import RemoteVerifierPool
-from verifiers.reward_protocol import TOKEN_VARIABLE, JudgeRequest, encode_batch
+from verifiers.reward_protocol import TOKEN_VARIABLE, encode_batch
+from verifiers.tickets import Submission
 
 HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
 SURD = Problem("surd", "math", "", answer="\\sqrt{8}")
@@ -82,8 +83,12 @@ def metrics(server):
     }
 
 
-def post(server, *requests):
-    body = encode_batch([JudgeRequest(i, *request, True, False) for i, request in enumerate(requests)], False)
+def batch(*pairs):
+    return encode_batch((number, Submission(*pair)) for number, pair in enumerate(pairs))
+
+
+def post(server, *pairs):
+    body = batch(*pairs)
     return httpx.post(server.url + "/v1/verify", content=body, headers=AUTHORIZED)
 
 
@@ -157,7 +162,7 @@ def test_a_full_queue_turns_requests_away_and_the_client_waits(pair):
     assert too_many.status_code == 413 and "whole queue of 8" in too_many.json()["error"]
     with httpx.stream(
         "POST", small.url + "/v1/verify", headers=AUTHORIZED,
-        content=encode_batch([JudgeRequest(i, ONE, slow(f"held {i}", 0.8), True, False) for i in range(8)], False),
+        content=batch(*[(ONE, slow(f"held {number}", 0.8)) for number in range(8)]),
     ) as held:  # fmt: skip
         lines = held.iter_lines()
         assert next(lines) == ""

@@ -19,7 +19,7 @@ import threading
 import time
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from verifiers.sandbox import replay, values
 
@@ -37,6 +37,11 @@ from typing import *
 
 SLICE_S = 0.25
 """After this many seconds no further test is begun: those before may have failed, and only the judge knows."""
+INLINE_BYTES, REPORT_BYTES = 64 << 10, 512 << 10
+"""An output up to the first is handed on in the report; a larger one stays in its file, and no further test is begun.
+Nor is one when the report has reached the second."""
+STOPPED = b"stopped"
+"""The last line of a report whose process began no further test, though there may be more."""
 _DETAIL_CHARACTERS = 300
 
 
@@ -51,107 +56,203 @@ def names_with(prelude: str, names: dict[str, Any]) -> dict[str, Any]:
     return names | namespace
 
 
-def run_tests(
-    job: dict[str, Any],
-    inputs: list[int],
-    outputs: list[int],
-    null: int,
-    next_test: Callable[[], None],
-    report: Callable[[dict[str, Any]], None],
-    default_names: dict[str, Any],
-) -> None:
+class Files(NamedTuple):
+    """Descriptors of the process of a solution: a file for standard input and one for standard output, which its tests
+    use in turn, the report, and /dev/null, open for reading and writing."""
+
+    input: int
+    output: int
+    report: int
+    null: int
+
+
+def run_tests(job: dict[str, Any], files: Files, default_names: dict[str, Any]) -> None:
     """Run `job["source"]` on each of `job["tests"]`, with a fresh `__main__` for each.
 
-    `inputs` and `outputs` are file descriptors, one per test: what is read on descriptor 0, and where descriptor 1, or
-    the value of a call, goes; `null` is /dev/null, open for both. `next_test` is called before each test, `report`
-    after it.
+    After each test the report gets a line of JSON: `status`, `detail`, `seconds`, and as `output` the bytes on standard
+    output, or the encoded value of a call, one character a byte; without `output` they are in its file.
     """
-    os.dup2(null, 2)
+    os.dup2(files.null, 2)
     try:
         names = default_names if job["entry_point"] else vars(builtins)
         if job["prelude"]:
             names = names_with(job["prelude"], names)
     except BaseException as error:
-        report({"status": "unprepared", "detail": _describe(error)})
-        return
+        return _report(files.report, {"status": "unprepared", "detail": _describe(error)})
     try:
         code = compile(job["source"], "<solution>", "exec")
     except BaseException as error:
-        report({"status": "uncompilable", "detail": _describe(error)})
-        return
-    main_thread = threading.current_thread()
+        return _report(files.report, {"status": "uncompilable", "detail": _describe(error)})
+    draws = "random" in job["source"] or "random" in (job["prelude"] or "")
     first = time.perf_counter()
-    for test, standard_input, output in zip(job["tests"], inputs, outputs, strict=True):
+    written = 0
+    for test in job["tests"]:
+        if draws:
+            random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
         is_program = test["kind"] == "stdin"
-        os.dup2(standard_input, 0)
-        os.dup2(output if is_program else null, 1)
-        next_test()
+        if is_program:
+            _fill(files.input, test["input"].encode("utf-8", "surrogatepass"))
+        os.dup2(files.input if is_program else files.null, 0)
+        os.dup2(files.output if is_program else files.null, 1)
         begin = time.perf_counter()
-        record = _run_one(code, names, test, output, job["entry_point"])
-        alone = threading.active_count() == 1
-        if not alone:
-            for thread in threading.enumerate():
-                if thread is not main_thread and not thread.daemon:
-                    thread.join()
-            alone = threading.active_count() == 1
+        if is_program:
+            record = _run_program(code, names)
+            output = b""
+        else:
+            record, output = _call(code, names, test, job["entry_point"])
+        alone = _join_threads()
         if is_program:
             record = _finish_program(record)
+            output = _taken(files.output)
         end = time.perf_counter()
-        report(record | {"seconds": end - begin})
+        fits = output is not None and len(output) <= INLINE_BYTES
+        if fits:
+            record["output"] = output.decode("latin-1")
+        elif output is not None:
+            _fill(files.output, output)
+        written += _report(files.report, record | {"seconds": end - begin})
         # The judge sends the rest to a new process. Daemon threads would run on into the next test.
-        if not alone or end - first > SLICE_S:
-            return
+        if not (fits and alone) or end - first > SLICE_S or written > REPORT_BYTES:
+            break
+    os.write(files.report, STOPPED)
 
 
-def _run_one(code: types.CodeType, names: dict, test: dict, output: int, entry_point: str | None) -> dict[str, Any]:
-    # A called solution is a module, so that what it does under `if __name__ == "__main__"` is left alone.
-    is_program = test["kind"] == "stdin"
-    name = "__main__" if is_program else "solution"
+def _report(descriptor: int, record: dict[str, Any]) -> int:
+    return os.write(descriptor, json.dumps(record).encode() + b"\n")
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    """Make `content` all there is in a file, with its offset at the beginning. Standard input is a file, not a pipe:
+    `os.fstat(0).st_size` is a legal way to read it."""
+    done = os.pwrite(descriptor, content, 0) if content else 0
+    while done < len(content):
+        done += os.pwrite(descriptor, content[done:], done)
+    os.ftruncate(descriptor, done)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _taken(descriptor: int) -> bytes | None:
+    """What is in the output file, which is then empty; None when it is large, and then left there."""
+    size = os.fstat(descriptor).st_size
+    if size > INLINE_BYTES:
+        return None
+    output = os.pread(descriptor, size, 0)
+    if size:
+        os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return output
+
+
+def _join_threads() -> bool:
+    """Wait for the threads that the interpreter would wait for; False when others are left."""
+    if threading.active_count() == 1:
+        return True
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()
+    return threading.active_count() == 1
+
+
+def _fresh_module(name: str, names: dict[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
     module.__builtins__ = names
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
-    random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
-    if is_program:
-        _open_streams()  # what is called keeps the server's, whose descriptors lead to /dev/null by now
+    return module.__dict__
+
+
+def _run_program(code: types.CodeType, names: dict[str, Any]) -> dict[str, Any]:
+    namespace = _fresh_module("__main__", names)
+    _open_streams()
     try:
-        if test["kind"] == "replay":
-            result = replay.replay(test["check"], entry_point, names, test["answers"])
-            os.write(output, json.dumps(result).encode())
-            return {"status": "done"}
-        exec(code, module.__dict__)
-        if test["kind"] == "call":
-            value = _candidate(entry_point, module.__dict__)(*test["args"], **test["kwargs"])
-            os.write(output, _encode(value))
-        elif test["kind"] == "exact_call":
-            args, kwargs = values.decode(test["call"], names)
-            value = _candidate(entry_point, module.__dict__)(*args, **kwargs)
-            os.write(output, values.encode(value, names).encode())
+        exec(code, namespace)
     except SystemExit as error:
-        if is_program and error.code in (None, 0):
-            return {"status": "done"}
-        return {"status": "raised", "detail": _describe(error)}
+        if error.code not in (None, 0):
+            return _failed(error)
     except BaseException as error:
-        return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": _describe(error)}
+        return _failed(error)
     return {"status": "done"}
 
 
-_streams: list[io.TextIOWrapper] = []  # what is to be flushed even when a program replaces or deletes sys.stdout
+def _call(
+    code: types.CodeType, names: dict[str, Any], test: dict[str, Any], entry_point: str | None
+) -> tuple[dict[str, Any], bytes]:
+    """A record, and the encoded value. A called solution is a module, so that what it does under
+    `if __name__ == "__main__"` is left alone."""
+    namespace = _fresh_module("solution", names)
+    try:
+        if test["kind"] == "replay":
+            result = json.dumps(replay.replay(test["check"], entry_point, names, test["answers"])).encode()
+        else:
+            exec(code, namespace)
+            candidate = _candidate(entry_point, namespace)
+            if test["kind"] == "call":
+                result = _encode(candidate(*test["args"], **test["kwargs"]))
+            else:
+                return _answer(candidate, test["call"], names)
+    except BaseException as error:
+        return _failed(error), b""
+    return {"status": "done"}, result
+
+
+def _answer(candidate: Callable[..., Any], call: str, names: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """A record, and what `replay` is told of the call: the classes and the message of an exception, or the value, and
+    beside None the arguments, when they have changed.
+
+    What a function returns is all it does, unless it returns None: else one that empties its argument, and returns it,
+    would hold wherever a check computes what it expects from the argument.
+    """
+    objects: list[Any] = []
+    args, kwargs = values.decode(call, names, objects)
+    try:
+        value = candidate(*args, **kwargs)
+    except Exception as error:
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        record = _failed(error)
+        return record, json.dumps({"raised": kinds, "message": record["detail"].partition(": ")[2]}).encode()
+    if value is None:
+        try:
+            if values.encode([args, kwargs], names, objects) != call:
+                changed = values.encode([value, *args, *kwargs.values()], names, objects)
+                return {"status": "done"}, changed.encode()
+        except (TypeError, RecursionError):  # no data any more
+            pass
+    return {"status": "done"}, values.encode([value], names).encode()
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": _describe(error)}
+
+
+_output: io.TextIOWrapper | None = None  # our own, to be flushed even when a program replaces or deletes sys.stdout
+_errors = sys.stderr  # the server's, whose descriptor leads to /dev/null by now
 
 
 def _open_streams() -> None:
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
-    sys.stderr = sys.__stderr__ = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8")
-    _streams[:] = [sys.stdout]
+    """Standard streams as at the start of an interpreter; the one for output serves all tests that leave it open."""
+    global _output
+    reader = io.BufferedReader(io.FileIO(0, "r", closefd=False))
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(reader, encoding="utf-8")
+    if not _is_open(_output):
+        writer = io.BufferedWriter(io.FileIO(1, "w", closefd=False))
+        _output = io.TextIOWrapper(writer, encoding="utf-8")
+    sys.stdout = sys.__stdout__ = _output
+    sys.stderr = sys.__stderr__ = _errors
+
+
+def _is_open(stream: Any) -> bool:
+    try:
+        return stream is not None and not getattr(stream, "closed", False)
+    except ValueError:  # detached from its descriptor
+        return False
 
 
 def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     """What the interpreter does at exit: registered functions, then flushing."""
     try:
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, *_streams):
-            if stream is not None and not stream.closed:
+        for stream in (sys.stdout, _output):
+            if _is_open(stream):
                 stream.flush()
     except BaseException as error:
         if record["status"] == "done":
@@ -216,6 +317,7 @@ def prepare() -> dict[str, Any]:
     import statistics  # noqa: F401
     import traceback  # noqa: F401
 
+    random.seed(0)
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy every page of the server
     return names

@@ -107,15 +107,6 @@ def _make_read_only(path: str) -> None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Hard limits of one solution process. `memory_bytes` comes on top of what the interpreter itself has mapped."""
-
-    cpu_s: float
-    memory_bytes: int
-    output_bytes: int
-
-
 @dataclass
 class Confinement:
     """The layers put around each solution. `active` names those that worked on this machine, in order."""
@@ -128,8 +119,14 @@ class Confinement:
     _filter: seccomp.Filter | None = None
 
     def prepare(self, rung: str) -> None:
-        """Find out, in throw-away children, which of the layers that `rung` has work here; build what can be built
-        beforehand."""
+        """In the server, once: set what its children inherit, find out in throw-away children which of the layers that
+        `rung` has work here, and build what can be built beforehand."""
+        linux.forbid_new_privileges()
+        for name, value in ((resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0)):
+            resource.setrlimit(name, (value, value))
+        _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
+        soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
+        resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
         if _works_in_a_child(lambda: os.setgroups([])):
             os.setgroups([])  # here, once: Python's call touches 256 KB of stack
         # Another user has no capabilities; who cannot become one drops those that root or a user namespace gave.
@@ -148,28 +145,22 @@ class Confinement:
                 pass
 
     def _works(self, layer: str, then: Callable[[], object] = lambda: None) -> bool:
-        return _works_in_a_child(lambda: (linux.forbid_new_privileges(), self._apply(layer), then()))
+        return _works_in_a_child(lambda: (self._apply(layer), then()))
 
     def _read_libraries(self) -> None:
         """Raises OSError when this process cannot import: the interpreter may live in somebody's home directory."""
         for path in (os.path.dirname(os.__file__), *self.readable):
             os.stat(path)
 
-    def enter(self, limits: Limits) -> None:
-        """Confine this process for good. Raises OSError when a layer that worked at start does not work now."""
-        address_space = mapped_bytes() + limits.memory_bytes
+    def enter(self, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
+        """Confine this process for good. `memory_bytes` comes on top of what the interpreter itself has mapped. Raises
+        OSError when a layer that worked at start does not work now."""
         for name, value in (
-            (resource.RLIMIT_AS, address_space),
-            (resource.RLIMIT_FSIZE, limits.output_bytes),
-            (resource.RLIMIT_NOFILE, OPEN_FILES),
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),  # a backstop: the server counts finer
+            (resource.RLIMIT_AS, mapped_bytes() + memory_bytes),
+            (resource.RLIMIT_FSIZE, file_bytes),
+            (resource.RLIMIT_CPU, int(cpu_s) + 2),  # a backstop: the server counts finer
         ):
             resource.setrlimit(name, (value, value))
-        _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
-        soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
-        resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
-        linux.forbid_new_privileges()
         confined = "seccomp" in self.active
         for layer in self.active:
             if layer != "seccomp":  # which refuses what comes before it

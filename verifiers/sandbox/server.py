@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.errors import RatchetError
-from verifiers.sandbox import canaries
+from verifiers.sandbox import canaries, harness, zygote
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _BOOTSTRAP = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
@@ -218,15 +218,18 @@ class Sandbox:
         Raises SandboxFault when the sandbox itself failed; it is then stopped, and the next call starts another.
         """
         self.start()
-        job = {
-            "source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude, "test_s": test_s,
-            "total_s": total_s, "memory_bytes": memory_bytes, "output_bytes": output_bytes,
+        job = json.dumps({"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}).encode()
+        # The process writes its inputs itself: they may be longer than any output may be.
+        longest = max(4 * len(test.get("input", "")) for test in tests)
+        limits = {
+            "tests": len(tests), "test_s": test_s, "total_s": total_s, "memory_bytes": memory_bytes,
+            "output_bytes": output_bytes, "file_bytes": max(output_bytes, longest),
         }  # fmt: skip
         try:
-            text = json.dumps(job).encode()
+            header = json.dumps(limits).encode()
             self._channel.settimeout(60.0 + 30.0 * total_s)
-            self._channel.sendall(struct.pack("!I", len(text)) + text)
-            result, outputs = self._answer()
+            self._channel.sendall(b"".join([struct.pack("!II", len(header), len(job)), header, job]))
+            result, (output, report) = self._answer()
         except SandboxFault:
             self.close()
             raise
@@ -234,9 +237,15 @@ class Sandbox:
             self.close()
             raise SandboxFault(f"the sandbox server broke off: {error}") from error
         code = os.waitstatus_to_exitcode(result["status"])
-        if code == 70 and result["started"] == 0:
+        if code == -zygote.UNCONFINED and result["ended"] == "exited":
             raise SandboxFault("a solution process could not be confined")
-        return Execution(_runs(result, outputs, code, output_bytes), result["spent_s"])
+        runs = _reported(report, output, len(tests), output_bytes)
+        stopped = report.endswith(b"\n" + harness.STOPPED)
+        # In a process that says it stopped at the first test something was amiss all the same.
+        if not runs or (len(runs) < len(tests) and not stopped):
+            runs.append(_interrupted(result["ended"], code, output, output_bytes))
+        runs += [TestRun("not_run")] * (len(tests) - len(runs))
+        return Execution(runs, result["spent_s"])
 
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
         try:
@@ -284,32 +293,28 @@ class _Unproven(Sandbox):
             raise SandboxFault("the sandbox server went down")
 
 
-def _runs(result: dict[str, Any], outputs: list[bytes], code: int, output_bytes: int) -> list[TestRun]:
-    """Match reports with outputs. Reports are the solution's word: malformed ones count as not made."""
-    records = []
-    for line in result["records"]:
+def _reported(report: bytes, output: bytes, count: int, output_bytes: int) -> list[TestRun]:
+    """The tests that a report tells of, `output` being what is in the file. Reports are the solution's word: from a
+    line on that makes no sense they count as not made."""
+    runs: list[TestRun] = []
+    for line in report.split(b"\n")[:count]:
         try:
             record = json.loads(line)
-            records.append((str(record["status"]), str(record.get("detail", "")), float(record.get("seconds", 0))))
+            told = record.get("output")
+            left = output if told is None else told.encode("latin-1")
+            run = TestRun(str(record["status"]), left, str(record.get("detail", "")), float(record.get("seconds", 0)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             break
-    if records and records[0][0] in ("uncompilable", "unprepared"):
-        return [TestRun(records[0][0], detail=records[0][1])] * len(outputs)
-    runs = []
-    for index, output in enumerate(outputs):
-        if len(output) >= output_bytes:
-            runs.append(TestRun("flooded", output))
-        elif index < len(records):
-            runs.append(TestRun(records[index][0], output, *records[index][1:]))
-        elif index == len(records) and (index < result["started"] or index == 0):
-            runs.append(_interrupted(result["ended"], code, output))
-        else:
-            runs.append(TestRun("not_run"))
+        if run.status in ("uncompilable", "unprepared") and not runs:
+            return [dataclasses.replace(run, output=b"")] * count
+        runs.append(TestRun("flooded", left) if len(left) >= output_bytes else run)
     return runs
 
 
-def _interrupted(ended: str, code: int, output: bytes) -> TestRun:
+def _interrupted(ended: str, code: int, output: bytes, output_bytes: int) -> TestRun:
     """The test during which the process ended, or was ended."""
+    if len(output) >= output_bytes:
+        return TestRun("flooded", output)
     if ended != "exited":
         return TestRun(ended, output)
     if code == 0:

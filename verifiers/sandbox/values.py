@@ -17,11 +17,12 @@ _PLAIN = (type(None), bool, int, float, str)
 _CONTAINERS = (tuple, set, frozenset)
 
 
-def encode(value: Any, names: Mapping[str, Any]) -> str:
-    """`names` holds the prelude's classes. Raises TypeError for what is no data, such as a function; an iterable of
-    another kind becomes a list."""
-    objects: list[Any] = []
-    numbers: dict[int, int] = {}
+def encode(value: Any, names: Mapping[str, Any], objects: list[Any] | None = None) -> str:
+    """`names` holds the prelude's classes; `objects` their instances that the reader has too, in its order, and is
+    given those it has not. Raises TypeError for what is no data, such as a function; an iterable of another kind
+    becomes a list."""
+    objects = [] if objects is None else objects
+    numbers = {id(item): number for number, item in enumerate(objects)}
 
     def data(value: Any) -> Any:
         kind = type(value)
@@ -58,12 +59,12 @@ def encode(value: Any, names: Mapping[str, Any]) -> str:
     return json.dumps({"value": root, "objects": attributes})
 
 
-def decode(text: str, names: Mapping[str, Any]) -> Any:
-    """What `encode` wrote. Raises ValueError, TypeError, KeyError, IndexError, AttributeError or RecursionError for
-    anything else."""
+def decode(text: str, names: Mapping[str, Any], objects: list[Any] | None = None) -> Any:
+    """What `encode` wrote; `objects`, as given there, become what the text says they are. Raises ValueError, TypeError,
+    KeyError, IndexError, AttributeError or RecursionError for anything else."""
     graph = json.loads(text)
-    objects = []
-    for name, _ in graph["objects"]:
+    objects = [] if objects is None else objects
+    for name, _ in graph["objects"][len(objects) :]:
         if not _of_prelude(names.get(name)):
             raise ValueError(f"no class {name!r} in the prelude")
         objects.append(object.__new__(names[name]))
@@ -90,7 +91,9 @@ def decode(text: str, names: Mapping[str, Any]) -> Any:
         raise ValueError(f"no kind of value {kind!r}")
 
     for item, (_, attributes) in zip(objects, graph["objects"], strict=True):
-        vars(item).update({name: value(data) for name, data in attributes.items()})
+        present = {name: value(data) for name, data in attributes.items()}
+        vars(item).clear()
+        vars(item).update(present)
     return value(graph["value"])
 
 

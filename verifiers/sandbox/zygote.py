@@ -23,6 +23,8 @@ from typing import Any
 from verifiers.sandbox import harness, isolation, linux
 
 _TICK_S = 0.02
+UNCONFINED = signal.SIGUSR1
+"""What ends a child that could not be confined. No solution can die of it: they are not allowed to send signals."""
 
 
 def main() -> None:
@@ -116,11 +118,11 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            header = self._receive(4)
-            if not header:
+            sizes = self._receive(8)
+            if not sizes:
                 return
-            job = json.loads(self._receive(struct.unpack("!I", header)[0]))
-            self._run(job)
+            limits, job = map(self._receive, struct.unpack("!II", sizes))
+            self._run(json.loads(limits), job)
 
     def _receive(self, size: int) -> bytes:
         parts = []
@@ -136,48 +138,34 @@ class _Server:
         text = json.dumps(record | {"sizes": [len(blob) for blob in blobs]}).encode()
         self.channel.sendall(b"".join([struct.pack("!I", len(text)), text, *blobs]))
 
-    def _run(self, job: dict[str, Any]) -> None:
-        outputs = [os.memfd_create("output") for _ in job["tests"]]
-        report = os.memfd_create("report")
-        progress, started = os.pipe2(os.O_NONBLOCK)
+    def _run(self, limits: dict[str, Any], job: bytes) -> None:
+        files = [os.memfd_create(name) for name in ("input", "output", "report")]
         child = linux.fork()
         if child == 0:
-            self._become_solution(job, outputs, report, progress, started)
-        os.close(started)
-        result = self._watch(child, progress, job)
-        records = _read(report, 1 << 20).decode("utf-8", "replace").splitlines()
-        blobs = [_read(output, job["output_bytes"]) for output in outputs]
-        for descriptor in (progress, report, *outputs):
+            self._become_solution(limits, job, files)
+        result = self._watch(child, files[2], limits)
+        blobs = [_read(files[1], limits["output_bytes"]), _read(files[2], 2 * harness.REPORT_BYTES)]
+        for descriptor in files:
             os.close(descriptor)
-        self.send(result | {"records": records}, blobs)
+        self.send(result, blobs)
 
-    def _become_solution(self, job: dict, outputs: list[int], report: int, progress: int, started: int) -> None:
+    def _become_solution(self, limits: dict[str, Any], job: bytes, files: list[int]) -> None:
         """In the child; never returns. Exit code 0 says that the harness came to its end."""
-        code = 70
         try:
             self.channel.close()
             os.close(self.proc)
-            os.close(progress)
-            inputs = [_input_file(test) for test in job["tests"]]
             null = os.open("/dev/null", os.O_RDWR)
-            limits = isolation.Limits(job["total_s"], job["memory_bytes"], job["output_bytes"])
-            self.confinement.enter(limits)
-            code = 71
-            harness.run_tests(
-                job,
-                inputs,
-                outputs,
-                null,
-                next_test=lambda: os.write(started, b"."),
-                report=lambda record: os.write(report, json.dumps(record).encode() + b"\n"),
-                default_names=self.names,
-            )
-            code = 0
+            self.confinement.enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])
+        except BaseException:
+            os.kill(os.getpid(), UNCONFINED)
+        try:
+            harness.run_tests(json.loads(job), harness.Files(*files, null), self.names)
+            os._exit(0)
         finally:
-            os._exit(code)
+            os._exit(71)
 
-    def _watch(self, child: int, progress: int, job: dict[str, Any]) -> dict[str, Any]:
-        """Wait for the child, or end it; say how it ended, how many tests it started, and what it used.
+    def _watch(self, child: int, report: int, limits: dict[str, Any]) -> dict[str, Any]:
+        """Wait for the child, or end it; say how it ended, and what it used.
 
         What counts against the limits is CPU time and time asleep. Waiting for a core that somebody else uses does
         not, so that the verdict does not depend on how busy the machine is.
@@ -188,8 +176,8 @@ class _Server:
             watch.register(descriptor, select.POLLIN)
         begin = time.monotonic()
         waits: dict[str, int] = {}
-        started, test_began, ended = 0, 0.0, ""
-        while not ended:
+        done, seen, test_began, ended = 0, 0, 0.0, "exited"
+        while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and not self.channel.recv(1, socket.MSG_PEEK):
                 os._exit(0)  # the judge is gone; as process 1 we take everything with us
@@ -197,20 +185,22 @@ class _Server:
             wall = time.monotonic() - begin
             if wall > 2 * _TICK_S:
                 spent += max(0.0, self._asleep(exited, spent, wall, waits))
-            # Looked at, not waited for: to be woken by each of a hundred short tests costs more than they do.
-            new = _count(progress)
-            if new and started < len(job["tests"]):  # a program that says more starts nothing, and gains no time
-                started, test_began = min(started + new, len(job["tests"])), spent
             if exited in ready:
-                ended = "exited"
-            elif spent - test_began > job["test_s"] or spent > job["total_s"]:
+                break
+            # Looked at, not waited for: to be woken by each of a hundred short tests costs more than they do.
+            new = os.pread(report, harness.REPORT_BYTES, seen)
+            seen += len(new)
+            if b"\n" in new and done < limits["tests"]:  # who reports more than there are tests gains no time
+                done, test_began = min(done + new.count(b"\n"), limits["tests"]), spent
+            if spent - test_began > limits["test_s"] or spent > limits["total_s"]:
                 ended = "timed_out"
                 os.kill(child, signal.SIGKILL)
+                break
         _, status, usage = os.wait4(child, 0)
         _end_descendants(self.isolated)
         os.close(exited)
         cpu = usage.ru_utime + usage.ru_stime
-        return {"ended": ended, "started": started, "status": status, "spent_s": max(spent, cpu)}
+        return {"ended": ended, "status": status, "spent_s": max(spent, cpu)}
 
     def _asleep(self, pidfd: int, cpu: float, wall: float, waits: dict[str, int]) -> float:
         """Seconds the process slept: what is left of the wall time after running and waiting for a core.
@@ -248,26 +238,6 @@ def _read_text(path: str, directory: int) -> str:
         return os.read(descriptor, 65536).decode()
     finally:
         os.close(descriptor)
-
-
-def _input_file(test: dict[str, Any]) -> int:
-    """Standard input as a file, not a pipe: `os.fstat(0).st_size` is a legal way to read it."""
-    if test["kind"] != "stdin":
-        return os.open("/dev/null", os.O_RDONLY)
-    descriptor = os.memfd_create("input")
-    text = test["input"].encode("utf-8", "surrogatepass")
-    while text:
-        text = text[os.write(descriptor, text) :]
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
-def _count(pipe: int) -> int:
-    """Bytes that are waiting in a non-blocking pipe, which are taken out."""
-    try:
-        return len(os.read(pipe, 65536))
-    except BlockingIOError:
-        return 0
 
 
 def _read(descriptor: int, limit: int) -> bytes:

@@ -1,0 +1,102 @@
+"""Is what a program gave what was expected? Standard output line by line, returned values part by part.
+
+Each function says where the two first differ, for people to read, and "" when they do not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+RELATIVE_TOLERANCE = 1e-6
+ABSOLUTE_TOLERANCE = 1e-9
+"""Of floats that a call returns, when the problem's metadata has no `tolerance` of its own."""
+SHOWN_CHARACTERS = 200
+
+
+def text_difference(written: bytes, expected: str, tolerance: float | None = None) -> str:
+    """Where standard output first differs from what was expected, "" when it does not: equal line by line, but for
+    white space at the ends of lines and empty lines at the end. With `tolerance`, absolute or relative, numbers in the
+    same place may differ by that much."""
+    wanted = expected.encode("utf-8", "surrogatepass")
+    if written == wanted:
+        return ""
+    got_lines, wanted_lines = _lines(written), _lines(wanted)
+    for number, (got, want) in enumerate(zip(got_lines, wanted_lines, strict=False), 1):
+        if got != want and not (tolerance and _tokens_close(got, want, tolerance)):
+            return f"line {number}: expected {short(want)}, got {short(got)}"
+    if len(got_lines) != len(wanted_lines):
+        return f"expected {len(wanted_lines)} lines, got {len(got_lines)}"
+    return ""
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [line.rstrip() for line in text.rstrip().split(b"\n")]
+
+
+def _tokens_close(got: bytes, want: bytes, tolerance: float) -> bool:
+    ones, others = got.split(), want.split()
+    return len(ones) == len(others) and all(
+        one == other or _decimals_close(one, other, tolerance) for one, other in zip(ones, others, strict=True)
+    )
+
+
+def _decimals_close(one: bytes, other: bytes, tolerance: float) -> bool:
+    try:
+        return math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
+    except ValueError:
+        return False
+
+
+def value_difference(written: bytes, expected: Any, tolerance: float | None = None) -> str:
+    """Where the encoded value of a call first differs from the expected JSON value, "" when it does not. Floats may
+    differ by 1e-6 of their size, or by `tolerance`, absolute or relative, when the problem names one."""
+    kind, body = written[:1], written[1:]
+    if kind == b"r":
+        is_same = isinstance(expected, str) and body.decode("utf-8", "replace") == expected
+        return "" if is_same else f"expected {short(json.dumps(expected))}, got {short(body)}, which is not JSON"
+    if kind != b"j":
+        return "nothing was returned"
+    if body == json.dumps(expected).encode():
+        return ""
+    relative, absolute = (RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE) if tolerance is None else (tolerance, tolerance)
+    try:
+        return _difference(json.loads(body), expected, relative, absolute, "")
+    except (ValueError, RecursionError):
+        return "what was returned cannot be read"
+
+
+def _difference(value: Any, expected: Any, relative: float, absolute: float, place: str) -> str:
+    if isinstance(expected, list) and isinstance(value, list):
+        if len(value) != len(expected):
+            return f"{place or 'value'}: expected {len(expected)} items, got {len(value)}"
+        pairs = ((f"{place}[{i}]", *pair) for i, pair in enumerate(zip(value, expected, strict=True)))
+    elif isinstance(expected, dict) and isinstance(value, dict):
+        if value.keys() != expected.keys():
+            return f"{place or 'value'}: expected the keys {short(str([*expected]))}, got {short(str([*value]))}"
+        pairs = ((f"{place}[{key!r}]", value[key], expected[key]) for key in expected)
+    else:
+        if _same_scalar(value, expected, relative, absolute):
+            return ""
+        return f"{place or 'value'}: expected {short(json.dumps(expected))}, got {short(json.dumps(value))}"
+    return next((found for at, one, other in pairs if (found := _difference(one, other, relative, absolute, at))), "")
+
+
+def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) -> bool:
+    if not (isinstance(value, float) or isinstance(expected, float)):
+        return bool(value == expected)
+    if not (isinstance(value, int | float) and isinstance(expected, int | float)):
+        return False
+    try:
+        return value == expected or math.isclose(value, expected, rel_tol=relative, abs_tol=absolute)
+    except OverflowError:  # an integer too large for a float
+        return False
+
+
+def short(text: bytes | str) -> str:
+    """For reports only: what is compared is never cut."""
+    if isinstance(text, bytes):
+        text = text[: 4 * SHOWN_CHARACTERS + 4].decode("utf-8", "replace")
+    shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+    return repr(shown)
