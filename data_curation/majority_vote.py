@@ -2,7 +2,7 @@
 
 Which answers are the reference's is for the verifier to say, answer by answer, exactly as a reward will say it. The
 others are votes for something else, and equal ones are counted together (`0.5` and `1/2` are one vote). Equality is
-not transitive (0.3 and 0.333 both round 1/3, and are not each other), so a class has a leader: the answer that most
+not transitive (3.14159 and 3.14162 both round to 3.1416; 50 and 0.5 are both 50%), so a class has a leader: the answer that most
 attempts wrote, of equals the first in the alphabet, takes all that are equal to it; then the next. That depends on
 what was answered and not on its order, and no chain of roundings joins two answers that differ.
 
@@ -133,7 +133,7 @@ def _judge(given: list[Attempt], classes: list[Class], reference: str) -> Reject
     if first.right:
         tied = len(classes) > 1 and classes[1].votes == first.votes
         return Rejection("tie", evidence) if tied else None
-    # Equal the other way round: 0.33 for the reference 1/3. A reward would refuse it, yet it contradicts nothing.
+    # Equal the other way round: 0.333 for the reference 1/3. A reward would refuse it, yet it contradicts nothing.
     if first.right is None or equivalent(reference, first.answer):
         return Rejection("undecided", evidence)
     if first.votes > CONFIDENT * len(given):

@@ -20,7 +20,6 @@ from infra.inference.openai_engine import OpenAIEngine
 from infra.inference.protocol import Request, Sampling
 from infra.recipe.model import Teacher
 
-
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
@@ -171,7 +170,9 @@ def test_sampling_and_seed_reach_the_endpoint(endpoint):
     assert "top_k" not in sent
 
 
-@pytest.mark.parametrize("kind", ["limited", "dated", "broken", "garbled", "half", "error", "empty", "page", "dropped", "newer"])
+@pytest.mark.parametrize(
+    "kind", ["limited", "dated", "broken", "garbled", "half", "error", "empty", "page", "dropped", "newer"]
+)
 def test_what_may_pass_is_asked_again(endpoint, kind):
     answers = _ask(_engine(endpoint), f"{kind} x")
     assert answers[f"{kind} x"].text == f"hello {kind} x"
@@ -263,7 +264,7 @@ def test_answers_that_are_coming_in_are_kept_when_the_run_ends(endpoint):
 
 
 def test_an_endpoint_that_takes_no_request_is_given_up_at_once(endpoint):
-    with pytest.raises(RatchetError, match="no request is accepted .*too long a prompt"):
+    with pytest.raises(RatchetError, match=r"no request is accepted .*too long a prompt"):
         _ask(_engine(endpoint, concurrency=1), *(f"refused {i}" for i in range(20)))
     assert len(endpoint.calls) == 3
 

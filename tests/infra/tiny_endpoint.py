@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from email.utils import formatdate
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,10 +38,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # the caller has gone
             self.server.owner.answer(self, body)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the caller has gone
 
     def reply(self, status: int, content: dict[str, Any], **headers: str) -> None:
         data = json.dumps(content).encode()
@@ -141,7 +140,9 @@ class FaultyProxy(_Running):
         if fault == "429":
             return handler.reply(429, {"error": {"message": "slow down"}}, Retry_After="0.2")
         if fault == "429 until":
-            return handler.reply(429, {"error": {"message": "slow down"}}, Retry_After=formatdate(time.time() + 1.1, usegmt=True))
+            return handler.reply(
+                429, {"error": {"message": "slow down"}}, Retry_After=formatdate(time.time() + 1.1, usegmt=True)
+            )
         if fault == "500":
             return handler.reply(500, {"error": {"message": "internal error"}})
         if fault == "hang up":
