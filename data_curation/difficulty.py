@@ -28,6 +28,7 @@ class _Tally:
     tokens: list[int] = field(default_factory=list)
     truncated: int = 0
     unjudged: int = 0
+    refusal: str = ""
 
 
 def grade(
@@ -41,15 +42,20 @@ def grade(
     the metadata's `difficulty`: the outcomes, how many attempts were cut, and lengths.
 
     An attempt that was cut at its limit is a failure, and its length counts as what it has. A problem above
-    `max_difficulty` is rejected as `unsolved`, one whose every call failed as `no_attempt`. Verdicts that are our
-    machine's fault leave the count of attempts; a problem with nothing else raises RatchetError, because its difficulty
-    is not known.
+    `max_difficulty` is rejected as `unsolved`, one whose every call the teacher refused as `no_attempt`. Verdicts that
+    are our machine's fault leave the count of attempts; a problem with nothing else raises RatchetError, because its
+    difficulty is not known.
     """
     by_id = {problem.problem_id: problem for problem in from_table(problems)}
     tallies: dict[str, _Tally] = defaultdict(_Tally)
     done = 0
     for batch in attempts:  # a batch at a time: all programs together may be larger than memory
-        rows = [row for row in batch.to_pylist() if row["problem_id"] in by_id]
+        rows = []
+        for row in batch.to_pylist():
+            if row["finish_reason"] not in ("stop", "length"):
+                tallies[row["problem_id"]].refusal = row["response"]
+            elif row["problem_id"] in by_id:
+                rows.append(row)
         for number, row in enumerate(rows):
             pool.submit(number, by_id[row["problem_id"]], row["response"], finished=row["finish_reason"] == "stop")
         for number, verdict in pool.results():
@@ -63,8 +69,11 @@ def grade(
             tally.tokens.append(row["tokens"])
             tally.truncated += row["finish_reason"] != "stop"
             progress(done)
-    facts = [_facts(problem_id, tallies[problem_id]) for problem_id in problems["problem_id"].to_pylist()]
-    verdicts = [_judge(fact, max_difficulty) for fact in facts]
+    ids = problems["problem_id"].to_pylist()
+    facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
+    verdicts = [
+        _judge(fact, max_difficulty, tallies[problem_id].refusal) for problem_id, fact in zip(ids, facts, strict=True)
+    ]
     for name in ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty"):
         problems = set_column(problems, name, [fact.pop(name) for fact in facts])
     return partition(STEP, RULES, add_metadata(problems, STEP, facts), verdicts)
@@ -89,7 +98,7 @@ def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
     }
 
 
-def _judge(fact: dict[str, Any], max_difficulty: int) -> Rejection | None:
+def _judge(fact: dict[str, Any], max_difficulty: int, refusal: str) -> Rejection | None:
     if fact["difficulty"] is None:
-        return Rejection("no_attempt", dict(fact))
+        return Rejection("no_attempt", {"reason": refusal})
     return Rejection("unsolved", dict(fact)) if fact["difficulty"] > max_difficulty else None

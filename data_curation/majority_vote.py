@@ -2,9 +2,9 @@
 
 Which answers are the reference's is for the verifier to say, answer by answer, exactly as a reward will say it. The
 others are votes for something else, and equal ones are counted together (`0.5` and `1/2` are one vote). Equality is
-not transitive (3.14159 and 3.14162 both round to 3.1416; 50 and 0.5 are both 50%), so a class has a leader: the answer that most
-attempts wrote, of equals the first in the alphabet, takes all that are equal to it; then the next. That depends on
-what was answered and not on its order, and no chain of roundings joins two answers that differ.
+not transitive (3.14159 and 3.14162 both round to 3.1416; 50 and 0.5 are both 50%), so a class has a leader: the answer
+that most attempts wrote, of equals the first in the alphabet, takes all that are equal to it; then the next. That
+depends on what was answered and not on its order, and no chain of roundings joins two answers that differ.
 
 An attempt without an answer, or cut at its limit, votes for nothing and counts among the attempts.
 """
@@ -56,15 +56,19 @@ def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch]) -> Split:
     `majority_vote`: the votes, how many attempts were cut or gave no answer, lengths, and who counted them.
 
     `teacher_tokens` is the mean length of all attempts, one that was cut counting as what it has. Rules: `no_attempt`
-    (every call failed), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (whether the most
-    frequent answer is the reference is beyond the verifier), `tie` (the reference is among several most frequent
+    (the teacher refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (whether the
+    most frequent answer is the reference is beyond the verifier), `tie` (the reference is among several most frequent
     answers), `likely_wrong_reference` (more than half of all attempts agree on something else), `no_majority` (the most
     frequent answer is wrong, without that confidence).
     """
     by_problem: dict[str, list[Attempt]] = defaultdict(list)
+    refusals: dict[str, str] = {}
     for batch in attempts:
         for row in batch.to_pylist():
-            truncated = row["finish_reason"] != "stop"
+            if row["finish_reason"] not in ("stop", "length"):
+                refusals[row["problem_id"]] = row["response"]
+                continue
+            truncated = row["finish_reason"] == "length"
             answer = None if truncated else boxed_answer(row["response"])
             by_problem[row["problem_id"]].append(Attempt(answer, truncated, row["tokens"], row["counted_by"]))
     facts, verdicts = [], []
@@ -72,7 +76,7 @@ def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch]) -> Split:
         given = by_problem[problem_id]
         classes = count_votes([attempt.answer for attempt in given], reference)
         facts.append(_facts(given, classes))
-        verdicts.append(_judge(given, classes, reference))
+        verdicts.append(_judge(given, classes, reference, refusals.get(problem_id)))
     for name in ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty"):
         problems = set_column(problems, name, [fact.pop(name) for fact in facts])
     return partition(STEP, RULES, add_metadata(problems, STEP, facts), verdicts)
@@ -116,7 +120,7 @@ def _facts(given: list[Attempt], classes: list[Class]) -> dict[str, Any]:
     }
 
 
-def _judge(given: list[Attempt], classes: list[Class], reference: str) -> Rejection | None:
+def _judge(given: list[Attempt], classes: list[Class], reference: str, refusal: str | None) -> Rejection | None:
     evidence = {
         "reference": reference,
         "votes": [[group.answer, group.votes] for group in classes],
@@ -124,7 +128,7 @@ def _judge(given: list[Attempt], classes: list[Class], reference: str) -> Reject
         "truncated": sum(attempt.truncated for attempt in given),
     }
     if not given:
-        return Rejection("no_attempt", evidence)
+        return Rejection("no_attempt", {"reason": refusal})
     if fault := reference_fault(reference):
         return Rejection("unverifiable_reference", evidence | {"fault": fault})
     if not classes:

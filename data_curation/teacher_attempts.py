@@ -29,9 +29,10 @@ ATTEMPTS_SCHEMA = pa.schema(
         pa.field("problem_id", pa.string(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
         pa.field("response", pa.large_string(), nullable=False),
-        pa.field("finish_reason", pa.string(), nullable=False),  # stop, or length: cut, an attempt without an answer
+        # stop; length: cut, an attempt without an answer; refused, error: no attempt, `response` is the reason
+        pa.field("finish_reason", pa.string(), nullable=False),
         pa.field("tokens", pa.int32(), nullable=False),
-        pa.field("counted_by", pa.string(), nullable=False),  # teacher: its own usage numbers; else the tokenizer
+        pa.field("counted_by", pa.string()),  # teacher: its own usage numbers; else the tokenizer
         pa.field("prompt_tokens", pa.int32()),
     ]
 )
@@ -57,9 +58,10 @@ def collect_attempts(
     """Write `teacher.attempts` answers to each problem to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, ordered by
     problem and sample; returns what they cost.
 
-    The journal is read first and appended to. `note` is told the estimate before the first call. Calls that failed for
-    good have no row, if they are few (`MAX_FAILED`). Raises RatchetError when they are not, when `max_cost` is reached,
-    when nothing counts the tokens, or when the journal is damaged: the same command then asks only for what is missing.
+    The journal is read first and appended to. `note` is told the estimate before the first call. Calls without an
+    answer are in the table with the reason, and not in the journal. Raises RatchetError when more than a few failed
+    (`MAX_FAILED`), when every prompt is refused, when `max_cost` is reached, when nothing counts the tokens, or when
+    the journal is damaged: the same command then asks only for what is missing.
     """
     sampling = _sampling(teacher)
     rows, requests = _requests(problems, teacher, sampling, prompt_format, seed)
@@ -74,13 +76,16 @@ def collect_attempts(
             note(bill.estimate())
         progress(bill.answered, bill.answers, bill)
         try:
-            _ask(requests, engine, sampling, journal, bill, count, progress)
+            unanswered = _ask(requests, engine, sampling, journal, bill, count, progress)
         except RatchetError as error:
             raise RatchetError(
                 f"{error} {bill.answered:,} of {bill.answers:,} answers are in {journal_file}: the same command asks "
                 "only for the rest."
             ) from error
-        _write(rows, journal, output)
+        if unanswered:
+            last = next(reversed(unanswered.values()))
+            note(f"{len(unanswered):,} calls without an answer, the last {last.finish_reason}: {last.error}.")
+        _write(rows, journal, unanswered, output)
     return bill
 
 
@@ -124,23 +129,28 @@ def _ask(
     bill: Bill,
     count: _TokenCounter,
     progress: Progress,
-) -> None:
-    """Ask for what the journal lacks. Raises RatchetError when it makes no sense to go on, after the open calls."""
-    failed: dict[str, Completion] = {}
-    begun = finished = 0
+) -> dict[str, Completion]:
+    """Ask for what the journal lacks; returns what has no answer in the end. Raises RatchetError when it makes no sense
+    to go on, after the open calls."""
+    unanswered: dict[str, Completion] = {}
+    begun = finished = failed = 0
 
     def stop() -> str:
         if count.lacking:
             return "The endpoint does not count tokens: say with curation.<domain>.teacher.tokenizer what does."
-        if len(failed) > MAX_FAILED * len(requests):
-            last = next(reversed(failed.values())).error
-            return f"{len(failed):,} of {len(requests):,} teacher calls failed, the last with: {last}."
+        if failed > MAX_FAILED * len(requests):
+            return f"{failed:,} of {len(requests):,} teacher calls failed, the last with: {last_error()}."
+        if len(unanswered) == len(requests) > 0:
+            return f"The teacher refuses all {len(requests):,} prompts, the last with: {last_error()}."
         return ""
+
+    def last_error() -> str | None:
+        return next(reversed(unanswered.values())).error
 
     def wanted() -> Iterator[Request]:
         nonlocal begun
         for key, request in requests.items():
-            if key not in journal.facts and key not in failed:
+            if key not in journal.facts and key not in unanswered:
                 if stop() or not bill.affords(begun - finished):
                     return  # the engine finishes what is open
                 begun += 1
@@ -149,8 +159,8 @@ def _ask(
     while True:  # a second time only near the ceiling
         if reason := stop():
             raise RatchetError(reason)
-        if len(journal.facts) + len(failed) == len(requests):
-            return
+        if len(journal.facts) + len(unanswered) == len(requests):
+            return unanswered
         if not bill.affords(0):
             raise RatchetError(
                 f"The answers have cost {bill.cost:,.2f}, and one more may pass max_cost {bill.teacher.max_cost:,.2f}; "
@@ -158,8 +168,9 @@ def _ask(
             )
         for completion in engine.generate(wanted(), sampling):
             finished += 1
-            if completion.finish_reason == "error":
-                failed[completion.key] = completion
+            if completion.finish_reason in ("refused", "error"):
+                unanswered[completion.key] = completion
+                failed += completion.finish_reason == "error"
                 continue
             tokens = {"tokens": completion.tokens, "counted_by": "teacher"}
             if completion.tokens is None:
@@ -170,14 +181,21 @@ def _ask(
             progress(bill.answered, bill.answers, bill)
 
 
-def _write(rows: list[tuple[str, int, str]], journal: Journal, output: Path) -> None:
-    """The answers as a table, a few at a time: all of them together may be larger than memory."""
-    answered = [row for row in rows if row[2] in journal.facts]
+def _write(
+    rows: list[tuple[str, int, str]], journal: Journal, unanswered: Mapping[str, Completion], output: Path
+) -> None:
+    """The attempts as a table, a few at a time: all of them together may be larger than memory."""
+
+    def attempt(key: str) -> dict[str, Any]:
+        if key in journal.facts:
+            return {"response": journal.response(key), **journal.facts[key]}
+        return {"response": unanswered[key].error, "finish_reason": unanswered[key].finish_reason, "tokens": 0}
+
     with pq.ParquetWriter(output, ATTEMPTS_SCHEMA) as writer:
-        for start in range(0, len(answered), ROWS_AT_ONCE):
+        for start in range(0, len(rows), ROWS_AT_ONCE):
             attempts = [
-                {"problem_id": problem_id, "sample": sample, "response": journal.response(key), **journal.facts[key]}
-                for problem_id, sample, key in answered[start : start + ROWS_AT_ONCE]
+                {"problem_id": problem_id, "sample": sample, **attempt(key)}
+                for problem_id, sample, key in rows[start : start + ROWS_AT_ONCE]
             ]
             writer.write_table(pa.Table.from_pylist(attempts, schema=ATTEMPTS_SCHEMA))
 

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -42,16 +43,19 @@ USERS_FAULT = {
     403: "the key has no access",
     404: "there is no such model or path",
 }
+_TOO_LONG = re.compile(r"context.?(length|size|window)|too long", re.IGNORECASE)
 _END = object()
 
 
 class _Failed(Exception):
     """A call that gave no whole answer. `again`: another may. `busy`: the server can take none just now; `wait` is the
-    time it asks for, in seconds."""
+    time it asks for, in seconds. `refused`: it is the prompt that the server does not want."""
 
-    def __init__(self, reason: str, again: bool = True, busy: bool = False, wait: float = 0.0):
+    def __init__(
+        self, reason: str, again: bool = True, busy: bool = False, wait: float = 0.0, refused: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.again, self.busy, self.wait = again, busy, wait
+        self.again, self.busy, self.wait, self.refused = again and not refused, busy, wait, refused
 
 
 @dataclass
@@ -117,7 +121,7 @@ class OpenAIEngine:
         return cls(teacher.model, teacher.base_url, key, teacher.concurrency, teacher.timeout_s, teacher.silence_s)
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions as they finish; one that cannot be had has `finish_reason` `error` and says why.
+        """Yield completions as they finish; one that cannot be had is `refused` or an `error`, and says why.
 
         `requests` is read as calls become free. Raises RatchetError where no call can succeed (a key or model that the
         endpoint does not accept, an endpoint that cannot be reached), after the answers that are already coming in.
@@ -200,6 +204,8 @@ class OpenAIEngine:
                 refused_since, tries = None, tries + 1
                 give_up = tries == TRIES or not failed.again
             if give_up:
+                if failed.refused:
+                    return Completion(request.key, "", "refused", 0, error=str(failed))
                 return Completion(request.key, "", "error", 0, error=f"{failed} (tries: {max(1, tries)})")
             self.traffic.repeated += 1
             jitter = 0.5 + derive_seed(request.seed, "backoff", backoff) / 2**63
@@ -296,6 +302,8 @@ class OpenAIEngine:
         if status == 400 and "max_tokens" in sent and "max_completion_tokens" in str(error.message):
             self._limit_name = "max_completion_tokens"  # OpenAI's reasoning models know no other
             return _Failed(said)
+        if status in (400, 413, 422) and _TOO_LONG.search(str(error.message)):
+            return _Failed(said, refused=True)
         bad_request = 400 <= status < 500 and status not in (*AGAIN, *BUSY)
         if bad_request and not reason and self._accepted_at is None:
             self._refused += 1
@@ -360,10 +368,11 @@ class _Answer:
         if self.reason is None:
             raise _Failed(f"cut after {self.pieces} pieces")
         if self.reason not in ("stop", "length"):
-            raise _Failed(f"ended by {self.reason!r}", again=self.reason == "abort")
+            raise _Failed(f"ended by {self.reason!r}", refused=self.reason != "abort")
         text, thought = "".join(self.text), "".join(self.thought)
         if thought:  # servers with a reasoning parser take the thinking out of the text; a response holds both
             text = f"<think>\n{thought}\n</think>\n{text}" if text or self.reason == "stop" else f"<think>\n{thought}"
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can hold half a character
         self.whole = True
         return Completion(
             key, text, self.reason, self.usage.get("completion_tokens"), prompt_tokens=self.usage.get("prompt_tokens")

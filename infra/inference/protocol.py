@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-FinishReason = Literal["stop", "length", "error"]
+FinishReason = Literal["stop", "length", "refused", "error"]
+"""`refused`: the endpoint will not answer this prompt. `error`: the call failed. `Completion.error` says why."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ def test_equal_answers_written_differently_are_one_vote():
 @pytest.mark.parametrize(
     ("responses", "rule"),
     [
-        ([], "no_attempt"),
         (["no answer here"] * 4, "no_answer"),
         (boxes("5", "5", "6", "6"), "tie"),
         (boxes("5", "6", "6", "7", "8"), "no_majority"),
@@ -72,6 +71,11 @@ def test_an_attempt_cut_at_the_limit_has_no_vote_and_counts():
 def test_one_right_answer_among_wrong_ones_that_differ_is_a_tie():
     _, (rejected,) = judged("5", boxes("5", "6", "7"))
     assert rejected["rule"] == "tie"
+
+
+def test_a_problem_that_the_teacher_refuses_says_why():
+    _, (rejected,) = judged("5", ["maximum context length"] * 4, finish="refused")
+    assert (rejected["rule"], json.loads(rejected["evidence"])) == ("no_attempt", {"reason": "maximum context length"})
 
 
 def test_a_majority_that_only_rounds_the_reference_does_not_contradict_it():

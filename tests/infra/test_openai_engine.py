@@ -107,7 +107,9 @@ class _Endpoint:
             handler.close_connection = True
             return handler.connection.shutdown(socket.SHUT_RDWR)
         if kind == "refused":
-            return handler.reply(400, '{"error": {"message": "too long a prompt"}}')
+            return handler.reply(400, '{"error": {"message": "bad temperature"}}')
+        if kind == "endless":
+            return handler.reply(400, '{"error": {"message": "maximum context length is 9 tokens"}}')
         if kind == "keyless":
             return handler.reply(401, '{"error": {"message": "bad key"}}')
         if kind == "slow":
@@ -188,10 +190,16 @@ def test_retry_after_holds_back_every_call(endpoint):
 
 def test_what_cannot_succeed_is_an_error_and_is_not_asked_again(endpoint):
     answers = _ask(_engine(endpoint, concurrency=1), "plain z", "refused x", "filtered y")
-    assert answers["refused x"].finish_reason == "error" and "too long a prompt" in answers["refused x"].error
-    assert answers["filtered y"].finish_reason == "error" and "content_filter" in answers["filtered y"].error
+    assert answers["refused x"].finish_reason == "error" and "bad temperature" in answers["refused x"].error
+    assert answers["filtered y"].finish_reason == "refused" and "content_filter" in answers["filtered y"].error
     assert answers["plain z"].finish_reason == "stop"
     assert endpoint.calls["refused x"] == endpoint.calls["filtered y"] == 1
+
+
+def test_prompts_that_are_too_long_are_refused_one_by_one(endpoint):
+    answers = _ask(_engine(endpoint, concurrency=1), *(f"endless {i}" for i in range(9)), "plain z")
+    assert [c.finish_reason for c in answers.values()] == 9 * ["refused"] + ["stop"]
+    assert "maximum context length" in answers["endless 0"].error and set(endpoint.calls.values()) == {1}
 
 
 def test_an_endpoint_that_never_makes_sense_is_given_up(endpoint):
@@ -264,7 +272,7 @@ def test_answers_that_are_coming_in_are_kept_when_the_run_ends(endpoint):
 
 
 def test_an_endpoint_that_takes_no_request_is_given_up_at_once(endpoint):
-    with pytest.raises(RatchetError, match=r"no request is accepted .*too long a prompt"):
+    with pytest.raises(RatchetError, match=r"no request is accepted .*bad temperature"):
         _ask(_engine(endpoint, concurrency=1), *(f"refused {i}" for i in range(20)))
     assert len(endpoint.calls) == 3
 
