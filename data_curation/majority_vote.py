@@ -56,10 +56,10 @@ def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch]) -> Split:
     `majority_vote`: the votes, how many attempts were cut or gave no answer, lengths, and who counted them.
 
     `teacher_tokens` is the mean length of all attempts, one that was cut counting as what it has. Rules: `no_attempt`
-    (the teacher refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (whether the
-    most frequent answer is the reference is beyond the verifier), `tie` (the reference is among several most frequent
-    answers), `likely_wrong_reference` (more than half of all attempts agree on something else), `no_majority` (the most
-    frequent answer is wrong, without that confidence).
+    (the teacher refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (whether
+    the most frequent answer is the reference is beyond the verifier), `tie` (the reference is among several most
+    frequent answers), `likely_wrong_reference` (more than half of all attempts agree on something else), `no_majority`
+    (the most frequent answer is wrong, without that confidence).
     """
     by_problem: dict[str, list[Attempt]] = defaultdict(list)
     refusals: dict[str, str] = {}

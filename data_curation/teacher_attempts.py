@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data_curation.attempt_journal import Journal, read_journal
-from data_curation.teacher_bill import Bill
+from data_curation.teacher_bill import Bill, money
 from infra.errors import RatchetError
 from infra.inference.prompts import user_message
 from infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
@@ -84,7 +84,7 @@ def collect_attempts(
             ) from error
         if unanswered:
             last = next(reversed(unanswered.values()))
-            note(f"{len(unanswered):,} calls without an answer, the last {last.finish_reason}: {last.error}.")
+            note(f"{len(unanswered):,} calls without an answer, the last ({last.finish_reason}) with: {last.error}")
         _write(rows, journal, unanswered, output)
     return bill
 
@@ -163,8 +163,9 @@ def _ask(
             return unanswered
         if not bill.affords(0):
             raise RatchetError(
-                f"The answers have cost {bill.cost:,.2f}, and one more may pass max_cost {bill.teacher.max_cost:,.2f}; "
-                f"all would cost about {bill.expected_cost:,.2f}."
+                f"The answers have cost {money(bill.cost)}, and one more may pass max_cost "
+                f"{money(bill.teacher.max_cost or 0)}. Raise it to go on: all would cost about "
+                f"{money(bill.expected_cost)}."
             )
         for completion in engine.generate(wanted(), sampling):
             finished += 1

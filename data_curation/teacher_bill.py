@@ -93,10 +93,10 @@ class Bill(Mapping[str, float]):
         prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
         said += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"
         if self.priced:
-            said += f", about {missing * self.cost_per_answer:,.2f}"
-            said += f" besides {self.cost:,.2f} paid before" if self.answered else ""
+            said += f", about {money(missing * self.cost_per_answer)}"
+            said += f" besides {money(self.cost)} paid before" if self.answered else ""
         if self.teacher.max_cost is not None and self.expected_cost > self.teacher.max_cost:
-            said += f"; more than max_cost {self.teacher.max_cost:,.2f}: will stop there"
+            said += f"; more than max_cost {money(self.teacher.max_cost)}: will stop there"
         return said + "."
 
     def totals(self) -> dict[str, float]:
@@ -111,7 +111,7 @@ class Bill(Mapping[str, float]):
     def summary(self) -> str:
         said = f"{_count(self.response_tokens)} tokens"
         said += f", {self.truncated / max(1, self.answered):.1%} cut at the limit" if self.truncated else ""
-        return said + (f", cost {self.cost:,.2f}" if self.priced else "")
+        return said + (f", cost {money(self.cost)}" if self.priced else "")
 
     # -------------------------------------------------------------------------------- what is shown
 
@@ -132,6 +132,10 @@ class Bill(Mapping[str, float]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def money(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.4f}"
 
 
 def _count(tokens: float) -> str:

@@ -185,7 +185,8 @@ def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Arti
         bill = draft_attempts(recipe, draft, table, teacher, purpose="curation")
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
         draft.extra["metrics"] = bill.totals()
-        draft.extra["headline"] = f"{draft.counts['attempts']:,} answers to {len(table):,} problems, {bill.summary()}"
+        missing = f", {bill.answers - bill.answered:,} refused" if bill.answers > bill.answered else ""
+        draft.extra["headline"] = f"{bill.answered:,} answers to {len(table):,} problems{missing}, {bill.summary()}"
 
     def estimate() -> str:
         table, seed = pq.read_table(problems.kept), _attempt_seed(recipe, teacher, "curation")

@@ -2,8 +2,8 @@
 
 An answer of a reasoning model takes minutes and is paid for whether or not it arrives. Answers are therefore streamed:
 a gateway has no idle connection to cut, a server that died is noticed by its silence, and the traffic can be shown. An
-answer is whole when its stream ends after a finish reason; anything else is no answer. The client's own retries are
-off: what is worth repeating is repeated here.
+answer is whole when it has a finish reason and its stream has come to its end; anything else is no answer. The client's
+own retries are off: what is worth repeating is repeated here.
 """
 
 from __future__ import annotations
@@ -297,12 +297,14 @@ class OpenAIEngine:
 
     def _refusal(self, error: Any, sent: dict[str, Any]) -> Exception:
         """What a status other than 200 means."""
-        status, said = error.status_code, f"{error.status_code}: {_shown(error.message)}"
+        body = error.body if isinstance(error.body, dict) else {}
+        message = str(body.get("message") or error.message)
+        status, said = error.status_code, f"{error.status_code}: {_shown(message)}"
         reason = USERS_FAULT.get(status) or ("the quota is used up" if error.code == "insufficient_quota" else "")
-        if status == 400 and "max_tokens" in sent and "max_completion_tokens" in str(error.message):
+        if status == 400 and "max_tokens" in sent and "max_completion_tokens" in message:
             self._limit_name = "max_completion_tokens"  # OpenAI's reasoning models know no other
             return _Failed(said)
-        if status in (400, 413, 422) and _TOO_LONG.search(str(error.message)):
+        if status in (400, 413, 422) and _TOO_LONG.search(message):
             return _Failed(said, refused=True)
         bad_request = 400 <= status < 500 and status not in (*AGAIN, *BUSY)
         if bad_request and not reason and self._accepted_at is None:
@@ -325,13 +327,18 @@ class OpenAIEngine:
                 for line in lines:
                     self._take(line, answer)
             self._take(rest if streamed else b"data:" + rest, answer)
+            answer.ended |= not streamed
         except _Failed:
             raise
         except Exception as error:  # of whatever transport the client uses
             raise _Failed(f"cut after {answer.pieces} pieces: {type(error).__name__} {_shown(error)}") from error
 
     def _take(self, line: bytes, answer: _Answer) -> None:
-        if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":  # else a comment, or the space between events
+        if not line.startswith(b"data:"):
+            return  # a comment, or the space between events
+        if line[5:].strip() == b"[DONE]":
+            answer.ended = True
+        else:
             answer.add(line[5:])
             self.traffic.pieces += 1
 
@@ -345,6 +352,7 @@ class _Answer:
     reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     pieces: int = 0
+    ended: bool = False
     whole: bool = False
 
     def add(self, event: bytes) -> None:
@@ -365,7 +373,7 @@ class _Answer:
 
     def completion(self, key: Any) -> Completion:
         """Raises `_Failed` when this is no whole answer."""
-        if self.reason is None:
+        if self.reason is None or not (self.ended or self.usage):  # what counts the tokens comes last
             raise _Failed(f"cut after {self.pieces} pieces")
         if self.reason not in ("stop", "length"):
             raise _Failed(f"ended by {self.reason!r}", refused=self.reason != "abort")

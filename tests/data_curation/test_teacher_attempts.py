@@ -148,7 +148,7 @@ def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_p
     )  # fmt: skip
     characters = sum(len(p) for p in problems["prompt"].to_pylist()) * 3
     guess = (characters / 3.5 * 1.0 + 30 * 500 * 2.0) / 1e6
-    assert notes == [f"30 of 30 answers to ask for; about 1K prompt and 15K response tokens, about {guess:.2f}."]
+    assert notes == [f"30 of 30 answers to ask for; about 1K prompt and 15K response tokens, about {guess:.4f}."]
     true = 30 * (100 * 1.0 + 1000 * 2.0) / 1e6
     assert shown[0] == (0, pytest.approx(guess)) and shown[-1] == (30, pytest.approx(true))
     assert shown[8][1] == pytest.approx(true, rel=0.1), "a few answers correct the guess"
@@ -158,7 +158,7 @@ def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_p
 def test_a_ceiling_stops_cleanly_and_a_higher_one_goes_on(problems, tmp_path):
     journal, one = tmp_path / "journal.jsonl", 30 * (100 + 2000) / 1e6 / 30
     teacher, engine = paid(max_cost=12.5 * one, max_tokens=4096), PaidTeacher()
-    with pytest.raises(RatchetError, match=r"max_cost 0\.03; all would cost about 0\.06\. 12 of 30 answers are in"):
+    with pytest.raises(RatchetError, match=r"max_cost 0\.0262\. .* about 0\.0630\. 12 of 30 answers are in"):
         collect(problems, engine, journal, teacher)
     with pytest.raises(RatchetError, match="12 of 30"):
         collect(problems, engine, journal, teacher)
