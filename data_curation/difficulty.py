@@ -2,63 +2,103 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from data_curation.split import Rejection, Split, partition, set_column
+from data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from data_curation.teacher_attempts import difficulty
 from infra.errors import RatchetError
 from infra.problems import from_table
 from verifiers.outcome import Outcome
 from verifiers.tickets import Pool
 
 STEP = "difficulty"
-RULES = ("unsolved",)
-LEVELS = 8
+RULES = ("no_attempt", "unsolved")
+
+
+@dataclass
+class _Tally:
+    """The attempts at one problem. `outcomes` are counted without those that our machine failed to judge."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    tokens: list[int] = field(default_factory=list)
+    truncated: int = 0
+    unjudged: int = 0
+    refusal: str = ""
 
 
 def grade(
     problems: pa.Table,
-    attempts: pa.Table,
+    attempts: Iterable[pa.RecordBatch],
     pool: Pool,
     max_difficulty: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Split:
-    """Judge every attempt; fill `teacher_passes`, `teacher_attempts`, `teacher_tokens` and `difficulty` (0 to 8).
+    """Judge every attempt; fill `teacher_passes`, `teacher_attempts`, `teacher_tokens` and `difficulty` (0 to 8), and
+    the metadata's `difficulty`: the outcomes, how many attempts were cut, and lengths.
 
-    A problem above `max_difficulty` is rejected as `unsolved`. Verdicts that are our machine's fault leave the count of
-    attempts; a problem with nothing else raises RatchetError, because its difficulty is not known.
+    An attempt that was cut at its limit is a failure, and its length counts as what it has. A problem above
+    `max_difficulty` is rejected as `unsolved`, one whose every call the teacher refused as `no_attempt`. Verdicts that
+    are our machine's fault leave the count of attempts; a problem with nothing else raises RatchetError, because its
+    difficulty is not known.
     """
     by_id = {problem.problem_id: problem for problem in from_table(problems)}
-    rows = [row for row in attempts.to_pylist() if row["problem_id"] in by_id]
-    for number, row in enumerate(rows):
-        pool.submit(number, by_id[row["problem_id"]], row["response"], finished=row["finish_reason"] == "stop")
-    outcomes: dict[str, list[tuple[Outcome, dict[str, Any]]]] = defaultdict(list)
-    for judged, (number, verdict) in enumerate(pool.results(), start=1):
-        outcomes[rows[number]["problem_id"]].append((verdict.outcome, rows[number]))
-        if progress and judged % 100 == 0:
-            progress(judged, len(rows))
-    facts = [_facts(problem_id, outcomes[problem_id]) for problem_id in problems.column("problem_id").to_pylist()]
+    tallies: dict[str, _Tally] = defaultdict(_Tally)
+    done = 0
+    for batch in attempts:  # a batch at a time: all programs together may be larger than memory
+        rows = []
+        for row in batch.to_pylist():
+            if row["finish_reason"] not in ("stop", "length"):
+                tallies[row["problem_id"]].refusal = row["response"]
+            elif row["problem_id"] in by_id:
+                rows.append(row)
+        for number, row in enumerate(rows):
+            pool.submit(number, by_id[row["problem_id"]], row["response"], finished=row["finish_reason"] == "stop")
+        for number, verdict in pool.results():
+            row = rows[number]
+            tally = tallies[row["problem_id"]]
+            done += 1
+            if verdict.outcome is Outcome.INFRA_ERROR:
+                tally.unjudged += 1
+                continue
+            tally.outcomes[verdict.outcome.value] += 1
+            tally.tokens.append(row["tokens"])
+            tally.truncated += row["finish_reason"] != "stop"
+            progress(done)
+    ids = problems["problem_id"].to_pylist()
+    facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
+    verdicts = [
+        _judge(fact, max_difficulty, tallies[problem_id].refusal) for problem_id, fact in zip(ids, facts, strict=True)
+    ]
     for name in ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty"):
-        problems = set_column(problems, name, [fact[name] for fact in facts])
-    verdicts = [Rejection("unsolved", fact) if fact["difficulty"] > max_difficulty else None for fact in facts]
-    return partition(STEP, RULES, problems, verdicts)
+        problems = set_column(problems, name, [fact.pop(name) for fact in facts])
+    return partition(STEP, RULES, add_metadata(problems, STEP, facts), verdicts)
 
 
-def _facts(problem_id: str, judged: list[tuple[Outcome, dict[str, Any]]]) -> dict[str, Any]:
-    valid = [(outcome, row) for outcome, row in judged if outcome is not Outcome.INFRA_ERROR]
-    if not valid:
+def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
+    attempts, passes = tally.outcomes.total(), tally.outcomes[Outcome.PASSED.value]
+    if tally.unjudged and not attempts:
         raise RatchetError(
-            f"Problem {problem_id}: none of its {len(judged)} teacher attempts could be judged. "
+            f"Problem {problem_id}: none of its {tally.unjudged} teacher attempts could be judged. "
             "`ratchet doctor` says what is wrong with the sandbox."
         )
-    passes = sum(outcome is Outcome.PASSED for outcome, _ in valid)
-    finished = [row["tokens"] for _, row in valid if row["finish_reason"] == "stop"]
     return {
         "teacher_passes": passes,
-        "teacher_attempts": len(valid),
-        "teacher_tokens": sum(finished) / len(finished) if finished else None,
-        "difficulty": round(LEVELS * (len(valid) - passes) / len(valid)),
+        "teacher_attempts": attempts,
+        "teacher_tokens": sum(tally.tokens) / attempts if attempts else None,
+        "difficulty": difficulty(passes, attempts) if attempts else None,
+        "outcomes": dict(sorted(tally.outcomes.items())),
+        "truncated": tally.truncated,
+        "unjudged": tally.unjudged,
+        "tokens": sorted(tally.tokens),
     }
+
+
+def _judge(fact: dict[str, Any], max_difficulty: int, refusal: str) -> Rejection | None:
+    if fact["difficulty"] is None:
+        return Rejection("no_attempt", {"reason": refusal})
+    return Rejection("unsolved", dict(fact)) if fact["difficulty"] > max_difficulty else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
+from data_curation import majority_vote
 from data_curation.split import Rejection, Split, partition
 from infra.inference.protocol import derive_seed
 from infra.recipe.model import LengthFilter
@@ -16,22 +19,22 @@ def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Spl
     """By `teacher_tokens`, the teacher's mean response length: drop below the first limit, thin out below the second.
 
     Which rows of the middle band stay follows from (seed, problem_id) alone, so one row more or less in the input
-    changes nothing for the others. Raises ValueError when a row has no `teacher_tokens`: the vote comes first.
+    changes nothing for the others. The evidence says who counted the tokens: the teacher itself, or a tokenizer. Raises
+    ValueError when a row has no `teacher_tokens`: the vote comes first.
     """
     verdicts = []
-    for problem_id, tokens in zip(
-        problems.column("problem_id").to_pylist(), problems.column("teacher_tokens").to_pylist(), strict=True
-    ):
+    columns = (problems[name].to_pylist() for name in ("problem_id", "teacher_tokens", "metadata"))
+    for problem_id, tokens, metadata in zip(*columns, strict=True):
         if tokens is None:
             raise ValueError(f"problem {problem_id} has no teacher_tokens: run the majority vote first")
+        counted_by = json.loads(metadata or "{}").get(majority_vote.STEP, {}).get("counted_by")
+        evidence = {"teacher_tokens": round(tokens, 1), "counted_by": counted_by}
         draw = derive_seed(seed, "length", problem_id) / 2**63
         if tokens < limits.drop_below_tokens:
-            verdicts.append(Rejection("too_short", {"teacher_tokens": tokens, "limit": limits.drop_below_tokens}))
+            verdicts.append(Rejection("too_short", evidence | {"limit": limits.drop_below_tokens}))
         elif tokens < limits.downsample_below_tokens and draw >= limits.downsample_keep:
-            limit = limits.downsample_below_tokens
-            verdicts.append(
-                Rejection("downsampled", {"teacher_tokens": tokens, "limit": limit, "draw": round(draw, 4)})
-            )
+            limit = {"limit": limits.downsample_below_tokens, "keep": limits.downsample_keep, "draw": round(draw, 4)}
+            verdicts.append(Rejection("downsampled", evidence | limit))
         else:
             verdicts.append(None)
     return partition(STEP, RULES, problems, verdicts)

@@ -1,76 +1,146 @@
 """Majority vote: keep a math problem where the teacher's most frequent answer is the reference.
 
-Votes are counted over equivalence classes made with the verifier (`0.5` and `1/2` are one vote). An attempt without an
-answer votes for nothing but counts in the denominator, and a tie is a reason of its own, never settled by order.
+Which answers are the reference's is for the verifier to say, answer by answer, exactly as a reward will say it. The
+others are votes for something else, and equal ones are counted together (`0.5` and `1/2` are one vote). Equality is
+not transitive (3.14159 and 3.14162 both round to 3.1416; 50 and 0.5 are both 50%), so a class has a leader: the answer
+that most attempts wrote, of equals the first in the alphabet, takes all that are equal to it; then the next. That
+depends on what was answered and not on its order, and no chain of roundings joins two answers that differ.
+
+An attempt without an answer, or cut at its limit, votes for nothing and counts among the attempts.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from data_curation.split import Rejection, Split, partition, set_column
+from data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from data_curation.teacher_attempts import difficulty
 from verifiers.extraction import boxed_answer
-from verifiers.math_equivalence import equivalence_classes, equivalent
+from verifiers.math_equivalence import equivalent, reference_fault, verify_answer
+from verifiers.outcome import Outcome
 
 STEP = "majority_vote"
-RULES = ("no_answer", "tie", "no_majority", "contradicts_reference")
+RULES = (
+    "no_attempt", "unverifiable_reference", "no_answer", "undecided", "tie", "likely_wrong_reference", "no_majority",
+)  # fmt: skip
 CONFIDENT = 0.5
 """A wrong answer that more than this share of all attempts agree on says that the reference may be wrong."""
-LEVELS = 8
-"""Difficulty is failures scaled to eight attempts, the paper's scale."""
 
 
-def vote(problems: pa.Table, attempts: pa.Table) -> Split:
-    """Fills `teacher_passes`, `teacher_attempts`, `teacher_tokens` (mean over attempts that ended) and `difficulty`.
+@dataclass(frozen=True)
+class Attempt:
+    """What is left of an attempt once its answer is read."""
 
-    Rules: `no_answer` (no attempt has one), `tie` (the reference is among several most frequent answers),
-    `contradicts_reference` (more than half of all attempts agree on something else: the reference is likely wrong),
-    `no_majority` (the most frequent answer is wrong, without that confidence).
+    answer: str | None
+    truncated: bool
+    tokens: int
+    counted_by: str
+
+
+@dataclass(frozen=True)
+class Class:
+    """Attempts that gave one answer. `right`: it is the reference; None when the verifier could not settle it."""
+
+    answer: str
+    votes: int
+    right: bool | None
+
+
+def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch]) -> Split:
+    """Fills `teacher_passes`, `teacher_attempts`, `teacher_tokens` and `difficulty`, and the metadata's
+    `majority_vote`: the votes, how many attempts were cut or gave no answer, lengths, and who counted them.
+
+    `teacher_tokens` is the mean length of all attempts, one that was cut counting as what it has. Rules: `no_attempt`
+    (the teacher refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (whether
+    the most frequent answer is the reference is beyond the verifier), `tie` (the reference is among several most
+    frequent answers), `likely_wrong_reference` (more than half of all attempts agree on something else), `no_majority`
+    (the most frequent answer is wrong, without that confidence).
     """
-    by_problem: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in attempts.to_pylist():
-        by_problem[row["problem_id"]].append(row)
-    tallies = [
-        _tally(by_problem[problem_id], reference)
-        for problem_id, reference in zip(
-            problems.column("problem_id").to_pylist(), problems.column("answer").to_pylist(), strict=True
-        )
-    ]
+    by_problem: dict[str, list[Attempt]] = defaultdict(list)
+    refusals: dict[str, str] = {}
+    for batch in attempts:
+        for row in batch.to_pylist():
+            if row["finish_reason"] not in ("stop", "length"):
+                refusals[row["problem_id"]] = row["response"]
+                continue
+            truncated = row["finish_reason"] == "length"
+            answer = None if truncated else boxed_answer(row["response"])
+            by_problem[row["problem_id"]].append(Attempt(answer, truncated, row["tokens"], row["counted_by"]))
+    facts, verdicts = [], []
+    for problem_id, reference in zip(*(problems[name].to_pylist() for name in ("problem_id", "answer")), strict=True):
+        given = by_problem[problem_id]
+        classes = count_votes([attempt.answer for attempt in given], reference)
+        facts.append(_facts(given, classes))
+        verdicts.append(_judge(given, classes, reference, refusals.get(problem_id)))
     for name in ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty"):
-        problems = set_column(problems, name, [tally[name] for tally in tallies])
-    return partition(STEP, RULES, problems, [_judge(tally) for tally in tallies])
+        problems = set_column(problems, name, [fact.pop(name) for fact in facts])
+    return partition(STEP, RULES, add_metadata(problems, STEP, facts), verdicts)
 
 
-def _tally(attempts: list[dict[str, Any]], reference: str) -> dict[str, Any]:
-    finished = [row for row in attempts if row["finish_reason"] == "stop"]
-    answers = [boxed_answer(row["response"]) if row["finish_reason"] == "stop" else None for row in attempts]
-    classes = [members for members in equivalence_classes(answers) if answers[members[0]] is not None]
-    classes.sort(key=lambda members: (-len(members), members[0]))
-    right = next((members for members in classes if equivalent(reference, answers[members[0]])), [])
-    failures = len(attempts) - len(right)
+def count_votes(answers: Iterable[str | None], reference: str) -> list[Class]:
+    """Classes of equal answers, most votes first; the one that is the reference, if any, under its commonest spelling.
+
+    None, no answer, is in no class.
+    """
+    written = Counter(answer for answer in answers if answer is not None)
+    ordered = sorted(written, key=lambda answer: (-written[answer], answer))
+    verdicts = {answer: verify_answer(answer, reference) for answer in ordered}
+    right = [answer for answer in ordered if verdicts[answer].outcome is Outcome.PASSED]
+    others = [answer for answer in ordered if verdicts[answer].outcome is not Outcome.PASSED]
+    classes = [Class(right[0], sum(written[answer] for answer in right), True)] if right else []
+    while others:
+        leader = others[0]
+        members = [answer for answer in others if answer == leader or equivalent(leader, answer)]
+        others = [answer for answer in others if answer not in members]
+        unsettled = any(
+            verdicts[answer].outcome is not Outcome.FAILED or verdicts[answer].decided_by == "cost"
+            for answer in members
+        )
+        classes.append(Class(leader, sum(written[answer] for answer in members), None if unsettled else False))
+    return sorted(classes, key=lambda group: -group.votes)  # stable: of equals the right one, then the leaders' order
+
+
+def _facts(given: list[Attempt], classes: list[Class]) -> dict[str, Any]:
+    passes = sum(group.votes for group in classes if group.right)
     return {
-        "teacher_passes": len(right),
-        "teacher_attempts": len(attempts),
-        "teacher_tokens": sum(row["tokens"] for row in finished) / len(finished) if finished else None,
-        "difficulty": round(LEVELS * failures / len(attempts)) if attempts else None,
-        "votes": [(answers[members[0]], len(members)) for members in classes],
-        "reference": reference,
+        "teacher_passes": passes,
+        "teacher_attempts": len(given),
+        "teacher_tokens": sum(attempt.tokens for attempt in given) / len(given) if given else None,
+        "difficulty": difficulty(passes, len(given)) if given else None,
+        "votes": [[group.answer, group.votes] for group in classes],
+        "truncated": sum(attempt.truncated for attempt in given),
+        "unanswered": sum(attempt.answer is None and not attempt.truncated for attempt in given),
+        "tokens": sorted(attempt.tokens for attempt in given),
+        "counted_by": "+".join(sorted({attempt.counted_by for attempt in given})),
     }
 
 
-def _judge(tally: dict[str, Any]) -> Rejection | None:
-    votes, passes, attempts = tally["votes"], tally["teacher_passes"], tally["teacher_attempts"]
-    evidence = {"reference": tally["reference"], "votes": votes, "attempts": attempts}
-    if not votes:
+def _judge(given: list[Attempt], classes: list[Class], reference: str, refusal: str | None) -> Rejection | None:
+    evidence = {
+        "reference": reference,
+        "votes": [[group.answer, group.votes] for group in classes],
+        "attempts": len(given),
+        "truncated": sum(attempt.truncated for attempt in given),
+    }
+    if not given:
+        return Rejection("no_attempt", {"reason": refusal})
+    if fault := reference_fault(reference):
+        return Rejection("unverifiable_reference", evidence | {"fault": fault})
+    if not classes:
         return Rejection("no_answer", evidence)
-    most = votes[0][1]
-    if passes == most:
-        tied = sum(count == most for _, count in votes) > 1
+    first = classes[0]
+    if first.right:
+        tied = len(classes) > 1 and classes[1].votes == first.votes
         return Rejection("tie", evidence) if tied else None
-    if most > CONFIDENT * attempts:
-        note = f"{most} of {attempts} attempts agree on {votes[0][0]!r}: the reference is likely wrong"
-        return Rejection("contradicts_reference", evidence | {"note": note})
+    # Equal the other way round: 0.333 for the reference 1/3. A reward would refuse it, yet it contradicts nothing.
+    if first.right is None or equivalent(reference, first.answer):
+        return Rejection("undecided", evidence)
+    if first.votes > CONFIDENT * len(given):
+        note = f"{first.votes} of {len(given)} attempts agree on {first.answer!r}: the reference is likely wrong"
+        return Rejection("likely_wrong_reference", evidence | {"note": note})
     return Rejection("no_majority", evidence)

@@ -1,23 +1,23 @@
 """Teacher attempts: ask several times for each problem, and never pay for an answer twice.
 
-Every answer goes to an append-only journal under a key made of its content (model, sampling, problem, messages, sample
-number), not of its row, so that a changed or reordered input keeps what was paid for. Failed calls are not written:
-they are asked again.
+Every answer goes to a journal under a key made of its content (model, sampling, messages, sample number), not of its
+row, so that a changed or reordered input keeps what was paid for. Failed calls are not written: they are asked again.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from data_curation.attempt_journal import Journal, read_journal
+from data_curation.teacher_bill import Bill, money
 from infra.errors import RatchetError
 from infra.inference.prompts import user_message
 from infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
@@ -29,13 +29,19 @@ ATTEMPTS_SCHEMA = pa.schema(
         pa.field("problem_id", pa.string(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
         pa.field("response", pa.large_string(), nullable=False),
-        pa.field("finish_reason", pa.string(), nullable=False),  # stop, or length: cut, an attempt without an answer
+        # stop; length: cut, an attempt without an answer; refused, error: no attempt, `response` is the reason
+        pa.field("finish_reason", pa.string(), nullable=False),
         pa.field("tokens", pa.int32(), nullable=False),
+        pa.field("counted_by", pa.string()),  # teacher: its own usage numbers; else the tokenizer
+        pa.field("prompt_tokens", pa.int32()),
     ]
 )
-FSYNC_EVERY = 256
+LEVELS = 8
+"""Difficulty is failures scaled to eight attempts, the paper's scale."""
 MAX_FAILED = 0.01
 """Share of calls that may fail for good (an endpoint refuses a prompt) without holding up all others."""
+ROWS_AT_ONCE = 512
+Progress = Callable[[int, int, Mapping[str, Any]], None]
 
 
 def collect_attempts(
@@ -43,69 +49,197 @@ def collect_attempts(
     engine: Engine,
     teacher: Teacher,
     prompt_format: PromptFormat,
-    journal: Path,
+    journal_file: Path,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> pa.Table:
-    """`teacher.attempts` answers to each problem, with `ATTEMPTS_SCHEMA`, ordered by problem and sample.
+    output: Path,
+    progress: Progress = lambda done, total, facts: None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Bill:
+    """Write `teacher.attempts` answers to each problem to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, ordered by
+    problem and sample; returns what they cost.
 
-    `journal` is read first and appended to; its torn last line, left by a kill, is dropped. A second run that wants it
-    waits until this one is through. Calls that failed for good have no row, if they are few (`MAX_FAILED`). Raises
-    RatchetError when they are not, or when the journal is damaged: the same command then asks only for what is missing.
+    The journal is read first and appended to. `note` is told the estimate before the first call. Calls without an
+    answer are in the table with the reason, and not in the journal. Raises RatchetError when more than a few failed
+    (`MAX_FAILED`), when every prompt is refused, when `max_cost` is reached, when nothing counts the tokens, or when
+    the journal is damaged: the same command then asks only for what is missing.
     """
-    sampling = Sampling(teacher.temperature, teacher.top_p, 0, teacher.max_tokens)
-    asked: dict[str, tuple[str, int, Request]] = {}
+    sampling = _sampling(teacher)
+    rows, requests = _requests(problems, teacher, sampling, prompt_format, seed)
+    count = _TokenCounter(teacher.tokenizer)
+    with Journal(journal_file, requests, durable=teacher.kind == "openai") as journal:
+        bill = Bill(teacher, [_characters(request) for request in requests.values()], getattr(engine, "traffic", None))
+        for key, facts in journal.facts.items():
+            if facts["tokens"] is None:
+                facts |= count(journal.response(key))
+            bill.add(_characters(requests[key]), facts, now=False)
+        if bill.answered < bill.answers:
+            note(bill.estimate())
+        progress(bill.answered, bill.answers, bill)
+        try:
+            unanswered = _ask(requests, engine, sampling, journal, bill, count, progress)
+        except RatchetError as error:
+            raise RatchetError(
+                f"{error} {bill.answered:,} of {bill.answers:,} answers are in {journal_file}: the same command asks "
+                "only for the rest."
+            ) from error
+        if unanswered:
+            last = next(reversed(unanswered.values()))
+            note(f"{len(unanswered):,} calls without an answer, the last ({last.finish_reason}) with: {last.error}")
+        _write(rows, journal, unanswered, output)
+    return bill
+
+
+def estimate_attempts(
+    problems: pa.Table, teacher: Teacher, prompt_format: PromptFormat, journal_file: Path, seed: int
+) -> str:
+    """What `collect_attempts` would ask for and cost, in a sentence. Asks nothing and writes nothing."""
+    _, requests = _requests(problems, teacher, _sampling(teacher), prompt_format, seed)
+    bill = Bill(teacher, [_characters(request) for request in requests.values()])
+    answers = {key: facts for _, _, key, facts in read_journal(journal_file)} if journal_file.exists() else {}
+    for key in answers.keys() & requests.keys():
+        bill.add(_characters(requests[key]), answers[key], now=False)
+    return bill.estimate()
+
+
+def _sampling(teacher: Teacher) -> Sampling:
+    return Sampling(teacher.temperature, teacher.top_p, 0, teacher.max_tokens)
+
+
+def _requests(
+    problems: pa.Table, teacher: Teacher, sampling: Sampling, prompt_format: PromptFormat, seed: int
+) -> tuple[list[tuple[str, int, str]], dict[str, Request]]:
+    """(problem_id, sample, key) of each attempt, and the request of each key."""
+    rows: list[tuple[str, int, str]] = []
+    requests: dict[str, Request] = {}
     for problem in from_table(problems):
         messages = ({"role": "user", "content": user_message(problem, prompt_format)},)
         for sample in range(teacher.attempts):
-            key = _key(teacher, sampling, problem.problem_id, messages, sample, seed)
-            request = Request(key=key, seed=derive_seed(seed, problem.problem_id, sample), messages=messages)
-            asked[key] = (problem.problem_id, sample, request)
-
-    failed: list[Completion] = []
-    with open(journal, "a", encoding="utf-8", buffering=1) as file:  # each answer reaches the kernel as it comes
-        fcntl.flock(file, fcntl.LOCK_EX)  # two writers would tear each other's lines; ends with the process
-        answers = {key: row for key, row in _read(journal) if key in asked}
-        missing = [request for key, (_, _, request) in asked.items() if key not in answers]
-        for completion in engine.generate(missing, sampling):
-            if completion.finish_reason == "error":
-                failed.append(completion)
-                continue
-            row = {"response": completion.text, "finish_reason": completion.finish_reason, "tokens": completion.tokens}
-            answers[completion.key] = row
-            file.write(json.dumps({"key": completion.key, **row}, ensure_ascii=False) + "\n")
-            if len(answers) % FSYNC_EVERY == 0:
-                os.fsync(file.fileno())
-                if progress:
-                    progress(len(answers), len(asked))
-        os.fsync(file.fileno())
-    if len(failed) > MAX_FAILED * len(asked):
-        raise RatchetError(
-            f"{len(failed)} of {len(asked)} teacher calls failed, the last with: {failed[-1].error}. "
-            f"{len(answers)} answers are kept; run the same command again to ask only for the rest."
-        )
-    rows = [{"problem_id": asked[key][0], "sample": asked[key][1], **answers[key]} for key in asked if key in answers]
-    return pa.Table.from_pylist(rows, schema=ATTEMPTS_SCHEMA)
+            key = _key(teacher, sampling, messages, sample, seed)
+            rows.append((problem.problem_id, sample, key))
+            if key not in requests:  # two problems may ask the same
+                requests[key] = Request(key, derive_seed(seed, problem.problem_id, sample), messages=messages)
+    return rows, requests
 
 
-def _key(teacher: Teacher, sampling: Sampling, problem_id: str, messages: Any, sample: int, seed: int) -> str:
-    content = [teacher.kind, teacher.model, asdict(sampling), problem_id, messages, sample, seed]
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
+def _ask(
+    requests: Mapping[str, Request],
+    engine: Engine,
+    sampling: Sampling,
+    journal: Journal,
+    bill: Bill,
+    count: _TokenCounter,
+    progress: Progress,
+) -> dict[str, Completion]:
+    """Ask for what the journal lacks; returns what has no answer in the end. Raises RatchetError when it makes no sense
+    to go on, after the open calls."""
+    unanswered: dict[str, Completion] = {}
+    begun = finished = failed = 0
 
+    def stop() -> str:
+        if count.lacking:
+            return "The endpoint does not count tokens: say with curation.<domain>.teacher.tokenizer what does."
+        if failed > MAX_FAILED * len(requests):
+            return f"{failed:,} of {len(requests):,} teacher calls failed, the last with: {last_error()}."
+        if len(unanswered) == len(requests) > 0:
+            return f"The teacher refuses all {len(requests):,} prompts, the last with: {last_error()}."
+        return ""
 
-def _read(journal: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The journal's answers; cuts a torn last line off the file, so that appending goes on at a line's beginning."""
-    good = 0
-    with open(journal, "rb") as file:
-        lines = file.read().split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            row = json.loads(line)
-            yield row.pop("key"), row
-        except (ValueError, KeyError) as error:
+    def last_error() -> str | None:
+        return next(reversed(unanswered.values())).error
+
+    def wanted() -> Iterator[Request]:
+        nonlocal begun
+        for key, request in requests.items():
+            if key not in journal.facts and key not in unanswered:
+                if stop() or not bill.affords(begun - finished):
+                    return  # the engine finishes what is open
+                begun += 1
+                yield request
+
+    while True:  # a second time only near the ceiling
+        if reason := stop():
+            raise RatchetError(reason)
+        if len(journal.facts) + len(unanswered) == len(requests):
+            return unanswered
+        if not bill.affords(0):
             raise RatchetError(
-                f"{journal}, line {number}: not an answer ({error}). Remove that line and run again."
-            ) from error
-        good += len(line) + 1
-    if lines[-1]:
-        os.truncate(journal, good)
+                f"The answers have cost {money(bill.cost)}, and one more may pass max_cost "
+                f"{money(bill.teacher.max_cost or 0)}. Raise it to go on: all would cost about "
+                f"{money(bill.expected_cost)}."
+            )
+        for completion in engine.generate(wanted(), sampling):
+            finished += 1
+            if completion.finish_reason in ("refused", "error"):
+                unanswered[completion.key] = completion
+                failed += completion.finish_reason == "error"
+                continue
+            tokens = {"tokens": completion.tokens, "counted_by": "teacher"}
+            if completion.tokens is None:
+                tokens = count(completion.text)
+            facts = {"finish_reason": completion.finish_reason, **tokens, "prompt_tokens": completion.prompt_tokens}
+            journal.add(completion.key, completion.text, **facts)
+            bill.add(_characters(requests[completion.key]), facts)
+            progress(bill.answered, bill.answers, bill)
+
+
+def _write(
+    rows: list[tuple[str, int, str]], journal: Journal, unanswered: Mapping[str, Completion], output: Path
+) -> None:
+    """The attempts as a table, a few at a time: all of them together may be larger than memory."""
+
+    def attempt(key: str) -> dict[str, Any]:
+        if key in journal.facts:
+            return {"response": journal.response(key), **journal.facts[key]}
+        return {"response": unanswered[key].error, "finish_reason": unanswered[key].finish_reason, "tokens": 0}
+
+    with pq.ParquetWriter(output, ATTEMPTS_SCHEMA) as writer:
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            attempts = [
+                {"problem_id": problem_id, "sample": sample, **attempt(key)}
+                for problem_id, sample, key in rows[start : start + ROWS_AT_ONCE]
+            ]
+            writer.write_table(pa.Table.from_pylist(attempts, schema=ATTEMPTS_SCHEMA))
+
+
+def difficulty(passes: int, attempts: int) -> int:
+    """Failures scaled to eight attempts: 8 if and only if none passed, 0 if and only if all did."""
+    if passes in (0, attempts):
+        return 0 if passes else LEVELS
+    return min(max(round(LEVELS * (attempts - passes) / attempts), 1), LEVELS - 1)
+
+
+class _TokenCounter:
+    """Counts the tokens of an answer whose endpoint did not."""
+
+    def __init__(self, name: str) -> None:
+        self._tokenizer = _load_tokenizer(name) if name else None
+        self.lacking = False
+        """Whether something had to be counted and there was nothing to count with."""
+
+    def __call__(self, text: str) -> dict[str, Any]:
+        if self._tokenizer is None:
+            self.lacking = True
+            return {"tokens": None, "counted_by": None}
+        return {"tokens": len(self._tokenizer.encode(text, add_special_tokens=False).ids), "counted_by": "tokenizer"}
+
+
+def _load_tokenizer(name: str) -> Any:
+    from tokenizers import Tokenizer
+
+    file = Path(name, "tokenizer.json")
+    try:
+        return Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
+    except Exception as error:  # the library raises nothing more exact
+        raise RatchetError(
+            f"Cannot load the teacher's tokenizer {name!r} ({error}): give a directory that holds tokenizer.json, or a "
+            "hub name."
+        ) from error
+
+
+def _characters(request: Request) -> int:
+    return sum(len(turn["content"]) for turn in request.messages or ())
+
+
+def _key(teacher: Teacher, sampling: Sampling, messages: Any, sample: int, seed: int) -> str:
+    content = [teacher.kind, teacher.model, asdict(sampling), messages, sample, seed]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]

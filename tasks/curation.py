@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +30,9 @@ from data_curation import (
 )
 from data_curation.readers import read_benchmark
 from data_curation.split import Split
+from data_curation.teacher_bill import Bill
 from data_curation.tiny_world import score, world
-from infra.artifacts import Artifact, Draft
+from infra.artifacts import KEPT, Artifact, Draft
 from infra.errors import RatchetError
 from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
@@ -45,13 +47,18 @@ NORMALISE = Step("normalise", 2, "problems")
 RULES = Step("rules", 1, "problems")
 DECONTAMINATE = Step("decontaminate", 1, "problems")
 DEDUPLICATE = Step("deduplicate", 1, "problems")
-TEACHER_ATTEMPTS = Step("teacher_attempts", 1, "attempts")
-MAJORITY_VOTE = Step("majority_vote", 2, "problems")
+TEACHER_ATTEMPTS = Step("teacher_attempts", 2, "attempts")
+MAJORITY_VOTE = Step("majority_vote", 3, "problems")
 VALIDATE_TESTS = Step("validate_tests", 2, "problems")
-DIFFICULTY = Step("difficulty", 2, "problems")
-LENGTH = Step("length", 1, "problems")
+DIFFICULTY = Step("difficulty", 3, "problems")
+LENGTH = Step("length", 2, "problems")
 CURATED = Step("curated", 1, "problems")
 
+NO_PART_OF_THE_ANSWER = {
+    "base_url", "api_key_env", "concurrency", "timeout_s", "silence_s", "prompt_price", "response_price",
+    "expected_tokens", "max_cost",
+}  # fmt: skip
+"""Of a teacher's settings: where it is asked and what that costs changes no answer, so it is in no artifact's key."""
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
@@ -169,38 +176,59 @@ def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Arti
     """Ask the teacher several times for each problem; journaled, so that no answer is paid for twice."""
     teacher = _settings(recipe, domain).teacher
     parameters = {
-        "teacher": teacher.model_dump(mode="json", exclude={"concurrency", "timeout_s", "api_key_env"}),
+        "teacher": teacher.model_dump(mode="json", exclude=NO_PART_OF_THE_ANSWER),
         "prompt": recipe.model.prompt.model_dump(mode="json"),
-        "seed": recipe.seed,
+        "seed": teacher_seed(recipe, teacher),
     }
 
     def make(draft: Draft) -> None:
-        draft_attempts(recipe, draft, pq.read_table(problems.kept), teacher, purpose="curation")
+        table = pq.read_table(problems.kept)
+        bill = draft_attempts(recipe, draft, table, teacher, purpose="curation")
+        draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
+        draft.extra["metrics"] = bill.totals()
+        missing = f", {bill.answers - bill.answered:,} refused" if bill.answers > bill.answered else ""
+        draft.extra["headline"] = f"{bill.answered:,} answers to {len(table):,} problems{missing}, {bill.summary()}"
 
-    title = f"teacher attempts {domain}"
-    return run_step(TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make, title=title)
+    def estimate() -> str:
+        table, seed = pq.read_table(problems.kept), _attempt_seed(recipe, teacher, "curation")
+        return attempting.estimate_attempts(table, teacher, recipe.model.prompt, _journal(teacher), seed)
+
+    return run_step(
+        TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
+        title=f"teacher attempts {domain}", estimate=estimate,
+    )  # fmt: skip
 
 
-def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Teacher, purpose: str) -> pa.Table:
-    """Fill a draft with teacher attempts; returns them. `purpose` keeps the random numbers of two uses apart.
+def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Teacher, purpose: str) -> Bill:
+    """Write teacher attempts into a draft; returns what they cost. `purpose` keeps the random numbers of two uses
+    apart, where answers are free.
 
     The journal is the teacher's, not the artifact's: with other parameters the answers already paid for still count.
     """
-    watcher, home = active_run().watcher, active_run().settings.home
-    journal = home / "teacher" / (re.sub(r"[^A-Za-z0-9._-]+", "-", f"{teacher.kind}-{teacher.model}") + ".jsonl")
+    watcher, journal = active_run().watcher, _journal(teacher)
     journal.parent.mkdir(parents=True, exist_ok=True)
     engine = teacher_engine(teacher)
     try:
-        attempts = attempting.collect_attempts(
-            problems, engine, teacher, recipe.model.prompt, journal, derive_seed(recipe.seed, purpose),
-            progress=lambda done, total: watcher.progress(done, total, {}),
+        return attempting.collect_attempts(
+            problems, engine, teacher, recipe.model.prompt, journal, _attempt_seed(recipe, teacher, purpose),
+            draft.path / KEPT, progress=watcher.progress, note=watcher.note,
         )  # fmt: skip
     finally:
         engine.close()
-    pq.write_table(attempts, draft.path / "kept.parquet")
-    draft.counts["attempts"] = len(attempts)
-    draft.extra["headline"] = f"{len(attempts):,} answers to {len(problems):,} problems"
-    return attempts
+
+
+def teacher_seed(recipe: Recipe, teacher: Teacher) -> int:
+    """What is paid for answers every seed of the recipe."""
+    return 0 if teacher.kind == "openai" else recipe.seed
+
+
+def _attempt_seed(recipe: Recipe, teacher: Teacher, purpose: str) -> int:
+    return 0 if teacher.kind == "openai" else derive_seed(recipe.seed, purpose)
+
+
+def _journal(teacher: Teacher) -> Path:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{teacher.kind}-{teacher.model}")
+    return active_run().settings.home / "teacher" / f"{name}.jsonl"
 
 
 def teacher_engine(teacher: Teacher) -> Engine:
@@ -216,7 +244,7 @@ def teacher_engine(teacher: Teacher) -> Engine:
 def majority_vote(recipe: Recipe, problems: Artifact, attempts: Artifact) -> Artifact:
     return _filter(
         MAJORITY_VOTE, recipe, "math", problems, {},
-        lambda table: voting.vote(table, pq.read_table(attempts.kept)), [attempts],
+        lambda table: voting.vote(table, _batches(attempts)), [attempts],
     )  # fmt: skip
 
 
@@ -251,14 +279,18 @@ def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> 
     maximum = recipe.curation.code.max_difficulty
 
     def apply(table: pa.Table) -> Split:
-        watcher = active_run().watcher
+        watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
         with _judges(recipe) as pool:
             return difficulty.grade(
-                table, pq.read_table(attempts.kept), pool, maximum,
-                progress=lambda done, total: watcher.progress(done, total, {}),
-            )  # fmt: skip
+                table, _batches(attempts), pool, maximum, progress=lambda done: watcher.progress(done, total, {})
+            )
 
     return _filter(DIFFICULTY, recipe, "code", problems, {"max_difficulty": maximum}, apply, [attempts], runs_code=True)
+
+
+def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
+    """A few attempts at a time: the responses of all together may be larger than memory."""
+    return pq.ParquetFile(attempts.kept).iter_batches(attempting.ROWS_AT_ONCE)
 
 
 def without_teacher(domain: Domain) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,6 +13,9 @@ from infra.artifacts import Artifact, ArtifactStore, code_version
 from infra.recipe.model import Recipe
 from infra.settings import Settings, load_settings
 from infra.tracking import Status, Tracking
+from tasks.progress import Progress
+
+PROGRESS_EVERY_S = 60
 
 
 class Watcher(Protocol):
@@ -21,6 +25,9 @@ class Watcher(Protocol):
 
     def step_started(self, title: str) -> None: ...
 
+    def note(self, text: str) -> None:
+        """What a person should know while the step works."""
+
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None: ...
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None: ...
@@ -29,16 +36,27 @@ class Watcher(Protocol):
 
 
 class LogWatcher:
-    """One printed line a step: for pipes, files and served flows."""
+    """One printed line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and served flows."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._said_at = 0.0
 
     def phase(self, title: str) -> None:
         print(f"\n{title}", flush=True)
 
     def step_started(self, title: str) -> None:
         print(f"… {title}", flush=True)
+        self._progress, self._said_at = Progress(title), time.monotonic()
+
+    def note(self, text: str) -> None:
+        print(f"  {text}", flush=True)
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
-        pass  # a log wants results, not progress
+        self._progress.update(done, total, facts)
+        if time.monotonic() - self._said_at >= PROGRESS_EVERY_S:
+            self._said_at = time.monotonic()
+            print(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}", flush=True)
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
         took = "cached" if cached else f"{seconds:.1f} s"
@@ -62,6 +80,8 @@ class PlannedStep:
     inputs: tuple[Artifact, ...]
     cached: bool
     not_done: str = ""
+    estimate: Callable[[], str] | None = None
+    """What making it would cost, once its inputs are there."""
 
 
 @dataclass

@@ -46,10 +46,11 @@ def run_step(
     inputs: Sequence[Artifact],
     make: Callable[[Draft], None],
     title: str = "",
+    estimate: Callable[[], str] | None = None,
 ) -> Artifact:
     """Find or make the artifact of this step, called `name` in the store and `title` to people.
 
-    `make` fills the draft; `parameters` must be JSON.
+    `make` fills the draft; `parameters` must be JSON. `estimate` is what a plan says about making it.
     """
     run = active_run()
     inputs = tuple(inputs)
@@ -58,7 +59,7 @@ def run_step(
     if target.key in run.made:
         return run.made[target.key]
     if run.planning:
-        run.plan.append(PlannedStep(title, target, inputs, cached=target.path.exists()))
+        run.plan.append(PlannedStep(title, target, inputs, target.path.exists(), estimate=estimate))
         run.made[target.key] = target
         return target
 

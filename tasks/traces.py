@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.artifacts import Artifact, Draft
+from infra.artifacts import KEPT, Artifact, Draft
 from infra.inference.prompts import user_message
 from infra.problems import from_table
 from infra.recipe.model import Recipe, Teacher
-from tasks.curation import draft_attempts
+from tasks.curation import NO_PART_OF_THE_ANSWER, draft_attempts, teacher_seed
 from tasks.step import Step, run_step
 
-TEACHER_TRACES = Step("teacher_traces", 1, "traces")
+TEACHER_TRACES = Step("teacher_traces", 2, "traces")
 
 
 def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
@@ -29,18 +29,19 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
     teachers = {"math": recipe.curation.math.teacher, "code": recipe.curation.code.teacher}
     wanted = {"math": round(warm_start.traces * warm_start.math_share)}
     wanted["code"] = warm_start.traces - wanted["math"]
-    hidden = {"concurrency", "timeout_s", "api_key_env"}
     parameters = {
         "wanted": wanted,
-        "teachers": {domain: teacher.model_dump(mode="json", exclude=hidden) for domain, teacher in teachers.items()},
+        "teachers": {
+            d: teacher.model_dump(mode="json", exclude=NO_PART_OF_THE_ANSWER) for d, teacher in teachers.items()
+        },
         "prompt": recipe.model.prompt.model_dump(mode="json"),
-        "seed": recipe.seed,
+        "seed": {domain: teacher_seed(recipe, teacher) for domain, teacher in teachers.items()},
     }
 
     def make(draft: Draft) -> None:
         tables = [_traces(recipe, draft, d, problems[d], teachers[d], wanted[d]) for d in wanted if wanted[d]]
         traces = pa.concat_tables(tables)
-        pq.write_table(traces, draft.path / "kept.parquet")
+        pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}
         draft.extra["headline"] = ", ".join(f"{len(t):,} {d}" for d, t in zip(wanted, tables, strict=False))
 
@@ -53,7 +54,8 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
     table = pq.read_table(problems.kept)
     asked = teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, len(table)))})
-    attempts = draft_attempts(recipe, draft, table, asked, purpose=f"traces-{domain}").to_pylist()
+    draft_attempts(recipe, draft, table, asked, purpose=f"traces-{domain}")
+    attempts = pq.read_table(draft.path / KEPT).to_pylist()
     prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(table)}
     finished = [row for row in attempts if row["finish_reason"] == "stop"]
     by_sample = sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]

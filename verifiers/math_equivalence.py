@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import atexit
 import functools
-import itertools
 import re
 import threading
 from collections.abc import Callable
@@ -179,6 +178,15 @@ def verify_answer_quickly(answer: str, reference: str) -> Verdict | None:
     return None if decision.same is None else _verdict(decision, answer)
 
 
+def verify_answer(answer: str, reference: str) -> Verdict:
+    """A bare answer, with every tier."""
+    verdict = verify_answer_quickly(answer, reference)
+    if verdict is not None:
+        return verdict
+    with _shared_lock:
+        return verify_math_symbolically(answer.strip(), reference, _shared_symbolic())
+
+
 def verify_math_symbolically(answer: str, reference: str, symbolic: Symbolic) -> Verdict:
     try:
         return _verdict(decide_symbolically(reference_text(reference), answer, symbolic), answer)
@@ -206,24 +214,6 @@ def equivalent(one: str, other: str) -> bool:
             except SymbolicTimeout:
                 continue
     return False
-
-
-def equivalence_classes(answers: list[str | None]) -> list[list[int]]:
-    """Group answers that mean the same: lists of positions, largest class first, then by first position.
-
-    None (no answer) belongs to no class. Classes are the connected components of `equivalent`, so the grouping does
-    not depend on the order of the answers.
-    """
-    positions: dict[str, list[int]] = {}
-    for position, answer in enumerate(answers):
-        if answer is not None:
-            positions.setdefault(answer, []).append(position)
-    classes: list[list[str]] = []
-    for answer in positions:
-        joined = [group for group in classes if any(equivalent(member, answer) for member in group)]
-        classes = [group for group in classes if group not in joined] + [[answer, *itertools.chain(*joined)]]
-    grouped = [sorted(itertools.chain(*(positions[answer] for answer in group))) for group in classes]
-    return sorted(grouped, key=lambda group: (-len(group), group[0]))
 
 
 # ------------------------------------------------------------------------------------------ structure

@@ -19,7 +19,7 @@ ACCEPTABLE = {
     "two_urls": ("deduplicate:url", *_DUPLICATE),
     "benchmark_copy": _CONTAMINATED,
     "benchmark_reworded": _CONTAMINATED,
-    "wrong_answer": ("majority_vote:contradicts_reference", "majority_vote:*"),
+    "wrong_answer": ("majority_vote:likely_wrong_reference", "majority_vote:*"),
     "malformed": ("normalise:malformed",),
     "wrong_tests": ("validate_tests:golden_fails",),
     "weak_tests": ("validate_tests:weak_tests",),

@@ -1,8 +1,9 @@
 """Completions from any endpoint that speaks OpenAI's chat protocol: a hosted model, or a vLLM or SGLang server.
 
-An answer of a reasoning model takes minutes and is paid for whether or not it arrives, so the client's own retries are
-off: a call that times out after it was sent is not sent again, and what is worth repeating (refused connections, 408,
-409, 429, 5xx, a reply that is not what the protocol says) is repeated here, after the time the server asks for.
+An answer of a reasoning model takes minutes and is paid for whether or not it arrives. Answers are therefore streamed:
+a gateway has no idle connection to cut, a server that died is noticed by its silence, and the traffic can be shown. An
+answer is whole when it has a finish reason and its stream has come to its end; anything else is no answer. The client's
+own retries are off: what is worth repeating is repeated here.
 """
 
 from __future__ import annotations
@@ -11,41 +12,72 @@ import asyncio
 import json
 import os
 import queue
+import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from infra.errors import RatchetError
+from infra.inference.concurrency import Slots
 from infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from infra.recipe.model import Teacher
 
 CONNECT_TIMEOUT_S = 30.0
 TRIES = 8
-LONGEST_WAIT_S = 120.0
-RETRIED = (408, 409, 429)
+LONGEST_BACKOFF_S = 60.0
+FIRST_CONTACT_S = 10.0
+"""How long an endpoint that has never answered is tried: most likely its address is wrong."""
+PATIENCE_S = 900.0
+"""How long one that did answer may refuse everything: it is overloaded, or being restarted."""
+REFUSALS = 3
+"""An endpoint that calls this many requests bad, and has taken none, will not take the others."""
+BUSY = (429, 502, 503, 529)
+AGAIN = (408, 409, 425)
 USERS_FAULT = {
     401: "the key is not accepted",
+    402: "the account has no credit",
     403: "the key has no access",
     404: "there is no such model or path",
 }
+_TOO_LONG = re.compile(r"context.?(length|size|window)|too long", re.IGNORECASE)
 _END = object()
 
 
-class _Unusable(Exception):
-    """A reply that is no completion; `again` says whether asking again may help."""
+class _Failed(Exception):
+    """A call that gave no whole answer. `again`: another may. `busy`: the server can take none just now; `wait` is the
+    time it asks for, in seconds. `refused`: it is the prompt that the server does not want."""
 
-    def __init__(self, reason: str, again: bool):
+    def __init__(
+        self, reason: str, again: bool = True, busy: bool = False, wait: float = 0.0, refused: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.again = again
+        self.again, self.busy, self.wait, self.refused = again and not refused, busy, wait, refused
+
+
+@dataclass
+class Traffic:
+    """What goes on, for whoever watches; read from other threads."""
+
+    open: int = 0
+    calls: int = 0
+    repeated: int = 0
+    pieces: int = 0
+    """Streamed so far, by all calls: about one a token."""
+    lost_calls: int = 0
+    """Begun to answer, and broken off: paid for, perhaps."""
+    lost_pieces: int = 0
 
 
 class OpenAIEngine:
     """`Engine` over one endpoint; requests carry `messages`.
 
-    At most `concurrency` calls are open at a time, over one pool of connections. `timeout_s` is for one answer.
-    `backoff_s` is the first wait before a repeat, doubled each time, where the server asks for none.
+    At most `concurrency` calls are open at a time, fewer while the endpoint pushes back (`Slots`), over one pool of
+    connections. `timeout_s` is for one whole answer, `silence_s` between two pieces of it. `backoff_s` is the first
+    wait before a repeat, doubled each time, where the server asks for none.
     """
 
     def __init__(
@@ -55,12 +87,20 @@ class OpenAIEngine:
         api_key: str | None = None,
         concurrency: int = 64,
         timeout_s: float = 3600.0,
+        silence_s: float = 600.0,
         backoff_s: float = 1.0,
     ) -> None:
         self.model, self.base_url, self.concurrency = model, base_url, concurrency
+        self.traffic = Traffic()
         self._where = base_url or "the OpenAI API"
-        self._api_key, self._timeout_s, self._backoff_s = api_key, timeout_s, backoff_s
+        self._api_key, self._timeout_s, self._silence_s, self._backoff_s = api_key, timeout_s, silence_s, backoff_s
+        self._slots = Slots(concurrency)
         self._not_before = 0.0  # monotonic; when a server asks one call to wait, it means all
+        self._accepted_at: float | None = None  # monotonic; when the endpoint last took a call
+        self._refused = 0
+        self._limit_name = "max_tokens"
+        self._fatal: RatchetError | None = None
+        self._idle: set[asyncio.Task[Any]] = set()  # workers that wait and have no call open
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai-engine", daemon=True)
@@ -78,13 +118,14 @@ class OpenAIEngine:
                 f"Environment variable {teacher.api_key_env} is not set, and the teacher has no base_url: "
                 "set the key, or give the address of an endpoint of your own."
             )
-        return cls(teacher.model, teacher.base_url, key, teacher.concurrency, teacher.timeout_s)
+        return cls(teacher.model, teacher.base_url, key, teacher.concurrency, teacher.timeout_s, teacher.silence_s)
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions as they finish; one that cannot be had has `finish_reason` `error` and says why.
+        """Yield completions as they finish; one that cannot be had is `refused` or an `error`, and says why.
 
-        `requests` is read as calls become free. Raises RatchetError where no call can succeed: a key or model that the
-        endpoint does not accept, an endpoint that cannot be reached. Leaving the iterator cancels what is open.
+        `requests` is read as calls become free. Raises RatchetError where no call can succeed (a key or model that the
+        endpoint does not accept, an endpoint that cannot be reached), after the answers that are already coming in.
+        Leaving the iterator cancels what is open.
         """
         outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         running = asyncio.run_coroutine_threadsafe(self._answer_all(iter(requests), sampling, outbox), self._loop)
@@ -122,100 +163,241 @@ class OpenAIEngine:
     ) -> None:
         async def worker() -> None:
             for request in requests:  # shared: each worker takes the next one when it is free
-                outbox.put(await self._answer(request, sampling))
+                completion = await self._answer(request, sampling)
+                if completion is not None:
+                    outbox.put(completion)
+                if self._fatal:
+                    return
 
+        self._fatal = None
         async with asyncio.TaskGroup() as group:
             for _ in range(self.concurrency):
                 group.create_task(worker())
+        if self._fatal:
+            raise self._fatal
 
-    async def _answer(self, request: Request, sampling: Sampling) -> Completion:
+    async def _answer(self, request: Request, sampling: Sampling) -> Completion | None:
+        """One request, asked as often as makes sense; None when the whole run ends instead."""
         if request.messages is None:
             raise RatchetError("an OpenAI-compatible endpoint needs messages, and this request has only token ids")
-        for attempt in range(TRIES):
-            await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))
-            try:
-                return _completion(request, await self._call(request, sampling, attempt == TRIES - 1))
-            except _Unusable as reason:
-                if not reason.again or attempt == TRIES - 1:
-                    return Completion(request.key, "", "error", 0, error=f"{reason} (after {attempt + 1} tries)")
-                jitter = 0.5 + derive_seed(request.seed, "backoff", attempt) / 2**63
-                await asyncio.sleep(min(self._backoff_s * 2**attempt * jitter, LONGEST_WAIT_S))
-        raise AssertionError("unreachable")
+        tries, backoff, refused_since = 0, self._backoff_s, None
+        while True:
+            with self._giving_way():
+                while (wait := self._not_before - time.monotonic()) > 0:
+                    await asyncio.sleep(wait)
+                await self._slots.acquire()
+            with self._slots.held() as sent:
+                try:
+                    return await self._call(request, sampling)
+                except _Failed as error:
+                    failed = error
+                except RatchetError as error:
+                    return self._end(error)
+            if failed.busy:
+                refused_since = refused_since or sent
+                self._slots.pushed_back(sent)
+                self._not_before = max(self._not_before, time.monotonic() + failed.wait)
+                if out_of_patience := self._out_of_patience(refused_since, failed):
+                    return self._end(out_of_patience)
+                give_up = time.monotonic() - refused_since > PATIENCE_S  # others are answered, this one is not
+            else:
+                refused_since, tries = None, tries + 1
+                give_up = tries == TRIES or not failed.again
+            if give_up:
+                if failed.refused:
+                    return Completion(request.key, "", "refused", 0, error=str(failed))
+                return Completion(request.key, "", "error", 0, error=f"{failed} (tries: {max(1, tries)})")
+            self.traffic.repeated += 1
+            jitter = 0.5 + derive_seed(request.seed, "backoff", backoff) / 2**63
+            with self._giving_way():
+                await asyncio.sleep(backoff * jitter)
+            backoff = min(2 * backoff, LONGEST_BACKOFF_S)
 
-    async def _call(self, request: Request, sampling: Sampling, is_last: bool) -> str:
-        """The reply's body. Raises `_Unusable`, or RatchetError where no other call would do better."""
+    @contextmanager
+    def _giving_way(self) -> Iterator[None]:
+        """Around waits without an open call: when no call can succeed any more, they are not worth finishing."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._idle.add(task)
+        try:
+            yield
+        finally:
+            self._idle.discard(task)
+
+    def _end(self, error: RatchetError) -> None:
+        self._fatal = self._fatal or error
+        for task in self._idle:
+            task.cancel()
+
+    def _out_of_patience(self, since: float, failed: _Failed) -> RatchetError | None:
+        if failed.wait > PATIENCE_S:
+            return RatchetError(f"{self._where} asks to come back in {failed.wait / 60:.0f} minutes ({failed}).")
+        if self._accepted_at is None and time.monotonic() - since > FIRST_CONTACT_S:
+            return RatchetError(
+                f"{self._where} cannot be reached ({failed}). Is the server running, and is the teacher's base_url "
+                "right?"
+            )
+        if self._accepted_at is not None and time.monotonic() - max(since, self._accepted_at) > PATIENCE_S:
+            return RatchetError(f"{self._where} has taken no call for {PATIENCE_S / 60:.0f} minutes ({failed}).")
+        return None
+
+    async def _call(self, request: Request, sampling: Sampling) -> Completion:
+        """One call. Raises `_Failed`, or RatchetError where no other call would do better."""
+        answer = _Answer()
+        self.traffic.calls += 1
+        self.traffic.open += 1
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                async with self._reply(request, sampling) as response:
+                    self._accepted_at = time.monotonic()
+                    self._slots.accepted()
+                    await self._read(response, answer)
+            return answer.completion(request.key)
+        except TimeoutError:  # would take as long again, and is paid for
+            raise _Failed(f"no whole answer within {self._timeout_s:g} s", again=False) from None
+        finally:
+            self.traffic.open -= 1
+            if answer.pieces and not answer.whole:
+                self.traffic.lost_calls += 1
+                self.traffic.lost_pieces += answer.pieces
+
+    @asynccontextmanager
+    async def _reply(self, request: Request, sampling: Sampling) -> AsyncIterator[Any]:
+        """The response, its head read and its body to come."""
         import openai
 
+        limits: dict[str, Any] = {self._limit_name: sampling.max_tokens}
+        if sampling.top_k:
+            limits["top_k"] = sampling.top_k
         if self._client is None:
             self._client = openai.AsyncOpenAI(
                 api_key=self._api_key or "none",  # local servers want none, the client insists on one
                 base_url=self.base_url,
                 max_retries=0,
-                timeout=openai.Timeout(self._timeout_s, connect=CONNECT_TIMEOUT_S),
+                timeout=openai.Timeout(self._silence_s, connect=CONNECT_TIMEOUT_S),
             )
         try:
-            reply = await self._client.chat.completions.with_raw_response.create(
+            async with self._client.chat.completions.with_streaming_response.create(
                 model=self.model,
                 messages=list(request.messages or ()),
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
-                max_tokens=sampling.max_tokens,
                 seed=request.seed,
-                extra_body={"top_k": sampling.top_k} if sampling.top_k else None,
-            )
-            return reply.text if isinstance(reply.text, str) else reply.text()
+                stream=True,
+                stream_options={"include_usage": True},
+                extra_body=limits,
+            ) as response:
+                yield response
         except openai.APITimeoutError as error:
-            never_sent = type(error.__cause__).__name__ in ("ConnectTimeout", "PoolTimeout")
-            raise _Unusable(f"no answer within {self._timeout_s:g} s", again=never_sent) from error
+            raise _Failed(f"silent for {self._silence_s:g} s", busy=True) from error
         except openai.APIConnectionError as error:
-            if is_last:
-                raise RatchetError(
-                    f"{self._where} cannot be reached ({error.__cause__ or error}). Is the server running, and is the "
-                    "teacher's base_url right?"
-                ) from error
-            raise _Unusable(f"connection failed: {error.__cause__ or error}", again=True) from error
+            raise _Failed(f"connection failed: {error.__cause__ or error}", busy=True) from error
         except openai.APIStatusError as error:
-            if error.status_code in USERS_FAULT:
-                reason = f"{USERS_FAULT[error.status_code]} ({error.status_code}: {_shown(error.message)})"
-                raise RatchetError(
-                    f"{self._where} refused model {self.model!r}: {reason}. "
-                    "Check the teacher's model, base_url and key."
-                ) from error
-            again = error.status_code in RETRIED or error.status_code >= 500
-            if again and (wait := _retry_after(error.response.headers)) is not None:
-                self._not_before = max(self._not_before, time.monotonic() + wait)
-            raise _Unusable(f"{error.status_code}: {_shown(error.message)}", again) from error
+            raise self._refusal(error, limits) from error
 
+    def _refusal(self, error: Any, sent: dict[str, Any]) -> Exception:
+        """What a status other than 200 means."""
+        body = error.body if isinstance(error.body, dict) else {}
+        message = str(body.get("message") or error.message)
+        status, said = error.status_code, f"{error.status_code}: {_shown(message)}"
+        reason = USERS_FAULT.get(status) or ("the quota is used up" if error.code == "insufficient_quota" else "")
+        if status == 400 and "max_tokens" in sent and "max_completion_tokens" in message:
+            self._limit_name = "max_completion_tokens"  # OpenAI's reasoning models know no other
+            return _Failed(said)
+        if status in (400, 413, 422) and _TOO_LONG.search(message):
+            return _Failed(said, refused=True)
+        bad_request = 400 <= status < 500 and status not in (*AGAIN, *BUSY)
+        if bad_request and not reason and self._accepted_at is None:
+            self._refused += 1
+            reason = "no request is accepted" if self._refused == REFUSALS else ""
+        if reason:
+            return RatchetError(
+                f"{self._where} refused model {self.model!r}: {reason} ({said}). Check the teacher's model, base_url, "
+                f"key and sampling (curation.<domain>.teacher)."
+            )
+        return _Failed(said, not bad_request, status in BUSY, _retry_after(error.response.headers))
 
-def _completion(request: Request, body: str) -> Completion:
-    try:
-        reply = json.loads(body)
-        choice = reply["choices"][0]
-        message, reason = choice["message"], choice["finish_reason"]
-        text, tokens = message.get("content") or "", int(reply["usage"]["completion_tokens"])
-        thought = message.get("reasoning_content") or message.get("reasoning")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _Unusable(f"not a chat completion ({error!r}): {_shown(body)}", again=True) from error
-    if reason not in ("stop", "length"):
-        raise _Unusable(f"ended by {reason!r}", again=False)
-    if thought:  # servers with a reasoning parser take the thinking out of the text; a response holds both
-        text = f"<think>\n{thought}\n</think>\n{text}" if text or reason == "stop" else f"<think>\n{thought}"
-    return Completion(request.key, text, reason, tokens)
-
-
-def _retry_after(headers: Any) -> float | None:
-    """Seconds the server asks to wait: the header holds a number or a date."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
+    async def _read(self, response: Any, answer: _Answer) -> None:
+        """Take in the body, line by line. Lines end in LF alone: a JSON text may hold any other line separator."""
+        streamed = "event-stream" in response.headers.get("content-type", "")
+        rest = b""
         try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return min(max(seconds, 0.0), LONGEST_WAIT_S)
+            async for block in response.iter_bytes():
+                *lines, rest = (rest + block).split(b"\n") if streamed else (rest + block,)
+                for line in lines:
+                    self._take(line, answer)
+            self._take(rest if streamed else b"data:" + rest, answer)
+            answer.ended |= not streamed
+        except _Failed:
+            raise
+        except Exception as error:  # of whatever transport the client uses
+            raise _Failed(f"cut after {answer.pieces} pieces: {type(error).__name__} {_shown(error)}") from error
+
+    def _take(self, line: bytes, answer: _Answer) -> None:
+        if not line.startswith(b"data:"):
+            return  # a comment, or the space between events
+        if line[5:].strip() == b"[DONE]":
+            answer.ended = True
+        else:
+            answer.add(line[5:])
+            self.traffic.pieces += 1
+
+
+@dataclass
+class _Answer:
+    """One answer as it streams in."""
+
+    text: list[str] = field(default_factory=list)
+    thought: list[str] = field(default_factory=list)
+    reason: str | None = None
+    usage: dict[str, Any] = field(default_factory=dict)
+    pieces: int = 0
+    ended: bool = False
+    whole: bool = False
+
+    def add(self, event: bytes) -> None:
+        """One event: a part of the answer, or all of it where a server does not stream."""
+        self.pieces += 1
+        try:
+            said = json.loads(event)
+            if "error" in said and not said.get("choices"):
+                raise _Failed(f"broken off by the server: {_shown(said['error'])}")
+            self.usage = said.get("usage") or self.usage
+            for choice in said["choices"][:1]:
+                part = choice.get("delta") or choice.get("message") or {}
+                self.text.append(part.get("content") or "")
+                self.thought.append(part.get("reasoning_content") or part.get("reasoning") or "")
+                self.reason = choice.get("finish_reason") or self.reason
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _Failed(f"not a chat completion ({error!r}): {_shown(event.decode(errors='replace'))}") from error
+
+    def completion(self, key: Any) -> Completion:
+        """Raises `_Failed` when this is no whole answer."""
+        if self.reason is None or not (self.ended or self.usage):  # what counts the tokens comes last
+            raise _Failed(f"cut after {self.pieces} pieces")
+        if self.reason not in ("stop", "length"):
+            raise _Failed(f"ended by {self.reason!r}", refused=self.reason != "abort")
+        text, thought = "".join(self.text), "".join(self.thought)
+        if thought:  # servers with a reasoning parser take the thinking out of the text; a response holds both
+            text = f"<think>\n{thought}\n</think>\n{text}" if text or self.reason == "stop" else f"<think>\n{thought}"
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can hold half a character
+        self.whole = True
+        return Completion(
+            key, text, self.reason, self.usage.get("completion_tokens"), prompt_tokens=self.usage.get("prompt_tokens")
+        )
+
+
+def _retry_after(headers: Any) -> float:
+    """Seconds the server asks to wait: the header holds a number or a date."""
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return 0.0
 
 
 def _shown(text: Any) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-FinishReason = Literal["stop", "length", "error"]
+FinishReason = Literal["stop", "length", "refused", "error"]
+"""`refused`: the endpoint will not answer this prompt. `error`: the call failed. `Completion.error` says why."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,18 @@ class Completion:
     """What came back. `token_ids` include the end-of-sequence token when `finish_reason` is `stop`.
 
     `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token; None where
-    an engine cannot give them. `tokens` is the count that budgets and length rules use.
+    an engine cannot give them. `tokens` is the count that budgets and length rules use, None where an endpoint does not
+    say, and `prompt_tokens` what the endpoint counted for the prompt.
     """
 
     key: Any
     text: str
     finish_reason: FinishReason
-    tokens: int
+    tokens: int | None
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
+    prompt_tokens: int | None = None
 
 
 class Engine(Protocol):

@@ -82,9 +82,21 @@ class Teacher(Section):
     temperature: float = 0.6
     top_p: float = 0.95
     max_tokens: int = 32768
-    concurrency: int = Field(64, ge=1)
+    tokenizer: str = ""
+    """A directory with tokenizer.json, or a hub name: counts the tokens where the endpoint does not."""
+    prompt_price: float = Field(0.0, ge=0)
+    """Per million tokens, in the currency of your bill; `response_price` likewise."""
+    response_price: float = Field(0.0, ge=0)
+    expected_tokens: int = Field(8000, ge=1)
+    """Of one answer: for the estimate, until the first answers say better."""
+    max_cost: float | None = Field(None, gt=0)
+    """No call is begun that is expected to bring the cost of all answers, those paid for earlier included, above it."""
+    concurrency: int = Field(64, ge=1, le=1000)
+    """The most calls that are open at a time; fewer while the endpoint pushes back."""
     timeout_s: float = 3600.0
     """Per answer. Long on purpose: a reasoning model thinks for minutes, and a call that times out is paid for."""
+    silence_s: float = 600.0
+    """Between two pieces of a streamed answer: after this long, the connection is taken for dead."""
 
 
 class Rules(Section):

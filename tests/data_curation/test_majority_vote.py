@@ -2,22 +2,32 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from data_curation.majority_vote import vote
+from data_curation.majority_vote import count_votes, vote
 from data_curation.teacher_attempts import ATTEMPTS_SCHEMA
 from infra.problems import to_table
+from verifiers.math_equivalence import equivalent, verify_answer
 
 
 def judged(reference: str, responses: list[str], finish: str = "stop"):
     problems = to_table([{"problem_id": "p", "domain": "math", "prompt": "?", "answer": reference}])
     attempts = pa.Table.from_pylist(
         [
-            {"problem_id": "p", "sample": i, "response": r, "finish_reason": finish, "tokens": 100 + i}
+            {
+                "problem_id": "p",
+                "sample": i,
+                "response": r,
+                "finish_reason": finish,
+                "tokens": 100 + i,
+                "counted_by": "teacher",
+            }
             for i, r in enumerate(responses)
         ],
         schema=ATTEMPTS_SCHEMA,
     )
-    split = vote(problems, attempts)
+    split = vote(problems, attempts.to_batches(2))
     return split.kept.to_pylist(), split.rejected.to_pylist()
 
 
@@ -38,7 +48,7 @@ def test_equal_answers_written_differently_are_one_vote():
         (["no answer here"] * 4, "no_answer"),
         (boxes("5", "5", "6", "6"), "tie"),
         (boxes("5", "6", "6", "7", "8"), "no_majority"),
-        (boxes("5", "6", "6", "6"), "contradicts_reference"),
+        (boxes("5", "6", "6", "6"), "likely_wrong_reference"),
         ([*boxes("6", "6"), *["nothing"] * 3], "no_majority"),
     ],
 )
@@ -61,3 +71,55 @@ def test_an_attempt_cut_at_the_limit_has_no_vote_and_counts():
 def test_one_right_answer_among_wrong_ones_that_differ_is_a_tie():
     _, (rejected,) = judged("5", boxes("5", "6", "7"))
     assert rejected["rule"] == "tie"
+
+
+def test_a_problem_that_the_teacher_refuses_says_why():
+    _, (rejected,) = judged("5", ["maximum context length"] * 4, finish="refused")
+    assert (rejected["rule"], json.loads(rejected["evidence"])) == ("no_attempt", {"reason": "maximum context length"})
+
+
+def test_a_majority_that_only_rounds_the_reference_does_not_contradict_it():
+    _, (rejected,) = judged("1/3", boxes("0.333", "0.333", "0.333", "1/3"))
+    assert rejected["rule"] == "undecided"
+    _, (rejected,) = judged("\\boxed{", boxes("7", "7", "7"))
+    assert rejected["rule"] == "unverifiable_reference"
+
+
+def test_an_attempt_that_was_cut_is_a_failure_as_long_as_it_is():
+    problems = to_table([{"problem_id": "p", "domain": "math", "prompt": "?", "answer": "5"}])
+    rows = [("stop", 10), ("stop", 20), ("length", 100), ("length", 110)]
+    facts = {"problem_id": "p", "response": boxes("5")[0], "counted_by": "teacher"}
+    attempts = pa.Table.from_pylist(
+        [{**facts, "sample": i, "finish_reason": reason, "tokens": tokens} for i, (reason, tokens) in enumerate(rows)],
+        schema=ATTEMPTS_SCHEMA,
+    )
+    (kept,) = vote(problems, attempts.to_batches()).kept.to_pylist()
+    assert (kept["teacher_passes"], kept["difficulty"], kept["teacher_tokens"]) == (2, 4, 60)
+    said = json.loads(kept["metadata"])["majority_vote"]
+    assert (said["truncated"], said["tokens"], said["votes"]) == (2, [10, 20, 100, 110], [["5", 2]])
+
+
+def test_no_chain_of_roundings_joins_answers_that_differ():
+    # Each step of the chain is an equality for the verifier, its ends are not.
+    assert equivalent("50", "50%") and equivalent("50%", "0.5") and not equivalent("50", "0.5")
+    assert equivalent("3.14159", "3.1416") and equivalent("3.1416", "3.14162") and not equivalent("3.14159", "3.14162")
+    assert [(c.answer, c.votes) for c in count_votes(["50", "50", "50%", "0.5", "0.5"], "7")] == [("0.5", 3), ("50", 2)]
+    # The reference takes what the verifier accepts for it, not what is equal to something it accepts.
+    classes = {c.answer: (c.votes, c.right) for c in count_votes(["50", "50", "50%", "0.5"], "50")}
+    assert classes["50"][1] and "0.5" in classes
+
+
+ANSWERS = ["1/2", "0.5", "\\frac{1}{2}", "50%", "50", "0.3", "0.333", "1/3", "x+1", "1+x", "(1,2)", "7", None]
+
+
+@given(st.lists(st.sampled_from(ANSWERS), max_size=8), st.sampled_from(ANSWERS[:-1]), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_votes_do_not_depend_on_order_and_each_answer_votes_once(answers, reference, random):
+    straight = count_votes(answers, reference)
+    shuffled = list(answers)
+    random.shuffle(shuffled)
+    assert count_votes(shuffled, reference) == straight
+    assert sum(group.votes for group in straight) == sum(answer is not None for answer in answers)
+    assert sum(bool(group.right) for group in straight) <= 1
+    for group in straight:
+        assert bool(group.right) == verify_answer(group.answer, reference).passed

@@ -1,15 +1,24 @@
 import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import islice
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from data_curation.teacher_attempts import collect_attempts
+from data_curation.teacher_attempts import collect_attempts, difficulty
 from data_curation.tiny_world.math_problems import draw_problem
 from data_curation.tiny_world.teacher import ProceduralTeacher
 from infra.errors import RatchetError
+from infra.inference.openai_engine import OpenAIEngine
 from infra.inference.protocol import Completion
 from infra.problems import problem_id, to_table
 from infra.recipe.model import PromptFormat, Teacher
+from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 
 TEACHER = Teacher(kind="procedural", model="t", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
 FORMAT = PromptFormat(math="{prompt}")
@@ -42,7 +51,9 @@ def problems():
 
 
 def collect(problems, engine, journal, teacher=TEACHER):
-    return collect_attempts(problems, engine, teacher, FORMAT, journal, seed=0)
+    output = journal.with_name("attempts.parquet")
+    collect_attempts(problems, engine, teacher, FORMAT, journal, 0, output)
+    return pq.read_table(output)
 
 
 def test_every_problem_is_answered_as_often_as_asked(problems, tmp_path):
@@ -69,11 +80,12 @@ def test_what_was_answered_is_never_asked_again(problems, tmp_path):
 
 
 def test_failed_calls_are_not_answers(problems, tmp_path):
-    with pytest.raises(RatchetError, match=r"503 overloaded.*run the same command again"):
-        collect(problems, CountingTeacher(fail_every=4), tmp_path / "journal.jsonl")
-    again = CountingTeacher()
+    first, again = CountingTeacher(fail_every=4), CountingTeacher()
+    with pytest.raises(RatchetError, match=r"503 overloaded.* 3 of 30 answers are in .*: the same command asks only"):
+        collect(problems, first, tmp_path / "journal.jsonl")
+    assert first.asked == 4, "it stops once too many have failed"
     assert len(collect(problems, again, tmp_path / "journal.jsonl")) == 3 * len(problems)
-    assert again.asked == 3 * len(problems) // 4
+    assert again.asked == 3 * len(problems) - 3
 
 
 def test_a_damaged_journal_is_named_with_its_line(problems, tmp_path):
@@ -104,6 +116,142 @@ def test_a_refusal_in_a_hundred_holds_up_nothing_and_is_asked_again_next_time(tm
     prompts = [f"Problem {i}" for i in range(40)]
     table = to_table([{"problem_id": str(i), "domain": "math", "prompt": p} for i, p in enumerate(prompts)])
     journal = tmp_path / "journal.jsonl"
-    assert len(collect(table, CountingTeacher(fail_every=100), journal)) == 3 * 40 - 1
+    reasons = collect(table, CountingTeacher(fail_every=100), journal)["finish_reason"].to_pylist()
+    assert reasons.count("error") == 1 and len(reasons) == 3 * 40
     again = CountingTeacher()
-    assert len(collect(table, again, journal)) == 3 * 40 and again.asked == 1
+    assert "error" not in collect(table, again, journal)["finish_reason"].to_pylist() and again.asked == 1
+
+
+class PaidTeacher(ProceduralTeacher):
+    """Says what an endpoint says, or does not: how many tokens it counted. Notes the most it had open."""
+
+    def __init__(self, tokens: int | None = 1000, at_once: int = 4) -> None:
+        super().__init__()
+        self.tokens, self.at_once, self.asked = tokens, at_once, 0
+
+    def generate(self, requests, sampling):
+        while batch := list(islice(requests, self.at_once)):
+            self.asked += len(batch)
+            for completion in super().generate(batch, sampling):
+                yield replace(completion, tokens=self.tokens, prompt_tokens=100)
+
+
+def paid(**settings) -> Teacher:
+    return TEACHER.model_copy(update={"prompt_price": 1.0, "response_price": 2.0, "expected_tokens": 500, **settings})
+
+
+def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_path):
+    notes, shown = [], []
+    bill = collect_attempts(
+        problems, PaidTeacher(), paid(max_tokens=4096), FORMAT, tmp_path / "j.jsonl", 0, tmp_path / "a.parquet",
+        progress=lambda done, total, facts: shown.append((done, facts["expected_cost"])), note=notes.append,
+    )  # fmt: skip
+    characters = sum(len(p) for p in problems["prompt"].to_pylist()) * 3
+    guess = (characters / 3.5 * 1.0 + 30 * 500 * 2.0) / 1e6
+    assert notes == [f"30 of 30 answers to ask for; about 1K prompt and 15K response tokens, about {guess:.4f}."]
+    true = 30 * (100 * 1.0 + 1000 * 2.0) / 1e6
+    assert shown[0] == (0, pytest.approx(guess)) and shown[-1] == (30, pytest.approx(true))
+    assert shown[8][1] == pytest.approx(true, rel=0.1), "a few answers correct the guess"
+    assert bill.totals()["cost"] == pytest.approx(true)
+
+
+def test_a_ceiling_stops_cleanly_and_a_higher_one_goes_on(problems, tmp_path):
+    journal, one = tmp_path / "journal.jsonl", 30 * (100 + 2000) / 1e6 / 30
+    teacher, engine = paid(max_cost=12.5 * one, max_tokens=4096), PaidTeacher()
+    with pytest.raises(RatchetError, match=r"max_cost 0\.0262\. .* about 0\.0630\. 12 of 30 answers are in"):
+        collect(problems, engine, journal, teacher)
+    with pytest.raises(RatchetError, match="12 of 30"):
+        collect(problems, engine, journal, teacher)
+    assert engine.asked == 12, "what was paid for in an earlier run counts, and nothing more is asked"
+    assert len(collect(problems, engine, journal, paid(max_cost=1.0, max_tokens=4096))) == engine.asked == 30
+
+
+def test_tokens_are_counted_by_the_endpoint_else_by_a_tokenizer_else_not_at_all(problems, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    assert set(collect(problems, PaidTeacher(7), tmp_path / "0.jsonl")["counted_by"].to_pylist()) == {"teacher"}
+    journal, silent = tmp_path / "journal.jsonl", PaidTeacher(None)
+    with pytest.raises(RatchetError, match=r"teacher\.tokenizer.* 4 of 30 answers are in"):
+        collect(problems, silent, journal)
+    words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.save(str(tmp_path / "tokenizer.json"))
+    rows = collect(problems, silent, journal, TEACHER.model_copy(update={"tokenizer": str(tmp_path)})).to_pylist()
+    assert silent.asked == 30, "what was kept without a count is counted, not asked again"
+    assert all(row["tokens"] == len(row["response"].split()) and row["counted_by"] == "tokenizer" for row in rows)
+
+
+def test_difficulty_is_eight_only_if_none_passed_and_zero_only_if_all_did():
+    assert [difficulty(passes, 8) for passes in range(9)] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert [difficulty(passes, 64) for passes in (0, 1, 63, 64)] == [8, 7, 1, 0]
+
+
+# ------------------------------------------------------------------------- against a real server
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return grow_model(tmp_path_factory.mktemp("teacher"))
+
+
+SUMS = to_table([{"problem_id": f"sum-{i}", "domain": "math", "prompt": f"What is {i} plus 9?"} for i in range(12)])
+ASKED = Teacher(kind="openai", model="tiny", attempts=3, temperature=1.0, top_p=1.0, max_tokens=24, concurrency=6)
+BAD_DAY = [
+    "pass", "429", "500", "cut", "malformed", "slow", "ends early", "hang up", "pass", "429 until", "cut", "down",
+    "malformed", "500", "pass", "cut", "429", "hang up",
+]  # fmt: skip
+
+
+def ask(url: str, journal) -> pa.Table:
+    engine = OpenAIEngine("tiny", url, concurrency=ASKED.concurrency, backoff_s=0.05)
+    try:
+        return collect(SUMS, engine, journal, ASKED)
+    finally:
+        engine.close()
+
+
+def test_a_bad_day_at_the_endpoint_changes_no_answer(model, tmp_path):
+    endpoint = TinyEndpoint(model)
+    proxy = FaultyProxy(endpoint, BAD_DAY)
+    try:
+        quiet = ask(endpoint.url, tmp_path / "quiet.jsonl")
+        assert set(endpoint.asked.values()) == {1} and len(endpoint.asked) == len(quiet) == 36
+        assert ask(proxy.url, tmp_path / "bad.jsonl").equals(quiet)
+        assert set(BAD_DAY) <= set(proxy.met)
+        broken_off = sum(proxy.met[fault] for fault in ("cut", "malformed", "ends early"))
+        assert endpoint.asked.total() == 2 * 36 + broken_off, "only an answer that did not arrive is asked for again"
+        asked = endpoint.asked.total()
+        assert ask(proxy.url, tmp_path / "bad.jsonl").equals(quiet)
+        assert endpoint.asked.total() == asked, "a journal replays without a call"
+    finally:
+        proxy.close()
+        endpoint.close()
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+from tests.data_curation.test_teacher_attempts import ask
+ask(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
+def test_killed_at_any_moment_no_answer_is_asked_for_twice(model, tmp_path):
+    endpoint, journal = TinyEndpoint(model, seconds_per_answer=0.1), tmp_path / "journal.jsonl"
+    try:
+        for enough in (5, 20):
+            client = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.url, str(journal)])
+            while not journal.exists() or journal.read_bytes().count(b"\n") < enough:
+                assert client.poll() is None
+                time.sleep(0.005)
+            client.kill()
+            client.wait()
+            time.sleep(0.3)  # the endpoint notices
+            kept = journal.read_bytes().count(b"\n")
+            asked = endpoint.asked.copy()
+            kills = 1 if enough == 5 else 2
+            assert asked.total() <= kept + kills * ASKED.concurrency, "lost is what was open at a kill, and no more"
+        assert len(ask(endpoint.url, journal)) == 36
+        assert endpoint.asked.total() - asked.total() == 36 - kept, "only what is missing"
+    finally:
+        endpoint.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -14,9 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from infra.errors import RatchetError
+from infra.inference.concurrency import Slots
 from infra.inference.openai_engine import OpenAIEngine
 from infra.inference.protocol import Request, Sampling
 from infra.recipe.model import Teacher
+
+EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
 class _Endpoint:
@@ -43,6 +47,7 @@ class _Endpoint:
                 with lock:
                     endpoint.calls[question] += 1
                     endpoint.bodies.append(body)
+                    self.body = body
                     endpoint.times.append(time.monotonic())
                     endpoint.open += 1
                     endpoint.most_open = max(endpoint.most_open, endpoint.open)
@@ -71,7 +76,7 @@ class _Endpoint:
 
     def answer(self, handler, question: str, call: int) -> None:
         kind = question.split()[0]
-        message = {"role": "assistant", "content": f"hello {question}"}
+        message = {"content": f"hello {question}"}
         reason = "stop"
         if kind == "limited" and call == 1:
             return handler.reply(429, '{"error": {"message": "slow down"}}', {"Retry-After": "0.3"})
@@ -81,6 +86,17 @@ class _Endpoint:
             return handler.reply(500, '{"error": {"message": "oops"}}')
         if kind == "garbled" and call == 1:
             return handler.reply(200, '{"choices": [')
+        if kind == "half" and call == 1:  # ends, cleanly, in the middle
+            part = {"choices": [{"delta": {"content": "hel"}, "finish_reason": None}]}
+            return handler.reply(200, f"data: {json.dumps(part)}\n\n", {"Content-Type": "text/event-stream"})
+        if kind == "error" and call == 1:  # as vLLM does when its engine fails in the middle
+            return handler.reply(200, 'data: {"error": {"message": "engine died"}}\n\n', EVENTS)
+        if kind == "poor":
+            return handler.reply(429, '{"error": {"message": "quota", "code": "insufficient_quota"}}')
+        if kind == "newer" and "max_completion_tokens" not in handler.body:
+            return handler.reply(400, '{"error": {"message": "Use max_completion_tokens instead."}}')
+        if kind == "later":
+            return handler.reply(429, "{}", {"Retry-After": "7200"})
         if kind == "empty" and call == 1:
             return handler.reply(200, '{"choices": []}')
         if kind == "page" and call == 1:
@@ -91,7 +107,9 @@ class _Endpoint:
             handler.close_connection = True
             return handler.connection.shutdown(socket.SHUT_RDWR)
         if kind == "refused":
-            return handler.reply(400, '{"error": {"message": "too long a prompt"}}')
+            return handler.reply(400, '{"error": {"message": "bad temperature"}}')
+        if kind == "endless":
+            return handler.reply(400, '{"error": {"message": "maximum context length is 9 tokens"}}')
         if kind == "keyless":
             return handler.reply(401, '{"error": {"message": "bad key"}}')
         if kind == "slow":
@@ -103,10 +121,17 @@ class _Endpoint:
         if kind == "filtered":
             reason = "content_filter"
         if kind == "thinking":
-            message |= {"reasoning_content": "one and one", "content": "two"}
-        choice = {"index": 0, "message": message, "finish_reason": reason}
+            message = {"reasoning_content": "one and one", "content": "two"}
         usage = {"prompt_tokens": 3, "completion_tokens": len(question), "total_tokens": 3}
-        handler.reply(200, json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}))
+        if kind == "whole":  # a server that does not stream, whatever it is asked
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            return handler.reply(200, json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}))
+        parts = [{name: text[i : i + 4]} for name, text in message.items() for i in range(0, len(text), 4)]
+        choices = [[{"index": 0, "delta": part, "finish_reason": None}] for part in parts]
+        choices.append([{"index": 0, "delta": {}, "finish_reason": reason}])
+        events = [*({"choices": choice} for choice in choices), {"choices": [], "usage": usage}]
+        lines = [": a comment", *(f"data: {json.dumps(event, ensure_ascii=False)}" for event in events), "data: [DONE]"]
+        handler.reply(200, "\n\n".join(lines) + "\n\n", EVENTS)
 
 
 @pytest.fixture
@@ -130,9 +155,12 @@ def _ask(engine: OpenAIEngine, *questions: str) -> dict[str, object]:
 
 
 def test_answers_come_back_under_their_keys_with_text_tokens_and_reason(endpoint):
-    answers = _ask(_engine(endpoint), "plain a", "long b", "thinking c")
+    answers = _ask(_engine(endpoint), "plain a", "long b", "thinking c", "whole d", "line\u2028e\x85f")
     assert (answers["plain a"].text, answers["plain a"].tokens) == ("hello plain a", 7)
+    assert answers["plain a"].prompt_tokens == 3
     assert [answers[k].finish_reason for k in ("plain a", "long b")] == ["stop", "length"]
+    assert (answers["whole d"].text, answers["whole d"].tokens) == ("hello whole d", 7)
+    assert answers["line\u2028e\x85f"].text == "hello line\u2028e\x85f"
     assert answers["thinking c"].text == "<think>\none and one\n</think>\ntwo"
 
 
@@ -144,7 +172,9 @@ def test_sampling_and_seed_reach_the_endpoint(endpoint):
     assert "top_k" not in sent
 
 
-@pytest.mark.parametrize("kind", ["limited", "dated", "broken", "garbled", "empty", "page", "dropped"])
+@pytest.mark.parametrize(
+    "kind", ["limited", "dated", "broken", "garbled", "half", "error", "empty", "page", "dropped", "newer"]
+)
 def test_what_may_pass_is_asked_again(endpoint, kind):
     answers = _ask(_engine(endpoint), f"{kind} x")
     assert answers[f"{kind} x"].text == f"hello {kind} x"
@@ -159,22 +189,28 @@ def test_retry_after_holds_back_every_call(endpoint):
 
 
 def test_what_cannot_succeed_is_an_error_and_is_not_asked_again(endpoint):
-    answers = _ask(_engine(endpoint), "refused x", "filtered y", "plain z")
-    assert answers["refused x"].finish_reason == "error" and "too long a prompt" in answers["refused x"].error
-    assert answers["filtered y"].finish_reason == "error" and "content_filter" in answers["filtered y"].error
+    answers = _ask(_engine(endpoint, concurrency=1), "plain z", "refused x", "filtered y")
+    assert answers["refused x"].finish_reason == "error" and "bad temperature" in answers["refused x"].error
+    assert answers["filtered y"].finish_reason == "refused" and "content_filter" in answers["filtered y"].error
     assert answers["plain z"].finish_reason == "stop"
     assert endpoint.calls["refused x"] == endpoint.calls["filtered y"] == 1
 
 
+def test_prompts_that_are_too_long_are_refused_one_by_one(endpoint):
+    answers = _ask(_engine(endpoint, concurrency=1), *(f"endless {i}" for i in range(9)), "plain z")
+    assert [c.finish_reason for c in answers.values()] == 9 * ["refused"] + ["stop"]
+    assert "maximum context length" in answers["endless 0"].error and set(endpoint.calls.values()) == {1}
+
+
 def test_an_endpoint_that_never_makes_sense_is_given_up(endpoint):
     answer = _ask(_engine(endpoint, backoff_s=0.001), "nonsense x")["nonsense x"]
-    assert answer.finish_reason == "error" and "not a chat completion" in answer.error
+    assert answer.finish_reason == "error" and "not a chat completion" in answer.error and "tries: 8" in answer.error
     assert endpoint.calls["nonsense x"] == 8
 
 
 def test_a_paid_call_that_times_out_is_not_sent_twice(endpoint):
     answer = _ask(_engine(endpoint, timeout_s=0.2), "slow x")["slow x"]
-    assert answer.finish_reason == "error" and "no answer within 0.2 s" in answer.error
+    assert answer.finish_reason == "error" and "no whole answer within 0.2 s" in answer.error
     assert endpoint.calls["slow x"] == 1
 
 
@@ -185,12 +221,64 @@ def test_concurrency_is_bounded_and_used_and_connections_are_shared(endpoint):
     assert endpoint.connections <= 6
 
 
-def test_a_refused_key_stops_everything_with_what_to_do(endpoint):
-    with pytest.raises(RatchetError, match=r"key is not accepted.*Check the teacher's model, base_url and key"):
-        _ask(_engine(endpoint), "keyless x", "plain y")
+def test_concurrency_grows_until_the_endpoint_pushes_back_and_finds_its_way():
+    most = 12
+
+    async def call(slots: Slots, seconds: float) -> None:
+        nonlocal refused, worst
+        await slots.acquire()
+        with slots.held() as began:
+            worst = max(worst, slots.open)
+            full = slots.open > most
+            if not full:
+                slots.accepted()
+                await asyncio.sleep(seconds)
+        if full:
+            refused += 1
+            slots.pushed_back(began)
+
+    async def day() -> None:
+        for _ in range(60):
+            await asyncio.gather(*(call(slots, 0.001) for _ in range(64)))
+
+    slots, refused, worst = Slots(64), 0, 0
+    asyncio.run(day())
+    assert worst > most and 1 <= slots.limit <= most + 1
+    assert refused < 0.2 * 60 * 64, "it does not run against the wall again and again"
 
 
-def test_an_endpoint_that_is_not_there_is_named():
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("keyless", r"key is not accepted.*Check the teacher's model, base_url, key"),
+        ("poor", "the quota is used up"),
+        ("later", "asks to come back in 120 minutes"),
+    ],
+)
+def test_what_no_call_can_pass_ends_the_run_with_what_to_do(endpoint, kind, reason):
+    with pytest.raises(RatchetError, match=reason):
+        _ask(_engine(endpoint, concurrency=2), *(f"{kind} {i}" for i in range(20)))
+    assert sum(endpoint.calls.values()) <= 2
+
+
+def test_answers_that_are_coming_in_are_kept_when_the_run_ends(endpoint):
+    engine, answers = _engine(endpoint, concurrency=2), []
+    requests = [Request(q, 7, messages=({"role": "user", "content": q},)) for q in ("slow a", "keyless b", "plain c")]
+    with pytest.raises(RatchetError, match="key is not accepted"):
+        for completion in engine.generate(requests, Sampling()):
+            answers.append(completion.key)
+    engine.close()
+    assert "slow a" in answers and "plain c" not in answers
+
+
+def test_an_endpoint_that_takes_no_request_is_given_up_at_once(endpoint):
+    with pytest.raises(RatchetError, match=r"no request is accepted .*bad temperature"):
+        _ask(_engine(endpoint, concurrency=1), *(f"refused {i}" for i in range(20)))
+    assert len(endpoint.calls) == 3
+
+
+def test_an_endpoint_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr("infra.inference.openai_engine.FIRST_CONTACT_S", 0.1)
     engine = OpenAIEngine("m", "http://127.0.0.1:9/v1", backoff_s=0.001)
     with pytest.raises(RatchetError, match=r"127\.0\.0\.1:9/v1 cannot be reached"):
         _ask(engine, "x")

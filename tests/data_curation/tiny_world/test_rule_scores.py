@@ -42,10 +42,11 @@ def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
     splits.append(deduplicate(splits[-1].kept, settings.deduplicate))
     if domain == "math":
         table = splits[-1].kept
-        attempts = collect_attempts(
-            table, ProceduralTeacher(), settings.teacher, RECIPE.model.prompt, tmp_path / "journal.jsonl", seed=0
+        attempts = tmp_path / "attempts.parquet"
+        collect_attempts(
+            table, ProceduralTeacher(), settings.teacher, RECIPE.model.prompt, tmp_path / "journal.jsonl", 0, attempts
         )
-        splits.append(vote(table, attempts))
+        splits.append(vote(table, pq.ParquetFile(attempts).iter_batches()))
     truth = pq.read_table(world / f"{domain}_truth.parquet")
     scores = score_rules(truth, pa.concat_tables([split.rejected for split in splits]), splits[-1].kept)
     scored = {score.rule: score for score in scores if not score.rule.startswith(NEEDS_SANDBOX)}

@@ -77,9 +77,9 @@ def test_an_original_dropped_by_design_leaves_its_copy_to_deduplication():
 
 
 def test_rules_that_are_choices_have_no_precision_but_a_contradicted_answer_is_a_claim():
-    scores = _score(_truth(CLEAN, CLEAN), {0: "majority_vote:tie", 1: "majority_vote:contradicts_reference"}, [])
+    scores = _score(_truth(CLEAN, CLEAN), {0: "majority_vote:tie", 1: "majority_vote:likely_wrong_reference"}, [])
     assert scores["majority_vote:tie"].precision is None
-    assert scores["majority_vote:contradicts_reference"].precision == 0
+    assert scores["majority_vote:likely_wrong_reference"].precision == 0
 
 
 @pytest.mark.parametrize("rejected, kept", [({}, []), ({0: "rules:proof"}, [0]), ({0: "rules:proof"}, [7])])

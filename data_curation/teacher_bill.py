@@ -1,0 +1,142 @@
+"""What a teacher's answers cost: estimated before the first call, corrected with each answer, held below a ceiling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.recipe.model import Teacher
+
+CHARACTERS_PER_TOKEN = 3.5
+"""Of English with formulas; until the endpoint's own count of the prompts says better."""
+MILLION = 1_000_000
+
+
+class Bill(Mapping[str, float]):
+    """The account of one step; as a mapping, what a watcher shows, read anew each time it looks.
+
+    `prompts` are the characters of each prompt to be answered, `answered` counts what was paid for in earlier runs too.
+    """
+
+    def __init__(self, teacher: Teacher, prompts: list[int], traffic: Any = None) -> None:
+        self.teacher, self.traffic = teacher, traffic
+        self.answers = len(prompts)
+        self._characters = sum(prompts)
+        self.answered = self.prompt_tokens = self.response_tokens = self.truncated = 0
+        self._counted = self._counted_characters = 0
+        self._now = 0  # response tokens of this run
+        self._began = time.monotonic()
+
+    def add(self, characters: int, facts: Mapping[str, Any], now: bool = True) -> None:
+        """Count one answer to a prompt of so many characters; `now` if it came in this run."""
+        self.answered += 1
+        self.truncated += facts["finish_reason"] == "length"
+        self.response_tokens += facts["tokens"] or 0
+        self._now += (facts["tokens"] or 0) * now
+        if facts.get("prompt_tokens"):
+            self.prompt_tokens += facts["prompt_tokens"]
+            self._counted_characters += characters
+            self._counted += 1
+
+    # ------------------------------------------------------------------------------- tokens and cost
+
+    @property
+    def tokens_per_answer(self) -> float:
+        if self.response_tokens:
+            return self.response_tokens / self.answered
+        return min(self.teacher.expected_tokens, self.teacher.max_tokens)
+
+    @property
+    def prompt_tokens_per_answer(self) -> float:
+        characters = self._characters / max(1, self.answers)
+        if self._counted_characters:
+            return characters * self.prompt_tokens / self._counted_characters
+        return characters / CHARACTERS_PER_TOKEN
+
+    @property
+    def cost_per_answer(self) -> float:
+        return self._price(self.prompt_tokens_per_answer, self.tokens_per_answer)
+
+    @property
+    def cost(self) -> float:
+        """Of all answers so far, and of the calls of this run that broke off."""
+        uncounted = (self.answered - self._counted) * self.prompt_tokens_per_answer
+        lost = self._lost("lost_calls") * self.prompt_tokens_per_answer
+        return self._price(self.prompt_tokens + uncounted + lost, self.response_tokens + self._lost("lost_pieces"))
+
+    @property
+    def expected_cost(self) -> float:
+        return self.cost + (self.answers - self.answered) * self.cost_per_answer
+
+    def affords(self, open_calls: int) -> bool:
+        """Whether one more call, beside those that are open, is expected to stay below the ceiling."""
+        ceiling = self.teacher.max_cost
+        return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
+
+    def _price(self, prompt_tokens: float, response_tokens: float) -> float:
+        teacher = self.teacher
+        return (prompt_tokens * teacher.prompt_price + response_tokens * teacher.response_price) / MILLION
+
+    def _lost(self, name: str) -> int:
+        return getattr(self.traffic, name, 0)
+
+    @property
+    def priced(self) -> bool:
+        return self.teacher.prompt_price > 0 or self.teacher.response_price > 0
+
+    def estimate(self) -> str:
+        """One sentence, before anything is asked."""
+        missing = self.answers - self.answered
+        said = f"{missing:,} of {self.answers:,} answers to ask for"
+        said += " (the journal has the others)" if self.answered else ""
+        prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
+        said += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"
+        if self.priced:
+            said += f", about {money(missing * self.cost_per_answer)}"
+            said += f" besides {money(self.cost)} paid before" if self.answered else ""
+        if self.teacher.max_cost is not None and self.expected_cost > self.teacher.max_cost:
+            said += f"; more than max_cost {money(self.teacher.max_cost)}: will stop there"
+        return said + "."
+
+    def totals(self) -> dict[str, float]:
+        """For the record, once all answers are in."""
+        found = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
+        if self._counted == self.answered:
+            found["prompt_tokens"] = self.prompt_tokens
+        if self.traffic is not None:
+            found |= {"calls": self.traffic.calls, "calls_broken_off": self.traffic.lost_calls}
+        return found | ({"cost": round(self.cost, 6)} if self.priced else {})
+
+    def summary(self) -> str:
+        said = f"{_count(self.response_tokens)} tokens"
+        said += f", {self.truncated / max(1, self.answered):.1%} cut at the limit" if self.truncated else ""
+        return said + (f", cost {money(self.cost)}" if self.priced else "")
+
+    # -------------------------------------------------------------------------------- what is shown
+
+    def __getitem__(self, name: str) -> float:
+        if name == "tokens_per_second":
+            seconds = max(1e-9, time.monotonic() - self._began)
+            return max(self._now, getattr(self.traffic, "pieces", 0)) / seconds
+        if name == "open_calls" and self.traffic is not None:
+            return self.traffic.open
+        if name == "cost" and self.priced:
+            return self.cost
+        if name == "expected_cost" and self.priced:
+            return self.expected_cost
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in ("tokens_per_second", "open_calls", "cost", "expected_cost") if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def money(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.4f}"
+
+
+def _count(tokens: float) -> str:
+    return f"{tokens / MILLION:,.1f}M" if tokens >= MILLION else f"{tokens / 1000:,.0f}K"

@@ -1,0 +1,53 @@
+"""How far the step at work is, in words: for the terminal and for logs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+FORMATS = {
+    "loss": "loss {:.3f}",
+    "reward": "reward {:.2f}",
+    "pass_rate": "pass rate {:.2f}",
+    "response_tokens": "response length {:.0f} tok",
+    "truncated": "truncated {:.1%}",
+    "entropy": "entropy {:.2f}",
+    "tokens_per_second": "tokens {:,.0f}/s",
+    "open_calls": "open calls {:,.0f}",
+    "cost": "cost so far {:,.4g}",
+    "expected_cost": "in all about {:,.4g}",
+}
+
+
+class Progress:
+    """`facts` may be alive: they are read anew each time they are shown."""
+
+    def __init__(self, title: str = "") -> None:
+        self.title, self.started = title, time.monotonic()
+        self.done, self.total = 0, None  # type: int, int | None
+        self._first: tuple[float, int] | None = None
+        self._facts: Mapping[str, Any] = {}
+
+    def update(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
+        self.done, self.total, self._facts = done, total, facts
+        self._first = self._first or (time.monotonic(), done)
+
+    def count(self) -> str:
+        """`12/40, 3m 20s left`; nothing while there is nothing to say."""
+        return f"{self.done:,}/{self.total:,}{self._left()}" if self.total else ""
+
+    def facts(self) -> str:
+        return "   ".join(text.format(self._facts[name]) for name, text in FORMATS.items() if name in self._facts)
+
+    def _left(self) -> str:
+        if not self._first or self.done <= self._first[1] or not self.total:
+            return ""
+        rate = (time.monotonic() - self._first[0]) / (self.done - self._first[1])
+        return f", {duration((self.total - self.done) * rate)} left"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s" if seconds < 3600 else f"{seconds / 3600:.1f} h"

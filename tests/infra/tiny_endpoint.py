@@ -1,0 +1,178 @@
+"""A real OpenAI-compatible server that samples a tiny model, and a proxy that makes a bad day for whoever calls it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from email.utils import formatdate
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from infra.inference.prompts import message_ids
+from infra.inference.protocol import Request, Sampling
+from infra.recipe.model import GrownModel, PromptFormat
+
+MODEL = GrownModel(
+    hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
+    max_positions=512,
+)  # fmt: skip
+
+
+def grow_model(directory: Path) -> Path:
+    """Random weights, and a tokenizer that knows sums."""
+    from training.growth import grow
+
+    grow(MODEL, [f"What is {i} plus {i + 1}? \\boxed{{{2 * i + 1}}}" for i in range(200)], 0, directory)
+    return directory
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with suppress(BrokenPipeError, ConnectionResetError):  # the caller has gone
+            self.server.owner.answer(self, body)
+
+    def reply(self, status: int, content: dict[str, Any], **headers: str) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+class _Running:
+    """A server in a thread of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.listen(0)
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+
+    def listen(self, port: int) -> None:
+        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server.owner = self
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class TinyEndpoint(_Running):
+    """`/v1/chat/completions` over a model directory. `asked` counts the calls for each (prompt, seed)."""
+
+    def __init__(self, model: Path, seconds_per_answer: float = 0.0, counts_tokens: bool = True) -> None:
+        from infra.inference.transformers_engine import TransformersEngine
+
+        self.engine = TransformersEngine.load(str(model))
+        self.asked: Counter[tuple[str, int]] = Counter()
+        self.seconds, self.counts_tokens = seconds_per_answer, counts_tokens
+        self._sampling = threading.Lock()
+        super().__init__()
+
+    def answer(self, handler: _Handler, body: bytes) -> None:
+        asked = json.loads(body)
+        prompt = asked["messages"][-1]["content"]
+        with self._lock:
+            self.asked[prompt, asked["seed"]] += 1
+        ids = message_ids(self.engine.tokenizer, prompt, PromptFormat())
+        sampling = Sampling(asked["temperature"], asked["top_p"], 0, asked["max_tokens"])
+        with self._sampling:
+            (completion,) = self.engine.generate([Request(0, asked["seed"], prompt_ids=ids)], sampling)
+        handler.begin_stream()
+        pieces = [completion.text[i : i + 16] for i in range(0, len(completion.text), 16)]
+        for piece in pieces:
+            time.sleep(self.seconds / len(pieces))
+            handler.chunk(_event(choices=[{"index": 0, "delta": {"content": piece}, "finish_reason": None}]))
+        handler.chunk(_event(choices=[{"index": 0, "delta": {}, "finish_reason": completion.finish_reason}]))
+        if self.counts_tokens and asked.get("stream_options", {}).get("include_usage"):
+            usage = {"prompt_tokens": len(ids), "completion_tokens": completion.tokens}
+            handler.chunk(_event(choices=[], usage=usage))
+        handler.chunk(b"data: [DONE]\n\n")
+        handler.chunk(b"")
+
+
+class FaultyProxy(_Running):
+    """Passes calls on to `upstream`, each with the next of `faults`, in turn; after the last, all pass."""
+
+    def __init__(self, upstream: TinyEndpoint, faults: list[str]) -> None:
+        self._upstream, self._faults = upstream, iter(faults)
+        self.met: Counter[str] = Counter()
+        super().__init__()
+
+    def answer(self, handler: _Handler, body: bytes) -> None:
+        with self._lock:
+            fault = next(self._faults, "pass")
+            self.met[fault] += 1
+        if fault == "429":
+            return handler.reply(429, {"error": {"message": "slow down"}}, Retry_After="0.2")
+        if fault == "429 until":
+            return handler.reply(
+                429, {"error": {"message": "slow down"}}, Retry_After=formatdate(time.time() + 1.1, usegmt=True)
+            )
+        if fault == "500":
+            return handler.reply(500, {"error": {"message": "internal error"}})
+        if fault == "hang up":
+            return handler.hang_up()
+        if fault == "down":
+            handler.hang_up()
+            return self._go_down(0.4)
+        upstream = HTTPConnection("127.0.0.1", self._upstream.port)
+        upstream.request("POST", handler.path, body, {"Content-Type": "application/json"})
+        events = upstream.getresponse().read().split(b"\n\n")
+        upstream.close()
+        handler.begin_stream()
+        for number, event in enumerate(events[:-1]):
+            if fault == "cut" and number == len(events) // 2:
+                return handler.hang_up()
+            if fault == "malformed" and number == 1:
+                event = event[: len(event) // 2]
+            if fault == "slow":
+                time.sleep(0.05)
+            if fault == "ends early" and number == len(events) // 2:
+                break
+            handler.chunk(event + b"\n\n")
+        handler.chunk(b"")
+
+    def _go_down(self, seconds: float) -> None:
+        """Refuse connections for a while."""
+        self.close()
+        time.sleep(seconds)
+        self.listen(self.port)
+
+
+def _event(**content: Any) -> bytes:
+    return b"data: " + json.dumps({"object": "chat.completion.chunk", **content}).encode() + b"\n\n"
