@@ -41,15 +41,15 @@ from verifiers.pool import VerifierPool
 TINY_WORLD = Step("tiny_world", 1, "raw")
 HELD_OUT = Step("held_out", 2, "problems")
 NORMALISE = Step("normalise", 2, "problems")
-RULES = Step("rules", 1, "problems")
-DECONTAMINATE = Step("decontaminate", 1, "problems")
-DEDUPLICATE = Step("deduplicate", 1, "problems")
+RULES = Step("rules", 2, "problems")
+DECONTAMINATE = Step("decontaminate", 2, "problems")
+DEDUPLICATE = Step("deduplicate", 2, "problems")
 TEACHER_ATTEMPTS = Step("teacher_attempts", 1, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 2, "problems")
 VALIDATE_TESTS = Step("validate_tests", 2, "problems")
 DIFFICULTY = Step("difficulty", 2, "problems")
 LENGTH = Step("length", 1, "problems")
-CURATED = Step("curated", 1, "problems")
+CURATED = Step("curated", 2, "problems")
 
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
