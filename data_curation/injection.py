@@ -12,8 +12,8 @@ from infra.recipe.model import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
 SIGNS = {
-    r"\\leq?(?![A-Za-z])": "≤", r"\\geq?(?![A-Za-z])": "≥", r"\\neq?(?![A-Za-z])": "≠", r"\\(times|cdot)(?![A-Za-z])": "×",
-    r"\\infty(?![A-Za-z])": "∞", r"\\pi(?![A-Za-z])": "π ", "-": "−", "'": "’", " ": "\u00a0",
+    r"\\leq?\b": "≤", r"\\geq?\b": "≥", r"\\neq?\b": "≠", r"\\(times|cdot)\b": "×", r"\\infty\b": "∞", r"\\pi\b": "π ",
+    "-": "−", "'": "’", " ": "\u00a0",
 }  # fmt: skip
 
 

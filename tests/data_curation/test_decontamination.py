@@ -175,9 +175,7 @@ def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_
 
 
 def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():
-    items = against(
-        ITEM, LONG_ITEM, SHORT, r"Evaluate $\int_0^1 x^2 \, dx \leq \infty$ and give it as a fraction.", "!"
-    )
+    items = against(ITEM, LONG_ITEM, SHORT, r"Evaluate $\int_0^1 x^2 \, dx \leq \infty$ as a fraction.", "!")
     split, _ = run(problems("math", "a clean row"), items)
     report = split.summary["self_test"]
     assert report["unprotected"] == ["test:4"] and all("test:4" in missed for missed in report["missed"])
