@@ -2,6 +2,10 @@
 
 Finding is done on 64-bit hashes of token n-grams, some rows at a time; what is found is then compared as text, so that
 nothing is claimed on the word of a hash. An item shorter than n tokens has no n-gram, and is matched whole.
+
+**Coverage** of a row and an item is the share of the n-grams of the shorter of them that the other has as well: a whole
+item inside a long row and a row that is part of a long item are copies alike. The code of drawings does not count
+where a text has enough words besides, as all drawings look alike.
 """
 
 from __future__ import annotations
@@ -20,10 +24,13 @@ from infra.recipe.model import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
+MIN_PROSE_NGRAMS = 12
+"""With fewer n-grams outside its drawings, a text is too much like others to go by them alone."""
 OTHER_ITEMS = 4
 """How many more items the evidence of a match names."""
 CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 """The facts of a row that shares no n-gram with any item."""
+DRAWINGS = ((b"[asy]", b"[/asy]"), (rb"\begin{tikzpicture}", rb"\end{tikzpicture}"))
 _SEEN_BITS, _SHORT_BITS = 22, 16
 _PLACES = 16  # of an n-gram that repeats in an item, how many are followed
 
@@ -32,10 +39,10 @@ _PLACES = 16  # of an n-gram that repeats in an item, how many are followed
 class Overlaps:
     """How rows meet items; every array has one entry a row.
 
-    `item` is the one that the row covers most (-1: none), `coverage` the share of that item's distinct n-grams that the
-    row holds, `shared` their number; of equally covered items the one that shares more, then the earlier. `items_hit`
-    counts the items that share at least one n-gram: the paper's rule is `items_hit > 0`. `whole` is an item of fewer
-    than n tokens that is the row or stands in it (-1: none).
+    `item` is the one with the highest `coverage` (-1: none), and of several the one that shares more, then the earlier.
+    `shared` is the number of distinct n-grams that the row shares with it. `items_hit` counts the items that share at
+    least one n-gram: the paper's rule is `items_hit > 0`. `whole` is an item of fewer than n tokens that is the row or
+    stands in it (-1: none).
     """
 
     item: np.ndarray
@@ -47,11 +54,12 @@ class Overlaps:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Every (row, item) that share an n-gram, sorted by row, with the share of the item that the row covers."""
+    """Every (row, item) that share an n-gram, sorted by row, with their coverage and number of shared n-grams."""
 
     rows: np.ndarray
     items: np.ndarray
     coverage: np.ndarray
+    shared: np.ndarray
 
 
 class BenchmarkIndex:
@@ -61,13 +69,15 @@ class BenchmarkIndex:
         self.texts, self.names, self.n = list(texts), list(names), n
         self.tokens = tokenise(self.texts)
         grams, first = self.tokens.ngrams(n)
-        owners = self.tokens.texts[first]
-        order = np.lexsort((owners, grams))
-        grams, owners = grams[order], owners[order]
+        prose = _prose_ngrams(self.tokens, n)[0]
+        owners, prose = self.tokens.texts[first], prose[first]
+        order = np.lexsort((~prose, owners, grams))
+        grams, owners, prose = grams[order], owners[order], prose[order]
         new = np.ones(len(grams), bool)
         new[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
-        self._grams, self._owners = grams[new], owners[new]
+        self._grams, self._owners, self._prose = grams[new], owners[new], prose[new]
         self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
+        self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
         # Of each length below n: the hashes of whole items, sorted, and the items.
@@ -85,8 +95,8 @@ class BenchmarkIndex:
     def compare(self, tokens: Tokens) -> tuple[Overlaps, Pairs]:
         """How each text of `tokens` meets the items."""
         rows = len(tokens.bounds) - 1
-        pairs, shared = self._pairs(tokens)
-        best = np.lexsort((-pairs.items, shared, pairs.coverage, pairs.rows))
+        pairs = self._pairs(tokens)
+        best = np.lexsort((-pairs.items, pairs.shared, pairs.coverage, pairs.rows))
         sorted_rows = pairs.rows[best]
         best = best[np.append(sorted_rows[1:] != sorted_rows[:-1], True)] if len(best) else best
         overlaps = Overlaps(
@@ -95,11 +105,10 @@ class BenchmarkIndex:
         )  # fmt: skip
         overlaps.item[pairs.rows[best]] = pairs.items[best]
         overlaps.coverage[pairs.rows[best]] = pairs.coverage[best]
-        overlaps.shared[pairs.rows[best]] = shared[best]
+        overlaps.shared[pairs.rows[best]] = pairs.shared[best]
         return overlaps, pairs
 
-    def _pairs(self, tokens: Tokens) -> tuple[Pairs, np.ndarray]:
-        """All pairs, and of each the number of the item's distinct n-grams that the row holds."""
+    def _pairs(self, tokens: Tokens) -> Pairs:
         grams = tokens.runs(self.n)
         at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # nearly all n-grams of clean rows end here
         grams = grams[at]
@@ -112,9 +121,19 @@ class BenchmarkIndex:
         postings = np.arange(len(lines)) - np.repeat(np.cumsum(counts) - counts, counts) + left[lines]
         size, items = max(len(self._grams), 1), max(len(self.texts), 1)
         gram_rows, posting = np.divmod(np.unique(rows[lines] * size + postings), size)
-        pairs, shared = np.unique(gram_rows * items + self._owners[posting], return_counts=True)
-        pair_rows, pair_items = np.divmod(pairs, items)
-        return Pairs(pair_rows, pair_items, shared / np.maximum(self.gram_counts, 1)[pair_items]), shared
+        pairs, of_pair, shared = np.unique(
+            gram_rows * items + self._owners[posting], return_inverse=True, return_counts=True
+        )
+        rows, items = np.divmod(pairs, items)
+        # Without the drawings where both have enough words besides, else with them.
+        _, prose, total = _prose_ngrams(tokens, self.n)
+        plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
+        shared_prose = np.bincount(of_pair[self._prose[posting]], minlength=len(pairs))
+        shared = np.where(plain, shared_prose, shared)
+        shorter = np.where(
+            plain, np.minimum(self._prose_counts[items], prose[rows]), np.minimum(self.gram_counts[items], total[rows])
+        )
+        return Pairs(rows, items, np.minimum(shared / np.maximum(shorter, 1), 1), shared)
 
     def _whole_matches(self, tokens: Tokens) -> np.ndarray:
         """For each row the longest of the items too short for an n-gram that are the row or stand in it as a whole."""
@@ -256,6 +275,38 @@ def _shared_text(
         "item_span": list(item_span),
         "tokens": length,
     }
+
+
+def _prose_ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the n-gram from each token on, whether it touches no drawing; how many such each text has, and how many
+    n-grams in all."""
+    total = np.maximum(np.diff(tokens.bounds) - n + 1, 0)
+    prose = np.ones(len(tokens.hashes), bool)
+    drawings = _drawings(tokens)
+    if not drawings:
+        return prose, total, total
+    drawn = np.zeros(len(tokens.hashes) + 1, np.int64)
+    for first, end in np.searchsorted(tokens.starts, drawings):
+        drawn[first + 1 : end + 1] = 1
+    drawn = np.cumsum(drawn)  # tokens of drawings before each token
+    prose[: len(prose) - n + 1] = drawn[n:] == drawn[:-n]
+    before = np.append(0, np.cumsum(prose))
+    first = tokens.bounds[:-1]
+    return prose, before[first + total] - before[first], total
+
+
+def _drawings(tokens: Tokens) -> list[tuple[int, int]]:
+    """The spans of `tokens.folded` that are code of drawings; one that is not closed reaches to the end of its text."""
+    spans = []
+    for opening, closing in DRAWINGS:
+        start = tokens.folded.find(opening)
+        while start >= 0:
+            text_end = int(tokens.offsets[np.searchsorted(tokens.offsets, start, side="right")])
+            closed = tokens.folded.find(closing, start, text_end)
+            end = closed + len(closing) if closed >= 0 else text_end
+            spans.append((start, end))
+            start = tokens.folded.find(opening, end)
+    return spans
 
 
 def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,9 @@ r"""Tokens of statements in which LaTeX and prose mix, for finding texts that sa
 
 A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation say
 nothing. A LaTeX command is a word like any other, except that those that only change the look (`\left`, `\text`,
-`\displaystyle`) are no tokens and that synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one. So `$\dfrac{1}{2}$,`
-and `\(\frac 1 2\)` have the same tokens, while another number is another token.
+`\displaystyle`) are no tokens and that synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one; single letters with
+blanks between them are one word, as formulas are written `A x` by some and `Ax` by others. So `$\dfrac{1}{2}x y$,` and
+`\(\frac 1 2 xy\)` have the same tokens, while another number is another token.
 
 Whole columns are tokenised at once, as arrays of the bytes of their UTF-8: every position is a byte of the text, so
 that evidence can be cut out of it, and nothing is done a character or a word at a time.
@@ -43,6 +44,9 @@ _PLANE = 0x10000
 _BASE = 0x9E3779B97F4A7C15  # odd, so that no information is lost modulo 2^64
 _BATCH_BYTES = 1 << 19  # a batch and its temporaries stay in the processor's cache
 _PAD = bytes(8)
+_MAX_GAP = 4  # bytes between letters that are one word
+_BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
+_BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
 
 Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 
@@ -101,7 +105,7 @@ class Tokens:
         """What is hashed of the tokens `first:end`: folded, and of synonyms the one that stands for all."""
         words = []
         for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
-            word = self.folded[start:stop].replace(b"\0", b"")
+            word = self.folded[start:stop].translate(None, _BLANKS).replace(_NO_BREAK, b"")
             words.append(_canonical().get(word, word) if self.folded[start - 1 : start] == b"\\" else word)
         return words
 
@@ -174,6 +178,7 @@ def _columns(texts: Texts) -> list[pa.LargeStringArray]:
 
 
 def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
+    raw = raw.replace(b"^{}", b"   ")  # the empty superscript that AoPS's editor leaves behind
     kinds = np.frombuffer(raw.translate(_ASCII_KINDS), np.uint8)
     folded = raw.lower()
     inner = None
@@ -192,20 +197,23 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
     padded = np.frombuffer(folded + _PAD, np.uint8)
     hashes = _word_hashes(padded, starts, ends)
 
+    dropped = np.zeros(len(hashes), bool)
+    bounds = np.searchsorted(starts, offsets)
+    dropped[_join_letters(padded, kinds, bounds, hashes, starts, ends)] = True
     after_backslash = padded[starts - 1] == ord("\\")  # of the very first byte, the padding
-    opening = np.zeros(len(padded), bool)
-    opening[offsets] = True
-    commands = np.flatnonzero(after_backslash & ~opening[starts])
+    opening = bounds[bounds < len(starts)]
+    after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # that is the text before
+    commands = np.flatnonzero(after_backslash)
     known, meant, hidden = _command_hashes()
     place = np.minimum(np.searchsorted(known, hashes[commands]), len(known) - 1)
     found = known[place] == hashes[commands]
     commands, place = commands[found], place[found]
     hashes[commands] = meant[place]
-    if hidden[place].any():
-        visible = np.ones(len(hashes), bool)
-        visible[commands[hidden[place]]] = False
-        hashes, starts, ends = hashes[visible], starts[visible], ends[visible]
-    return Tokens(hashes, np.searchsorted(starts, offsets), starts, ends, offsets, folded)
+    dropped[commands[hidden[place]]] = True
+    if dropped.any():
+        hashes, starts, ends = hashes[~dropped], starts[~dropped], ends[~dropped]
+        bounds = np.searchsorted(starts, offsets)
+    return Tokens(hashes, bounds, starts, ends, offsets, folded)
 
 
 def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -222,6 +230,32 @@ def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np
         done += 8
         longer = longer[lengths[longer] > done]
     return hashes
+
+
+def _join_letters(
+    padded: np.ndarray, kinds: np.ndarray, bounds: np.ndarray, hashes: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
+    """Single letters with blanks between them become the word that they make, up to eight of them; `hashes` and `ends`
+    of the first letter are made the word's. Returns the tokens that are then part of another."""
+    single = np.flatnonzero((ends - starts == 1) & (kinds[starts] == LETTER))
+    after = single[1:][np.diff(single) == 1]  # letters after letters
+    gap = starts[after] - ends[after - 1]
+    opening = np.zeros(len(starts) + 1, bool)
+    opening[bounds] = True
+    blank = ~opening[after] & (gap <= _MAX_GAP)
+    for place in range(_MAX_GAP):
+        blank &= (gap <= place) | _BLANK[padded[np.minimum(ends[after - 1] + place, len(padded) - 1)]]
+    after = after[blank]
+    if not len(after):
+        return after
+    order = np.arange(len(after))
+    place = 1 + order - np.maximum.accumulate(np.where(np.diff(after, prepend=-1) > 1, order, 0))
+    after, place = after[place % 8 > 0], place[place % 8 > 0] % 8
+    first, group = np.unique(after - place, return_index=True)
+    letters = padded[starts[after]].astype(np.uint64) << (8 * place).astype(np.uint64)
+    hashes[first] = _mixed(padded[starts[first]] + np.add.reduceat(letters, group))
+    ends[first] = ends[after[np.append(group[1:], len(after)) - 1]]
+    return after
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

@@ -100,9 +100,33 @@ def test_an_item_with_few_ngrams_is_protected_by_all_it_has():
 
 @pytest.mark.parametrize(("coverage", "caught"), [(0.2, True), (0.9, False)])
 def test_the_threshold_moves_the_result(coverage, caught):
-    half = ITEM[: len(ITEM) * 2 // 3]
+    half = f"{ITEM[: len(ITEM) * 2 // 3]} and then say which of the two has the larger number of different divisors."
     _, rejected = run(problems("math", half), against(ITEM), COVERAGE.model_copy(update={"coverage": coverage}))
     assert bool(rejected) is caught
+
+
+def test_a_row_that_is_part_of_a_long_item_is_covered_whole():
+    part, rest = ITEM, " ".join(f"remark{chr(97 + i)}" for i in range(26)) * 3
+    _, rejected = run(problems("math", part), against(f"{part} {rest}"))
+    assert rejected["0"][1]["coverage"] == 1.0
+
+
+def test_drawings_do_not_count_where_there_are_words_enough():
+    code = "; ".join(f"draw(({i},{i + 1})--({i + 2},0))" for i in range(30))
+    story = "A farmer divides a long narrow field into {} equal strips with straight fences of wood and of wire"
+    asks = "and walks along each of them twice. How many metres does the farmer walk in the end?"
+    item = f"{story.format(12)} {asks} [asy] {code} [/asy]"
+    copy = f"{story.format(12)} {asks}"
+    asks = (
+        "Find the number of triangles in the picture that have no side in common with any of the rectangles around it."
+    )
+    other = f"{asks} [asy] {code} [/asy]"
+    short = f"What is its area? [asy] {code} [/asy]"
+    _, rejected = run(problems("math", copy, other, short), against(item, short))
+    assert rejected["0"][1]["coverage"] == 1.0, "without the drawing the item is all there"
+    assert rejected["2"][1]["item"] == "1", "an item of little else is known by its drawing"
+    assert rejected["1"][1]["item"] == "1", "and so is a row that has it"
+    assert not run(problems("math", other), against(item))[1], "but a drawing makes no copy where both say something"
 
 
 def test_release_date_and_address():
@@ -117,7 +141,7 @@ def test_release_date_and_address():
     assert rejected["3"][1]["item"] == "0"
 
 
-WORDS = st.lists(st.sampled_from("abcdefg"), max_size=30).map(" ".join)
+WORDS = st.lists(st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff", "gg"]), max_size=30).map(" ".join)
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +155,8 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
     findings = find(rows, index, Decontamination(preset="paper", ngram=n))
     for row, text in enumerate(rows):
         shared = [len(grams(text) & grams(item)) for item in items]
-        coverage = [k / len(grams(item)) if k else 0.0 for k, item in zip(shared, items, strict=True)]
+        size = len(text.split()) - n + 1
+        coverage = [k / min(len(grams(item)), size) if k else 0.0 for k, item in zip(shared, items, strict=True)]
         best, facts = int(findings.overlaps.item[row]), findings.overlaps
         assert facts.coverage[row] == max(coverage) and facts.items_hit[row] == sum(k > 0 for k in shared)
         assert best < 0 or (coverage[best], shared[best]) == (facts.coverage[row], facts.shared[row])

@@ -23,7 +23,9 @@ def words(text: str) -> list[str]:
         (r"$2\pi r \leqslant \infty \times 3$", "2π r ⩽ ∞ · 3"),
         ("ÉCOLE Ωmega", "école ωmega"),
         ("“smart” − dash", '"smart" - dash'),
-        ("A, B;\tand\nC.", "a b and c"),
+        ("AB, CD;\tand\nE.", "ab cd and e"),
+        (r"$A x^2 + a b c$ and $x  y$", "$Ax^2 + abc$ and $xy$"),
+        ("a\u00a0b c d e f g h i j", "abcdefgh ij"),
     ],
 )
 def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
@@ -31,7 +33,9 @@ def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
     assert (tokenise([one]).hashes == tokenise([other]).hashes).all()
 
 
-@pytest.mark.parametrize(("one", "other"), [("x = 12", "x = 13"), ("a + b", "a - b"), ("x_1", "x_2"), ("3.14", "314")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("x = 12", "x = 13"), ("a + b", "a - b"), ("x_1", "x_2"), ("3.14", "314"), ("a, b", "ab")]
+)
 def test_what_makes_another_problem_makes_other_tokens(one, other):
     assert words(one) != words(other)
 
@@ -47,7 +51,7 @@ SIMPLE = re.compile("[a-zé😀]+|[0-9]+|[-+*/=<>^|%&~≤]", re.IGNORECASE)
 
 @given(st.lists(st.text(alphabet="abXY01 29+-=<.,;$(){}\n\t\\", max_size=40), max_size=6))
 def test_agrees_with_a_regular_expression_whatever_the_texts_beside_it(texts):
-    texts = [re.sub(r"\\", " ", text) for text in texts]
+    texts = [re.sub(r"\\", " ", SIMPLE.sub(lambda found: found[0] + ".", text)) for text in texts]  # no lone letters
     tokens = tokenise(texts)
     for text, start, end in zip(texts, tokens.bounds[:-1], tokens.bounds[1:], strict=True):
         expected = [found[0].lower() for found in SIMPLE.finditer(text)]
@@ -66,7 +70,7 @@ def test_positions_are_bytes_whatever_the_script():
 
 
 def test_a_broken_escape_is_a_text_like_any_other():
-    assert words("a \ud83d b") == ["a", "b"]
+    assert words("aa \ud83d bb") == ["aa", "bb"]
 
 
 def test_columns_of_any_layout_give_the_same_tokens():
@@ -81,13 +85,13 @@ def test_columns_of_any_layout_give_the_same_tokens():
 
 
 def test_ngrams_stay_inside_their_text_and_batches_do_not_matter():
-    texts = ["a b c d", "x", "", "b c d e f"] * 3
+    texts = ["aa bb cc dd", "x", "", "bb cc dd ee ff"] * 3
     grams, first = tokenise(texts).ngrams(3)
     owners = tokenise(texts).texts[first]
     assert np.bincount(owners, minlength=12).tolist() == [2, 0, 0, 3] * 3
-    assert grams[1] == grams[2]  # "b c d" here and there
-    long = ["word " * 200_000, "a b c d", "tail end"]
+    assert grams[1] == grams[2]  # "bb cc dd" here and there
+    long = ["word " * 200_000, "aa bb cc dd", "tail end"]
     tokens = tokenise(long)
     assert np.diff(tokens.bounds).tolist() == [200_000, 4, 2]
-    assert (tokens.hashes[200_000:200_004] == tokenise(["a b c d"]).hashes).all()
+    assert (tokens.hashes[200_000:200_004] == tokenise(["aa bb cc dd"]).hashes).all()
     assert tokens.words(200_004, 200_006) == [b"tail", b"end"] and tokens.span(2, 200_005, 200_005) == (5, 8)
