@@ -1,20 +1,20 @@
-"""A test of decontamination on itself: benchmark items are disguised and put among the rows; how many are found?"""
+"""A test of decontamination on itself: benchmark items are disguised and searched for; how many are found?"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-
-from data_curation.decontamination import decontaminate
-from infra.problems import PROBLEM_SCHEMA
+from data_curation.contamination import BenchmarkIndex, find
 from infra.recipe.model import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
+SIGNS = {
+    r"\\leq?\b": "≤", r"\\geq?\b": "≥", r"\\neq?\b": "≠", r"\\(times|cdot)\b": "×", r"\\infty\b": "∞", r"\\pi\b": "π ",
+    "-": "−", "'": "’", " ": "\u00a0",
+}  # fmt: skip
 
 
 def _other_dollars(text: str) -> str:
@@ -33,41 +33,47 @@ def _other_punctuation(text: str) -> str:
     return re.sub(r"[.,;:]\s", " ", text).rstrip(".?! ")
 
 
+def _unicode_signs(text: str) -> str:
+    for command, sign in SIGNS.items():
+        text = re.sub(command, sign, text)
+    return text
+
+
 DISGUISES: dict[str, Callable[[str], str]] = {
     "verbatim": str,
     "dollars": _other_dollars,
     "fractions": _other_fractions,
     "spacing": _other_spacing,
     "punctuation": _other_punctuation,
+    "unicode": _unicode_signs,
     "capitals": str.upper,
     "all": lambda text: _other_punctuation(_other_spacing(_other_fractions(_other_dollars(text)))).lower(),
     "embedded": lambda text: f"{CARRIER}{text} Explain each step of your solution to a friend.",
-    "half": lambda text: text[: len(text) // 2],
 }
 
 
-def injection_recall(
-    benchmarks: pa.Table, settings: Decontamination, limit: int = 500, seed: int = 0
-) -> dict[str, dict[str, Any]]:
-    """For each disguise the share of (up to `limit`) items that are found, and a few that are not.
+def self_test(index: BenchmarkIndex, settings: Decontamination, limit: int = 500, seed: int = 0) -> dict[str, Any]:
+    """The share of disguised items that are found, of all disguises and of each, for up to `limit` items.
 
-    `half` is no copy: it shows how much of an item may pass. Returns disguise to `recall`, `items` and `missed`, the
-    names of up to five items that were not found.
+    `unprotected` names the items, of all, of which not even a copy as it stands is found; `missed` some that a disguise
+    hid, as `disguise benchmark:item`.
     """
-    items = benchmarks.to_pylist()
-    items = Random(seed).sample(items, min(limit, len(items)))
-    report: dict[str, dict[str, Any]] = {}
+    copies = find(index.texts, index, settings).rejections
+    unprotected = [item for item in range(len(index.texts)) if item not in copies]
+    sample = sorted(Random(seed).sample(range(len(index.texts)), min(limit, len(index.texts))))
+    recall, missed = {}, []
     for name, disguise in DISGUISES.items():
-        rows = [item | {"prompt": disguise(item["prompt"]), "source_url": None, "released": None} for item in items]
-        split = decontaminate(pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA), benchmarks, settings)
-        missed = [f"{source}:{item}" for source, item in zip(*(split.kept.column(c).to_pylist() for c in
-                  ("source", "source_id")), strict=True)]  # fmt: skip
-        found = Counter(split.rejected.column("rule").to_pylist())
-        recall = round(len(split.rejected) / max(len(rows), 1), 4)
-        report[name] = {
-            "recall": recall,
-            "items": len(rows),
-            "missed": missed[:5],
-            "rules": dict(sorted(found.items())),
-        }
-    return report
+        found = find([disguise(index.texts[item]) for item in sample], index, settings).rejections
+        recall[name] = round(len(found) / max(len(sample), 1), 4)
+        missed += [f"{name} {_name(index, item)}" for row, item in enumerate(sample) if row not in found]
+    return {
+        "items": len(sample),
+        "recall": round(sum(recall.values()) / len(recall), 4),
+        "recall_by_disguise": recall,
+        "missed": missed[:10],
+        "unprotected": [_name(index, item) for item in unprotected],
+    }
+
+
+def _name(index: BenchmarkIndex, item: int) -> str:
+    return ":".join(map(str, index.names[item]))

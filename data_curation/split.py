@@ -31,7 +31,7 @@ REJECTED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why one row does not go on. `evidence` must be JSON; a `span` in it counts characters of the prompt."""
+    """Why one row does not go on. `evidence` must be JSON; a `span` in it counts bytes of the prompt's UTF-8."""
 
     rule: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -97,7 +97,19 @@ def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
 
 
 def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """`table` with `values[i]` under `key` in the JSON metadata of row i: how a step hands on what it measured."""
+    """`table` with `values[i]` under `key` in the JSON metadata of row i: how a step hands on what it measured.
+
+    Metadata can be long and values alike: text is appended to, and only parsed where the key may be there already."""
+    written = {id(value): to_json(value) for value in values}
     old = table.column("metadata").to_pylist()
-    merged = [to_json(json.loads(text or "{}") | {key: value}) for text, value in zip(old, values, strict=True)]
+    merged = [_with(text, key, value, written[id(value)]) for text, value in zip(old, values, strict=True)]
     return set_column(table, "metadata", merged)
+
+
+def _with(metadata: str | None, key: str, value: Mapping[str, Any], written: str) -> str:
+    metadata = (metadata or "{}").strip()
+    if metadata == "{}":
+        return f'{{"{key}": {written}}}'
+    if f'"{key}"' in metadata or not metadata.endswith("}"):
+        return to_json(json.loads(metadata) | {key: value})
+    return f'{metadata[:-1]}, "{key}": {written}}}'

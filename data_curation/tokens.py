@@ -1,23 +1,26 @@
 r"""Tokens of statements in which LaTeX and prose mix, for finding texts that say the same.
 
-A token is a run of letters, a run of digits, one mathematical operator, or one ideograph; case, spacing and
-punctuation say nothing. A LaTeX command is a word like any other, except that those that only change the look
-(`\left`, `\text`, `\displaystyle`) are no tokens and that synonyms (`\dfrac`, `\frac`) are one. So `$\dfrac{1}{2}$,`
-and `\(\frac 1 2\)` have the same tokens, while another number is another token.
+A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation say
+nothing. A LaTeX command is a word like any other, except that those that only change the look (`\left`, `\text`,
+`\displaystyle`) are no tokens and that synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one; single letters with
+blanks between them are one word, as formulas are written `A x` by some and `Ax` by others. So `$\dfrac{1}{2}x y$,` and
+`\(\frac 1 2 xy\)` have the same tokens, while another number is another token.
 
-Whole tables are tokenised at once, as arrays of code points: every position is a character of the text, so that
-evidence can be cut out of it.
+Whole columns are tokenised at once, as arrays of the bytes of their UTF-8: every position is a byte of the text, so
+that evidence can be cut out of it, and nothing is done a character or a word at a time.
 """
 
 from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
@@ -26,145 +29,295 @@ LOOK_ONLY = """
     boldsymbol bm operatorname displaystyle textstyle limits nolimits quad qquad hspace vspace emph underline overline
     mbox hbox nonumber noindent smallskip medskip bigskip"""
 SYNONYMS = {
-    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "geq": "ge", "leqslant": "le", "geqslant": "ge",
-    "neq": "ne", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots", "dotsb": "ldots", "land": "wedge", "lor": "vee",
-    "to": "rightarrow", "rarr": "rightarrow", "varnothing": "emptyset", "lvert": "vert", "rvert": "vert", "mid": "vert",
+    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
+    "dotsb": "ldots", "land": "wedge", "lor": "vee", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "times": "*", "cdot": "*", "ast": "*", "lt": "<", "gt": ">", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥",
+    "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "to": "→", "rightarrow": "→", "rarr": "→", "infty": "∞",
+    "pm": "±", "div": "÷", "sqrt": "√", "in": "∈", "cup": "∪", "cap": "∩", "subset": "⊂", "perp": "⊥", "angle": "∠",
+    "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "pi": "π",
+    "alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "lambda": "λ", "omega": "ω", "sigma": "σ",
 }  # fmt: skip
-# The same sign in other typefaces. One character for one, so that positions stay.
-_FOLDED = str.maketrans("−–—×·∗⋅÷’‘“”", "---****/''\"\"")
+"""What a command is written as otherwise; what stands on the right has no synonym itself."""
+# The same sign in other typefaces; the right one takes no more bytes than the left one.
+FOLDED = dict(zip("−–—×·∗⋅’‘“”⩽⩾∶", "---****''\"\"≤≥:", strict=True))
 _PLANE = 0x10000
-_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that powers of it can be undone modulo 2^64
-_BATCH_CHARACTERS = 1 << 19  # temporaries of a batch stay in the processor's cache and bounded in memory
+_BASE = 0x9E3779B97F4A7C15  # odd, so that no information is lost modulo 2^64
+_BATCH_BYTES = 1 << 19  # a batch and its temporaries stay in the processor's cache
+_PAD = bytes(8)
+_MAX_GAP = 4  # bytes between letters that are one word
+_BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
+_BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
+
+Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of several texts, one after another.
 
-    Token i has hash `hashes[i]` and is characters `starts[i]:ends[i]` of text `texts[i]`, all int64 arrays except the
-    uint64 hashes; text t owns the tokens `bounds[t]:bounds[t + 1]`.
+    Token i has hash `hashes[i]` (uint64); text t owns the tokens `bounds[t]:bounds[t + 1]`. `starts` and `ends` are
+    positions in `folded`, the bytes of all texts without case, in which text t begins at `offsets[t]`.
     """
 
     hashes: np.ndarray
+    bounds: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-    texts: np.ndarray
-    bounds: np.ndarray
+    offsets: np.ndarray
+    folded: bytes
+
+    @cached_property
+    def texts(self) -> np.ndarray:
+        """For each token the text it is of."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def ngrams(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Hashes of all n-grams inside a text, and for each the index of its first token."""
+        grams = self.runs(n)
+        ends = np.repeat(self.bounds[1:], np.diff(self.bounds))[: len(grams)]
+        inside = np.flatnonzero(np.arange(n, len(grams) + n) <= ends)
+        return grams[inside], inside
+
+    def runs(self, n: int) -> np.ndarray:
+        """Hashes of any n tokens in a row, also of those that reach into the next text: a polynomial of the tokens'
+        hashes, made by doubling."""
         if len(self.hashes) < n:
-            return np.empty(0, np.uint64), np.empty(0, np.int64)
-        count = len(self.hashes) - n + 1
-        grams = np.zeros(count, np.uint64)
-        for offset in range(n):
-            grams = grams * _BASE + self.hashes[offset : offset + count]
-        inside = np.flatnonzero(self.texts[:count] == self.texts[n - 1 :])
-        return mixed(grams[inside]), inside
+            return np.empty(0, np.uint64)
+        if n == 1:
+            return self.hashes
+        half = self.runs(n // 2)
+        twice = half[: -(n // 2)] * _power(n // 2) + half[n // 2 :]
+        return twice[:-1] * _power(1) + self.hashes[n - 1 :] if n % 2 else twice
+
+    def runs_at(self, at: np.ndarray, n: int) -> np.ndarray:
+        """The same for the n tokens from each token of `at`, all of which must be there."""
+        grams = self.hashes[at]
+        for place in range(1, n):
+            grams = grams * _power(1) + self.hashes[at + place]
+        return grams
+
+    def span(self, text: int, first: int, last: int) -> tuple[int, int]:
+        """The bytes of `text`, in UTF-8, that its tokens `first` to `last` (with it) are written in."""
+        base = int(self.offsets[text])
+        return int(self.starts[first]) - base, int(self.ends[last]) - base
+
+    def words(self, first: int, end: int) -> list[bytes]:
+        """What is hashed of the tokens `first:end`: folded, and of synonyms the one that stands for all."""
+        words = []
+        for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
+            word = self.folded[start:stop].translate(None, _BLANKS).replace(_NO_BREAK, b"")
+            words.append(_canonical().get(word, word) if self.folded[start - 1 : start] == b"\\" else word)
+        return words
 
 
-def tokenise(texts: Sequence[str]) -> Tokens:
-    """Tokens of all texts; runs at tens of megabytes a second."""
-    batches, first = [], 0
-    size = 0
-    for index, text in enumerate(texts):
-        size += len(text) + 1
-        if size >= _BATCH_CHARACTERS or index == len(texts) - 1:
-            batches.append(_tokenise_batch(texts[first : index + 1], first))
-            first, size = index + 1, 0
-    if not batches:
-        batches = [_tokenise_batch([""], 0)]
-    hashes, starts, ends, owners = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
-    bounds = np.searchsorted(owners, np.arange(len(texts) + 1))
-    return Tokens(hashes, starts, ends, owners, bounds)
+def tokenise(texts: Texts) -> Tokens:
+    """Tokens of all texts; runs at some tens of megabytes a second. A null is a text without tokens."""
+    batches = list(tokenised_batches(texts))
+    if len(batches) == 1:
+        return batches[0]
+    shifts = np.cumsum([0, *(len(batch.folded) for batch in batches)])
+    counts = np.cumsum([0, *(len(batch.hashes) for batch in batches)])
+
+    def joined(name: str, moved_by: np.ndarray | None, cut: slice = slice(None)) -> np.ndarray:
+        parts = [getattr(batch, name)[cut] for batch in batches]
+        return np.concatenate(parts if moved_by is None else [p + m for p, m in zip(parts, moved_by, strict=False)])
+
+    upto = slice(None, -1)
+    bounds = np.append(joined("bounds", counts, upto), counts[-1])
+    offsets = np.append(joined("offsets", shifts, upto), shifts[-1])
+    folded = b"".join(batch.folded for batch in batches)
+    return Tokens(joined("hashes", None), bounds, joined("starts", shifts), joined("ends", shifts), offsets, folded)
+
+
+def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
+    """The same some texts at a time, at least once: what is in work then fits the processor's cache."""
+    chunks = _columns(texts)
+    for column in chunks:
+        _, offset_buffer, data = column.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
+        raw = memoryview(data) if data is not None else memoryview(b"")
+        first = 0
+        while first < len(column):
+            last = int(np.searchsorted(offsets, offsets[first] + _BATCH_BYTES, side="right")) - 1
+            last = max(last, first + 1)
+            yield _tokenise(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
+            first = last
+    if not sum(len(column) for column in chunks):
+        yield _tokenise(b"", np.zeros(1, np.int64))
 
 
 def token_texts(text: str) -> list[tuple[str, int, int]]:
-    """The tokens of one text as (folded text, start, end): what `tokenise` hashes, in a form to read and compare."""
+    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
     tokens = tokenise([text])
-    folded = _fold(text)
-    return [
-        (SYNONYMS.get(folded[s:e], folded[s:e]) if s and folded[s - 1] == "\\" else folded[s:e], s, e)
-        for s, e in zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-    ]
+    spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    words = tokens.words(0, len(tokens.hashes))
+    return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]
 
 
-def _tokenise_batch(texts: Sequence[str], first: int) -> tuple[np.ndarray, ...]:
-    classes, folds = _tables()
-    joined = "\n".join(texts).translate(_FOLDED) + "\n"
-    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
-    codes = folds[np.minimum(codes, _PLANE)]
-    kinds = classes[codes]
-
-    begins = kinds != NOTHING
-    begins[1:] &= (kinds[1:] != kinds[:-1]) | (kinds[1:] == SINGLE)
-    starts = np.flatnonzero(begins)
-    stops = kinds != NOTHING
-    stops[:-1] &= (kinds[1:] != kinds[:-1]) | (kinds[:-1] == SINGLE)
-    ends = np.flatnonzero(stops) + 1
-
-    hashes = _span_hashes(codes, starts, ends)
-    commands = np.flatnonzero((codes[np.maximum(starts - 1, 0)] == ord("\\")) & (kinds[starts] == LETTER))
-    hidden, synonyms, canonical = _command_hashes()
-    found = hashes[commands]
-    position = np.minimum(np.searchsorted(synonyms, found), len(synonyms) - 1)
-    hashes[commands] = np.where(synonyms[position] == found, canonical[position], found)
-    visible = np.ones(len(hashes), bool)
-    visible[commands] = ~np.isin(found, hidden)
-
-    lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
-    text_starts = np.cumsum(lengths) - lengths
-    owners = np.searchsorted(text_starts, starts, side="right") - 1
-    kept = [hashes, starts - text_starts[owners], ends - text_starts[owners], owners + first]
-    return tuple(array[visible] for array in kept)
+def byte_span(text: str, start: int, end: int) -> list[int]:
+    """Characters `start:end` of a text as a span of bytes of its UTF-8, which is how all evidence counts."""
+    before = len(text[:start].encode(errors="replace"))
+    return [before, before + len(text[start:end].encode(errors="replace"))]
 
 
-def _span_hashes(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Polynomial hashes of spans: sum of code[j] * B^(j - start), by differences of prefix sums."""
-    powers, inverses = _powers(1 << max(len(codes) - 1, 1).bit_length())
-    sums = np.zeros(len(codes) + 1, np.uint64)
-    np.cumsum(codes.astype(np.uint64) * powers[: len(codes)], out=sums[1:])
-    return mixed((sums[ends] - sums[starts]) * inverses[starts])
+def cut(text: str, span: Sequence[int]) -> str:
+    """The bytes `span[0]:span[1]` of a text's UTF-8: what the evidence of a match points at."""
+    return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def mixed(values: np.ndarray) -> np.ndarray:
-    """The 64-bit finaliser of MurmurHash3: spreads what polynomials leave in the low bits."""
-    values = values ^ (values >> np.uint64(33))
-    values = values * np.uint64(0xFF51AFD7ED558CCD)
-    values = values ^ (values >> np.uint64(33))
-    values = values * np.uint64(0xC4CEB9FE1A85EC53)
-    return values ^ (values >> np.uint64(33))
+def _columns(texts: Texts) -> list[pa.LargeStringArray]:
+    if isinstance(texts, pa.ChunkedArray):
+        return [column for chunk in texts.chunks for column in _columns(chunk)]
+    if not isinstance(texts, pa.Array):
+        try:
+            texts = pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:  # half a surrogate pair, as broken JSON escapes give: no text, but no reason to stop
+            texts = pa.array([text.encode(errors="replace").decode() for text in texts], pa.large_string())
+    column = texts if pa.types.is_large_string(texts.type) else texts.cast(pa.large_string())
+    return [pc.fill_null(column, "") if column.null_count else column]
+
+
+def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
+    raw = raw.replace(b"^{}", b"   ")  # the empty superscript that AoPS's editor leaves behind
+    kinds = np.frombuffer(raw.translate(_ASCII_KINDS), np.uint8)
+    folded = raw.lower()
+    inner = None
+    if not raw.isascii():
+        kinds, folded, inner = _beyond_ascii(raw, kinds)
+
+    edges = np.ones(len(kinds) + 1, bool)
+    np.not_equal(kinds[1:], kinds[:-1], out=edges[1:-1])
+    edges[:-1] |= kinds == SINGLE
+    if inner is not None:
+        edges[inner] = False
+    edges[offsets] = True
+    said = kinds != NOTHING
+    starts = np.flatnonzero(edges[:-1] & said)
+    ends = np.flatnonzero(edges[1:] & said) + 1
+    padded = np.frombuffer(folded + _PAD, np.uint8)
+    hashes = _word_hashes(padded, starts, ends)
+
+    dropped = np.zeros(len(hashes), bool)
+    bounds = np.searchsorted(starts, offsets)
+    dropped[_join_letters(padded, kinds, bounds, hashes, starts, ends)] = True
+    after_backslash = padded[starts - 1] == ord("\\")  # of the very first byte, the padding
+    opening = bounds[bounds < len(starts)]
+    after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # that is the text before
+    commands = np.flatnonzero(after_backslash)
+    known, meant, hidden = _command_hashes()
+    place = np.minimum(np.searchsorted(known, hashes[commands]), len(known) - 1)
+    found = known[place] == hashes[commands]
+    commands, place = commands[found], place[found]
+    hashes[commands] = meant[place]
+    dropped[commands[hidden[place]]] = True
+    if dropped.any():
+        hashes, starts, ends = hashes[~dropped], starts[~dropped], ends[~dropped]
+        bounds = np.searchsorted(starts, offsets)
+    return Tokens(hashes, bounds, starts, ends, offsets, folded)
+
+
+def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Eight bytes of a word at a time, read as one number. Words of up to eight bytes never collide."""
+    if not len(starts):
+        return np.empty(0, np.uint64)
+    eight = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the number that starts at each byte
+    lengths = ends - starts
+    hashes = _mixed(eight[starts] & _MASKS[np.minimum(lengths, 8)])
+    longer, done = np.flatnonzero(lengths > 8), 8
+    while len(longer):
+        more = eight[starts[longer] + done] & _MASKS[np.minimum(lengths[longer] - done, 8)]
+        hashes[longer] = _mixed(hashes[longer] * _power(1) + more)
+        done += 8
+        longer = longer[lengths[longer] > done]
+    return hashes
+
+
+def _join_letters(
+    padded: np.ndarray, kinds: np.ndarray, bounds: np.ndarray, hashes: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
+    """Single letters with blanks between them become the word that they make, up to eight of them; `hashes` and `ends`
+    of the first letter are made the word's. Returns the tokens that are then part of another."""
+    single = np.flatnonzero((ends - starts == 1) & (kinds[starts] == LETTER))
+    after = single[1:][np.diff(single) == 1]  # letters after letters
+    gap = starts[after] - ends[after - 1]
+    opening = np.zeros(len(starts) + 1, bool)
+    opening[bounds] = True
+    blank = ~opening[after] & (gap <= _MAX_GAP)
+    for place in range(_MAX_GAP):
+        blank &= (gap <= place) | _BLANK[padded[np.minimum(ends[after - 1] + place, len(padded) - 1)]]
+    after = after[blank]
+    if not len(after):
+        return after
+    order = np.arange(len(after))
+    place = 1 + order - np.maximum.accumulate(np.where(np.diff(after, prepend=-1) > 1, order, 0))
+    after, place = after[place % 8 > 0], place[place % 8 > 0] % 8
+    first, group = np.unique(after - place, return_index=True)
+    letters = padded[starts[after]].astype(np.uint64) << (8 * place).astype(np.uint64)
+    hashes[first] = _mixed(padded[starts[first]] + np.add.reduceat(letters, group))
+    ends[first] = ends[after[np.append(group[1:], len(after)) - 1]]
+    return after
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The 64-bit finaliser of MurmurHash3: one to one, and every bit depends on every other."""
+    values ^= values >> np.uint64(33)
+    values *= np.uint64(0xFF51AFD7ED558CCD)
+    values ^= values >> np.uint64(33)
+    values *= np.uint64(0xC4CEB9FE1A85EC53)
+    values ^= values >> np.uint64(33)
+    return values
+
+
+def _power(exponent: int) -> np.uint64:
+    return np.uint64(pow(_BASE, exponent, 1 << 64))
+
+
+def _beyond_ascii(raw: bytes, kinds: np.ndarray) -> tuple[np.ndarray, bytes, np.ndarray]:
+    """Kinds and folded bytes with the characters of two and three bytes done as well, and the places inside signs of
+    several bytes, where no token begins. Characters of four bytes are letters, as their bytes are already."""
+    data = np.frombuffer(raw + _PAD, np.uint8)
+    kinds, folded = kinds.copy(), np.frombuffer(bytearray(raw.lower()), np.uint8)
+    plane_kinds, plane_bytes = _plane()
+    inner = []
+    for length, lowest, highest in ((2, 0xC0, 0xDF), (3, 0xE0, 0xEF)):
+        first = np.flatnonzero((data >= lowest) & (data <= highest))
+        codes = data[first].astype(np.int64) & (0x1F if length == 2 else 0x0F)
+        for place in range(1, length):
+            codes = codes << 6 | data[first + place] & 0x3F
+        for place in range(length):
+            kinds[first + place] = plane_kinds[codes]
+            folded[first + place] = plane_bytes[codes, place]
+        signs = first[plane_kinds[codes] == SINGLE]
+        inner += [signs + place for place in range(1, length)]
+    return kinds, folded.tobytes(), np.concatenate(inner)
 
 
 @cache
-def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """B^0, B^1, … and their inverses modulo 2^64."""
-    inverse = np.uint64(pow(int(_BASE), -1, 1 << 64))
-    powers, inverses = np.full(count, _BASE), np.full(count, inverse)
-    powers[0] = inverses[0] = 1
-    return np.cumprod(powers, dtype=np.uint64), np.cumprod(inverses, dtype=np.uint64)
-
-
-@cache
-def _tables() -> tuple[np.ndarray, np.ndarray]:
-    """Class and case-folded code of each code point of the basic plane; all others count as one letter."""
-    classes, folds = np.zeros(_PLANE + 1, np.uint8), np.arange(_PLANE + 1, dtype=np.uint32)
-    classes[_PLANE] = LETTER
-    for code in range(min(_PLANE, sys.maxunicode)):
+def _plane() -> tuple[np.ndarray, np.ndarray]:
+    """Kind and folded UTF-8 (up to three bytes, zeros after it) of each character of the basic plane."""
+    kinds, folded = np.zeros(_PLANE, np.uint8), np.zeros((_PLANE, 3), np.uint8)
+    for code in range(0x80, _PLANE):
         character = chr(code)
-        category = unicodedata.category(character)
-        if character in OPERATORS or _is_ideograph(code):
-            classes[code] = SINGLE
-        elif category[0] in "LM":
-            classes[code] = LETTER
-        elif category == "Nd":
-            classes[code] = DIGIT
-        elif category[0] in "S" and code > 127:
-            classes[code] = SINGLE  # ∑, √, →, …: as much a token as an operator
-        lower = character.lower()
-        if len(lower) == 1:
-            folds[code] = ord(lower)
-    return classes, folds
+        kinds[code] = _kind(character)
+        written = character.encode(errors="surrogatepass")
+        other = FOLDED.get(character, character.lower()).encode(errors="surrogatepass")
+        # Where the small letter takes more bytes (a handful in all of Unicode) each keeps its own.
+        kept = other if len(other) <= len(written) else written
+        folded[code, : len(kept)] = list(kept)
+    return kinds, folded
+
+
+def _kind(character: str) -> int:
+    character = FOLDED.get(character, character)
+    category = unicodedata.category(character)
+    if character in OPERATORS or _is_ideograph(ord(character)):
+        return SINGLE
+    if category[0] in "LM":
+        return LETTER
+    if category == "Nd":
+        return DIGIT
+    # ∑, √, →, …: as much a token as an operator
+    return SINGLE if category[0] == "S" and not character.isascii() else NOTHING
 
 
 def _is_ideograph(code: int) -> bool:
@@ -172,21 +325,29 @@ def _is_ideograph(code: int) -> bool:
     return 0x3040 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF
 
 
+_ASCII_KINDS = bytes(_kind(chr(code)) for code in range(0x80)) + bytes([LETTER]) * 0x80
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
+assert sys.byteorder == "little", "words are hashed as little-endian numbers"
+
+
+@cache
+def _canonical() -> dict[bytes, bytes]:
+    return {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
+
+
 @cache
 def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hashes of the commands that say nothing; of the synonyms, sorted, and of what each stands for."""
+    """Of each command that is not taken as it stands: its hash, sorted, the hash it gets, and whether it is dropped."""
+    hidden = LOOK_ONLY.split()
+    words = [*SYNONYMS, *hidden]
+    meant = [*SYNONYMS.values(), *hidden]
+    known, stand_for = (
+        np.array([_word_hashes(np.frombuffer(w.encode() + _PAD, np.uint8), *_whole(w))[0] for w in side], np.uint64)
+        for side in (words, meant)
+    )
+    order = np.argsort(known)
+    return known[order], stand_for[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
 
-    def hashed(words: Sequence[str]) -> np.ndarray:
-        codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
-        lengths = np.array([len(word) for word in words])
-        return _span_hashes(codes, np.cumsum(lengths) - lengths, np.cumsum(lengths))
 
-    synonyms, canonical = hashed(list(SYNONYMS)), hashed(list(SYNONYMS.values()))
-    order = np.argsort(synonyms)
-    hidden = hashed(LOOK_ONLY.split())
-    return hidden, synonyms[order], canonical[order]
-
-
-def _fold(text: str) -> str:
-    folds = _tables()[1]
-    return "".join(chr(folds[ord(c)]) if ord(c) < _PLANE else c for c in text.translate(_FOLDED))
+def _whole(word: str) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([0]), np.array([len(word.encode())])

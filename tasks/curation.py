@@ -44,15 +44,15 @@ from verifiers.tickets import Pool
 TINY_WORLD = Step("tiny_world", 1, "raw")
 HELD_OUT = Step("held_out", 2, "problems")
 NORMALISE = Step("normalise", 2, "problems")
-RULES = Step("rules", 1, "problems")
-DECONTAMINATE = Step("decontaminate", 1, "problems")
-DEDUPLICATE = Step("deduplicate", 1, "problems")
+RULES = Step("rules", 2, "problems")
+DECONTAMINATE = Step("decontaminate", 2, "problems")
+DEDUPLICATE = Step("deduplicate", 2, "problems")
 TEACHER_ATTEMPTS = Step("teacher_attempts", 2, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 3, "problems")
 VALIDATE_TESTS = Step("validate_tests", 2, "problems")
 DIFFICULTY = Step("difficulty", 3, "problems")
 LENGTH = Step("length", 2, "problems")
-CURATED = Step("curated", 1, "problems")
+CURATED = Step("curated", 2, "problems")
 
 NO_PART_OF_THE_ANSWER = {
     "base_url", "api_key_env", "concurrency", "timeout_s", "silence_s", "prompt_price", "response_price",

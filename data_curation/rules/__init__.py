@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from data_curation.rules import code_rules, math_rules
 from data_curation.split import Rejection, Split, partition
+from data_curation.tokens import byte_span
 from infra.problems import Problem, from_table
 from infra.recipe.model import Rules
 
@@ -24,6 +25,8 @@ def filter_by_rules(table: pa.Table, domain: str, limits: Rules) -> Split:
     def judge(problem: Problem) -> Rejection | None:
         for rule in rules:
             if evidence := rule(problem, limits):
+                if "span" in evidence:  # rules count characters, evidence bytes
+                    evidence |= {"span": byte_span(problem.prompt, *evidence["span"])}
                 return Rejection(rule.__name__, evidence)
         return None
 

@@ -14,7 +14,7 @@ Evidence = dict[str, Any]
 
 
 def seen(found: re.Match[str], **more: Any) -> Evidence:
-    """The matched text and its place: characters `span[0]:span[1]` of the prompt."""
+    """The matched text and its place: characters `span[0]:span[1]` of the prompt; `filter_by_rules` makes it bytes."""
     return {"text": found[0], "span": list(found.span())} | more
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_curation.decontamination import BenchmarkIndex, decontaminate
-from data_curation.injection import injection_recall
-from data_curation.tokens import token_texts
+from data_curation.contamination import BenchmarkIndex, find, shared_runs
+from data_curation.decontamination import decontaminate
+from data_curation.tokens import cut, token_texts
 from infra.recipe.model import Decontamination
 from tests.data_curation.conftest import problems
 
@@ -36,6 +36,7 @@ def run(rows, items, config=COVERAGE):
         r"let \(a\) and \(b\) be positive integers with \(\frac a b = 0.3\)  in lowest terms;find the value of \(a+b\)",
         f"In class. {ITEM} Show your work.",
         r"Let $a$ and $b$ be positive integers with $\frac{a}{b} = 0.4$ in lowest terms. Find the value of $a + b$.",
+        f"Élève №5 · «à côté»: {ITEM}".replace("=", "＝").replace("＝", "="),
     ],
 )
 def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_found(row):
@@ -44,8 +45,8 @@ def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_fou
     rule, evidence, prompt = rejected["0"]
     assert (rule, evidence["benchmark"], evidence["item"]) == ("ngram", "test", "1")
     assert evidence["coverage"] >= 0.3 and evidence["shared_ngrams"] >= 3 and evidence["paper_hit"]
-    assert prompt[slice(*evidence["span"])] == evidence["text"]
-    assert ITEM[slice(*evidence["item_span"])] == evidence["item_text"]
+    assert cut(prompt, evidence["span"]) == evidence["text"]
+    assert cut(ITEM, evidence["item_span"]) == evidence["item_text"]
     same = [token for token, _, _ in token_texts(evidence["text"])]
     assert same == [token for token, _, _ in token_texts(evidence["item_text"])] and len(same) >= 9
 
@@ -66,7 +67,7 @@ def test_a_clean_row_says_so():
         problems("math", "Nothing in this row has ever been seen in any of the tests at all."), against(ITEM)
     )
     found = json.loads(split.kept.column("metadata")[0].as_py())["decontaminate"]
-    assert found == {"coverage": 0.0, "paper_hit": False}
+    assert found == {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 
 
 def test_items_shorter_than_n_are_matched_whole():
@@ -79,7 +80,7 @@ def test_items_shorter_than_n_are_matched_whole():
         "0": ("whole_match", "0"), "1": ("whole_match", "0"), "2": ("whole_match", "1"),
     }  # fmt: skip
     assert split.summary["items_without_ngram"] == 2
-    assert rejected["1"][2][slice(*rejected["1"][1]["span"])] == r"Compute $\sin 60^\circ"
+    assert cut(rejected["1"][2], rejected["1"][1]["span"]) == r"Compute $\sin 60^\circ"
 
 
 def test_the_item_named_is_the_one_covered_most_not_the_one_hit_most():
@@ -99,9 +100,33 @@ def test_an_item_with_few_ngrams_is_protected_by_all_it_has():
 
 @pytest.mark.parametrize(("coverage", "caught"), [(0.2, True), (0.9, False)])
 def test_the_threshold_moves_the_result(coverage, caught):
-    half = ITEM[: len(ITEM) * 2 // 3]
+    half = f"{ITEM[: len(ITEM) * 2 // 3]} and then say which of the two has the larger number of different divisors."
     _, rejected = run(problems("math", half), against(ITEM), COVERAGE.model_copy(update={"coverage": coverage}))
     assert bool(rejected) is caught
+
+
+def test_a_row_that_is_part_of_a_long_item_is_covered_whole():
+    part, rest = ITEM, " ".join(f"remark{chr(97 + i)}" for i in range(26)) * 3
+    _, rejected = run(problems("math", part), against(f"{part} {rest}"))
+    assert rejected["0"][1]["coverage"] == 1.0
+
+
+def test_drawings_do_not_count_where_there_are_words_enough():
+    code = "; ".join(f"draw(({i},{i + 1})--({i + 2},0))" for i in range(30))
+    story = "A farmer divides a long narrow field into {} equal strips with straight fences of wood and of wire"
+    asks = "and walks along each of them twice. How many metres does the farmer walk in the end?"
+    item = f"{story.format(12)} {asks} [asy] {code} [/asy]"
+    copy = f"{story.format(12)} {asks}"
+    asks = (
+        "Find the number of triangles in the picture that have no side in common with any of the rectangles around it."
+    )
+    other = f"{asks} [asy] {code} [/asy]"
+    short = f"What is its area? [asy] {code} [/asy]"
+    _, rejected = run(problems("math", copy, other, short), against(item, short))
+    assert rejected["0"][1]["coverage"] == 1.0, "without the drawing the item is all there"
+    assert rejected["2"][1]["item"] == "1", "an item of little else is known by its drawing"
+    assert rejected["1"][1]["item"] == "1", "and so is a row that has it"
+    assert not run(problems("math", other), against(item))[1], "but a drawing makes no copy where both say something"
 
 
 def test_release_date_and_address():
@@ -116,7 +141,7 @@ def test_release_date_and_address():
     assert rejected["3"][1]["item"] == "0"
 
 
-WORDS = st.lists(st.sampled_from("abcdefg"), max_size=30).map(" ".join)
+WORDS = st.lists(st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff", "gg"]), max_size=30).map(" ".join)
 
 
 @settings(max_examples=60, deadline=None)
@@ -127,17 +152,58 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
         return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
 
     index = BenchmarkIndex(items, [("b", str(i)) for i in range(len(items))], n)
-    for row, overlap in zip(rows, index.compare(rows)[0], strict=True):
-        shared = [len(grams(row) & grams(item)) for item in items]
-        coverage = [k / len(grams(item)) if k else 0.0 for k, item in zip(shared, items, strict=True)]
-        assert overlap.coverage == max(coverage) and overlap.items_hit == sum(k > 0 for k in shared)
-        if overlap.item >= 0:
-            assert (coverage[overlap.item], shared[overlap.item]) == (overlap.coverage, overlap.shared)
+    findings = find(rows, index, Decontamination(preset="paper", ngram=n))
+    for row, text in enumerate(rows):
+        shared = [len(grams(text) & grams(item)) for item in items]
+        size = len(text.split()) - n + 1
+        coverage = [k / min(len(grams(item)), size) if k else 0.0 for k, item in zip(shared, items, strict=True)]
+        best, facts = int(findings.overlaps.item[row]), findings.overlaps
+        assert facts.coverage[row] == max(coverage) and facts.items_hit[row] == sum(k > 0 for k in shared)
+        assert best < 0 or (coverage[best], shared[best]) == (facts.coverage[row], facts.shared[row])
+        assert (row in findings.rejections) == (max(shared) > 0 or any(held(text, item, n) for item in items))
+        if row in findings.rejections:
+            evidence = findings.rejections[row].evidence
+            assert (
+                cut(text, evidence["span"]).split() == cut(items[int(evidence["item"])], evidence["item_span"]).split()
+            )
 
 
-def test_the_self_test_finds_disguised_items():
-    items = against(ITEM, LONG_ITEM, SHORT, r"Evaluate $\int_0^1 x^2 \, dx$ and give the result as a common fraction.")
-    report = injection_recall(items, COVERAGE)
-    assert all(report[name]["recall"] == 1.0 for name in report if name != "half")
-    strict = injection_recall(items, COVERAGE.model_copy(update={"coverage": 1.0}))
-    assert strict["half"]["recall"] == 0.0 and len(strict["half"]["missed"]) == 4
+def held(row: str, item: str, n: int) -> bool:
+    """Whether an item without an n-gram is the row, or is long enough to be looked for in it."""
+    row, item = row.split(), item.split()
+    if not 0 < len(item) < n:
+        return False
+    return row == item or (len(item) >= 5 and any(row[i : i + len(item)] == item for i in range(len(row))))
+
+
+@given(st.text("ab", max_size=14), st.text("ab", max_size=14), st.integers(1, 4))
+def test_shared_runs_are_all_that_cannot_be_made_longer(one, other, n):
+    def at(text, place):
+        return text[place] if 0 <= place < len(text) else None
+
+    found = {(s, t, length) for s in range(len(one)) for t in range(len(other)) for length in range(n, len(one) + 1)
+             if one[s : s + length] == other[t : t + length] and len(one[s : s + length]) == length
+             and (at(one, s - 1) is None or at(other, t - 1) is None or at(one, s - 1) != at(other, t - 1))
+             and (at(one, s + length) is None or at(one, s + length) != at(other, t + length))}  # fmt: skip
+    assert set(shared_runs(list(one), list(other), n)) == found
+
+
+def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_and_the_others_too():
+    words = [f"{a}{b}" for a in "abcdefgh" for b in "stuv"]
+    torn = " ".join([*words[:10], "x", *words[12:22], "y", *words[23:32]])  # 10, 10 and 9 words of the row in a row
+    whole = " ".join(words[:16])
+    rows = problems("math", " ".join(words))
+    _, rejected = run(rows, against(whole, torn, " ".join(words[:29]), "nothing of this is in the row at all here"))
+    evidence = rejected["0"][1]
+    assert (evidence["item"], evidence["tokens"], evidence["coverage"]) == ("2", 29, 1.0)
+    assert [other["item"] for other in evidence["also"]] == ["0"]
+
+
+def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():
+    items = against(ITEM, LONG_ITEM, SHORT, r"Evaluate $\int_0^1 x^2 \, dx \leq \infty$ as a fraction.", "!")
+    split, _ = run(problems("math", "a clean row"), items)
+    report = split.summary["self_test"]
+    assert report["unprotected"] == ["test:4"] and all("test:4" in missed for missed in report["missed"])
+    assert set(report["recall_by_disguise"].values()) == {0.8} and report["recall"] == 0.8
+    strict, _ = run(problems("math", "a clean row"), items, COVERAGE.model_copy(update={"ngram": 40}))
+    assert strict.summary["self_test"]["recall_by_disguise"]["embedded"] == 0.8, "longer n-grams: matched whole"

@@ -7,10 +7,10 @@ import pytest
 
 from data_curation.decontamination import decontaminate
 from data_curation.deduplication import deduplicate
-from data_curation.injection import injection_recall
 from data_curation.normalisation import read_and_normalise
 from data_curation.readers import read_benchmark
 from data_curation.rules import filter_by_rules
+from data_curation.tokens import cut
 from infra.recipe.model import Decontamination, Deduplication, Rules
 
 
@@ -43,12 +43,12 @@ def test_math_rules_are_precise(math):
 
 def test_math_decontamination_tells_copies_from_boilerplate(math, math_items):
     split = decontaminate(math.kept, math_items, Decontamination(ngram=9))
-    assert 80 <= len(split.rejected) <= 120 < 1000 < split.summary["paper_hits"] < 2000
+    assert 60 <= len(split.rejected) <= 90 < 1000 < split.summary["paper_hits"] < 2000
     for row in split.rejected.to_pylist():
         evidence = json.loads(row["evidence"])
-        assert row["prompt"][slice(*evidence["span"])] == evidence["text"] and evidence["tokens"] >= 9
-    report = injection_recall(math_items, Decontamination(ngram=9), limit=200)
-    assert min(found["recall"] for name, found in report.items() if name != "half") >= 0.99
+        assert cut(row["prompt"], evidence["span"]) == evidence["text"] and evidence["tokens"] >= 9
+    report = split.summary["self_test"]
+    assert min(report["recall_by_disguise"].values()) >= 0.99 and report["unprotected"] == []
 
 
 def test_math_contains_aime_problems_twice(math):

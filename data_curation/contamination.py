@@ -1,0 +1,325 @@
+"""What texts share with the items of benchmarks: how much of which item, and where.
+
+Finding is done on 64-bit hashes of token n-grams, some rows at a time; what is found is then compared as text, so that
+nothing is claimed on the word of a hash. An item shorter than n tokens has no n-gram, and is matched whole.
+
+**Coverage** of a row and an item is the share of the n-grams of the shorter of them that the other has as well: a whole
+item inside a long row and a row that is part of a long item are copies alike. The code of drawings does not count
+where a text has enough words besides, as all drawings look alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_curation.split import Rejection
+from data_curation.tokens import Texts, Tokens, cut, tokenise, tokenised_batches
+from infra.recipe.model import Decontamination
+
+MIN_CONTAINED_TOKENS = 5
+"""A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
+MIN_PROSE_NGRAMS = 12
+"""With fewer n-grams outside its drawings, a text is too much like others to go by them alone."""
+OTHER_ITEMS = 4
+"""How many more items the evidence of a match names."""
+CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
+"""The facts of a row that shares no n-gram with any item."""
+DRAWINGS = ((b"[asy]", b"[/asy]"), (rb"\begin{tikzpicture}", rb"\end{tikzpicture}"))
+_SEEN_BITS, _SHORT_BITS = 22, 16
+_PLACES = 16  # of an n-gram that repeats in an item, how many are followed
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """How rows meet items; every array has one entry a row.
+
+    `item` is the one with the highest `coverage` (-1: none), and of several the one that shares more, then the earlier.
+    `shared` is the number of distinct n-grams that the row shares with it. `items_hit` counts the items that share at
+    least one n-gram: the paper's rule is `items_hit > 0`. `whole` is an item of fewer than n tokens that is the row or
+    stands in it (-1: none).
+    """
+
+    item: np.ndarray
+    coverage: np.ndarray
+    shared: np.ndarray
+    items_hit: np.ndarray
+    whole: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Every (row, item) that share an n-gram, sorted by row, with their coverage and number of shared n-grams."""
+
+    rows: np.ndarray
+    items: np.ndarray
+    coverage: np.ndarray
+    shared: np.ndarray
+
+
+class BenchmarkIndex:
+    """The n-grams of all benchmark items. `texts[i]` is named by `names[i]`, (benchmark, item id)."""
+
+    def __init__(self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int):
+        self.texts, self.names, self.n = list(texts), list(names), n
+        self.tokens = tokenise(self.texts)
+        grams, first = self.tokens.ngrams(n)
+        prose = _prose_ngrams(self.tokens, n)[0]
+        owners, prose = self.tokens.texts[first], prose[first]
+        order = np.lexsort((~prose, owners, grams))
+        grams, owners, prose = grams[order], owners[order], prose[order]
+        new = np.ones(len(grams), bool)
+        new[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
+        self._grams, self._owners, self._prose = grams[new], owners[new], prose[new]
+        self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
+        self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
+        self._seen = _bitmap(self._grams, _SEEN_BITS)
+
+        # Of each length below n: the hashes of whole items, sorted, and the items.
+        self._short: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        lengths = np.diff(self.tokens.bounds)
+        for length in sorted(set(lengths[(lengths > 0) & (lengths < n)].tolist())):
+            items = np.flatnonzero(lengths == length)
+            hashes = self.tokens.runs(length)[self.tokens.bounds[items]]
+            order = np.argsort(hashes, kind="stable")
+            self._short[length] = hashes[order], items[order]
+        held = np.flatnonzero((lengths >= MIN_CONTAINED_TOKENS) & (lengths < n))
+        openings = self.tokens.runs(MIN_CONTAINED_TOKENS)
+        self._short_seen = _bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
+
+    def compare(self, tokens: Tokens) -> tuple[Overlaps, Pairs]:
+        """How each text of `tokens` meets the items."""
+        rows = len(tokens.bounds) - 1
+        pairs = self._pairs(tokens)
+        best = np.lexsort((-pairs.items, pairs.shared, pairs.coverage, pairs.rows))
+        sorted_rows = pairs.rows[best]
+        best = best[np.append(sorted_rows[1:] != sorted_rows[:-1], True)] if len(best) else best
+        overlaps = Overlaps(
+            np.full(rows, -1), np.zeros(rows), np.zeros(rows, np.int64),
+            np.bincount(pairs.rows, minlength=rows), self._whole_matches(tokens),
+        )  # fmt: skip
+        overlaps.item[pairs.rows[best]] = pairs.items[best]
+        overlaps.coverage[pairs.rows[best]] = pairs.coverage[best]
+        overlaps.shared[pairs.rows[best]] = pairs.shared[best]
+        return overlaps, pairs
+
+    def _pairs(self, tokens: Tokens) -> Pairs:
+        grams = tokens.runs(self.n)
+        at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # nearly all n-grams of clean rows end here
+        grams = grams[at]
+        left = np.searchsorted(self._grams, grams, side="left")
+        counts = np.searchsorted(self._grams, grams, side="right") - left
+        rows, inside = _rows_of(tokens, at, self.n)
+        counts[~inside] = 0
+        # One line for each (row, n-gram, item); an n-gram that stands twice in a row counts once.
+        lines = np.repeat(np.arange(len(grams)), counts)
+        postings = np.arange(len(lines)) - np.repeat(np.cumsum(counts) - counts, counts) + left[lines]
+        size, items = max(len(self._grams), 1), max(len(self.texts), 1)
+        gram_rows, posting = np.divmod(np.unique(rows[lines] * size + postings), size)
+        pairs, of_pair, shared = np.unique(
+            gram_rows * items + self._owners[posting], return_inverse=True, return_counts=True
+        )
+        rows, items = np.divmod(pairs, items)
+        # Without the drawings where both have enough words besides, else with them.
+        _, prose, total = _prose_ngrams(tokens, self.n)
+        plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
+        shared_prose = np.bincount(of_pair[self._prose[posting]], minlength=len(pairs))
+        shared = np.where(plain, shared_prose, shared)
+        shorter = np.where(
+            plain, np.minimum(self._prose_counts[items], prose[rows]), np.minimum(self.gram_counts[items], total[rows])
+        )
+        return Pairs(rows, items, np.minimum(shared / np.maximum(shorter, 1), 1), shared)
+
+    def _whole_matches(self, tokens: Tokens) -> np.ndarray:
+        """For each row the longest of the items too short for an n-gram that are the row or stand in it as a whole."""
+        matches = np.full(len(tokens.bounds) - 1, -1)
+        row_lengths = np.diff(tokens.bounds)
+        held = np.flatnonzero(_look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
+        for length, (hashes, items) in self._short.items():
+            at = tokens.bounds[:-1][row_lengths == length] if length < MIN_CONTAINED_TOKENS else held
+            rows, inside = _rows_of(tokens, at, length)
+            at, rows = at[inside], rows[inside]
+            if len(at):
+                runs = tokens.runs_at(at, length)
+                place = np.minimum(np.searchsorted(hashes, runs), len(hashes) - 1)
+                same = hashes[place] == runs
+                matches[rows[same]] = items[place[same]]
+        return matches
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a column of texts: `overlaps`; what each preset says of each row, by n-grams alone; and for
+    every row that the preset in force, or a whole match, condemns: why."""
+
+    index: BenchmarkIndex
+    overlaps: Overlaps
+    paper_hit: np.ndarray
+    coverage_hit: np.ndarray
+    rejections: dict[int, Rejection]
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """What is put on record of every row, kept or not."""
+        if (item := int(self.overlaps.item[row])) < 0:
+            return CLEAN
+        return named(self.index, item) | {
+            "coverage": round(float(self.overlaps.coverage[row]), 4),
+            "paper_hit": bool(self.paper_hit[row]),
+            "coverage_hit": bool(self.coverage_hit[row]),
+            "shared_ngrams": int(self.overlaps.shared[row]),
+            "items_hit": int(self.overlaps.items_hit[row]),
+        }
+
+
+def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Findings:
+    """Compare every text with every item. Rejections have rule `whole_match` or `ngram`, and as evidence benchmark,
+    item and the longest text that both share, with its span in either, in bytes of UTF-8."""
+    parts: list[Overlaps] = []
+    found: dict[int, tuple[str, dict[str, Any]]] = {}
+    first = 0
+    for tokens in tokenised_batches(texts):
+        overlaps, pairs = index.compare(tokens)
+        hit = _coverage_hits(index, overlaps, settings) if settings.preset == "coverage" else overlaps.items_hit > 0
+        for row in np.flatnonzero(hit | (overlaps.whole >= 0)).tolist():
+            text = texts[first + row]
+            text = text.as_py() if isinstance(text, pa.Scalar) else text
+            whole = int(overlaps.whole[row])
+            if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
+                found[first + row] = ("whole_match", evidence)
+            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs, settings)):
+                found[first + row] = ("ngram", evidence)
+        parts.append(overlaps)
+        first += len(overlaps.item)
+    joined = Overlaps(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Overlaps)))
+    findings = Findings(index, joined, joined.items_hit > 0, _coverage_hits(index, joined, settings), {})
+    for row, (rule, evidence) in found.items():
+        findings.rejections[row] = Rejection(rule, findings.facts(row) | evidence)
+    return findings
+
+
+def shared_runs(one: Sequence[Any], other: Sequence[Any], n: int) -> list[tuple[int, int, int]]:
+    """(place in one, place in the other, length) of every longest run of at least n tokens that both have."""
+    places: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for at in range(len(other) - n + 1):
+        same = places[tuple(other[at : at + n])]
+        if len(same) < _PLACES:
+            same.append(at)
+    runs = []
+    for start in range(len(one) - n + 1):
+        for at in places.get(tuple(one[start : start + n]), ()):
+            if start and at and one[start - 1] == other[at - 1]:
+                continue  # inside a run that was told already
+            length = n
+            while one[start + length : start + length + 1] == other[at + length : at + length + 1] != []:
+                length += 1
+            runs.append((start, at, length))
+    return runs
+
+
+def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
+    benchmark, item_id = index.names[item]
+    return {"benchmark": benchmark, "item": item_id}
+
+
+def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
+    """Rows that the preset `coverage` drops. An item with fewer n-grams than the minimum is protected by all it has."""
+    counts = np.append(index.gram_counts, 1)[overlaps.item]  # of item -1 a number that is never used
+    enough = overlaps.shared >= np.minimum(settings.min_shared_ngrams, counts)
+    return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
+
+
+def _best_evidence(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs, settings: Decontamination
+) -> dict[str, Any] | None:
+    """Of the items that the row covers most, the one with the longest shared text; then others that it covers."""
+    mine = slice(*np.searchsorted(pairs.rows, [row, row + 1]))
+    items, coverage = pairs.items[mine], pairs.coverage[mine]
+    order = np.lexsort((items, -coverage))
+    tied = items[order[coverage[order] == coverage.max()]][: OTHER_ITEMS + 1].tolist()
+    candidates = [_shared_text(index, tokens, row, text, item, index.n) for item in tied]
+    best = max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
+    if best is None:
+        return None
+    also = [
+        named(index, int(items[i])) | {"coverage": round(float(coverage[i]), 4)}
+        for i in order
+        if coverage[i] >= settings.coverage and index.names[items[i]] != (best["benchmark"], best["item"])
+    ]
+    return best | ({"also": also[:OTHER_ITEMS]} if also else {})
+
+
+def _shared_text(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, item: int, n: int | None
+) -> dict[str, Any] | None:
+    """The item, and the longest text of at least n tokens (None: the whole item) that it shares with the row; None when
+    there is no such text, which means that hashes agreed by accident."""
+    row_first, row_end = tokens.bounds[row : row + 2].tolist()
+    item_first, item_end = index.tokens.bounds[item : item + 2].tolist()
+    mine, its = tokens.hashes[row_first:row_end].tolist(), index.tokens.hashes[item_first:item_end].tolist()
+    run = max(shared_runs(mine, its, n or len(its)), key=lambda found: found[2], default=None)
+    if run is None:
+        return None
+    start, at, length = row_first + run[0], item_first + run[1], run[2]
+    if tokens.words(start, start + length) != index.tokens.words(at, at + length):
+        return None
+    span, item_span = tokens.span(row, start, start + length - 1), index.tokens.span(item, at, at + length - 1)
+    return named(index, item) | {
+        "text": cut(text, span),
+        "span": list(span),
+        "item_text": cut(index.texts[item], item_span),
+        "item_span": list(item_span),
+        "tokens": length,
+    }
+
+
+def _prose_ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the n-gram from each token on, whether it touches no drawing; how many such each text has, and how many
+    n-grams in all."""
+    total = np.maximum(np.diff(tokens.bounds) - n + 1, 0)
+    prose = np.ones(len(tokens.hashes), bool)
+    drawings = _drawings(tokens)
+    if not drawings:
+        return prose, total, total
+    drawn = np.zeros(len(tokens.hashes) + 1, np.int64)
+    for first, end in np.searchsorted(tokens.starts, drawings):
+        drawn[first + 1 : end + 1] = 1
+    drawn = np.cumsum(drawn)  # tokens of drawings before each token
+    prose[: len(prose) - n + 1] = drawn[n:] == drawn[:-n]
+    before = np.append(0, np.cumsum(prose))
+    first = tokens.bounds[:-1]
+    return prose, before[first + total] - before[first], total
+
+
+def _drawings(tokens: Tokens) -> list[tuple[int, int]]:
+    """The spans of `tokens.folded` that are code of drawings; one that is not closed reaches to the end of its text."""
+    spans = []
+    for opening, closing in DRAWINGS:
+        start = tokens.folded.find(opening)
+        while start >= 0:
+            text_end = int(tokens.offsets[np.searchsorted(tokens.offsets, start, side="right")])
+            closed = tokens.folded.find(closing, start, text_end)
+            end = closed + len(closing) if closed >= 0 else text_end
+            spans.append((start, end))
+            start = tokens.folded.find(opening, end)
+    return spans
+
+
+def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The row that each run of `length` tokens begins in, and whether it ends in it."""
+    rows = np.searchsorted(tokens.bounds, at, side="right") - 1
+    return rows, at + length <= tokens.bounds[rows + 1]
+
+
+def _bitmap(hashes: np.ndarray, bits: int) -> np.ndarray:
+    seen = np.zeros(1 << bits, bool)
+    seen[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
+    return seen
+
+
+def _look_up(seen: np.ndarray, hashes: np.ndarray, bits: int) -> np.ndarray:
+    return seen[(hashes >> np.uint64(64 - bits)).view(np.int64)]
