@@ -6,9 +6,7 @@ import json
 import re
 from typing import Any
 
-from data_curation.tokens import token_texts
 from infra.problems import Problem
-from infra.recipe.model import Rules
 
 Evidence = dict[str, Any]
 
@@ -25,10 +23,3 @@ def declared(problem: Problem, field: str, *values: str) -> Evidence | None:
     value = json.loads(problem.metadata).get(field)
     return {"field": field, "value": value} if str(value).lower() in values else None
 
-
-def too_brief(problem: Problem, limits: Rules) -> Evidence | None:
-    """Fewer words than it takes to state a problem; each word, number and operator of a formula counts as one."""
-    if len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", problem.prompt)) >= limits.min_prompt_words:
-        return None  # the usual case, settled cheaply
-    words = len(token_texts(problem.prompt))
-    return {"words": words, "limit": limits.min_prompt_words} if words < limits.min_prompt_words else None

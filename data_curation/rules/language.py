@@ -15,6 +15,8 @@ MIN_LETTERS = 25
 MAX_FOREIGN_SCRIPT = 0.3
 MAX_ENGLISH_CONFIDENCE = 0.1
 """Below this confidence in English, next to the languages below, a text is not English."""
+MIN_CONFIDENCE = 0.5
+"""In the likeliest language: a few words of none (names, units) are spread over many."""
 MAX_CHARACTERS = 2000
 """Of the prose, as much as it takes to tell its language."""
 # Those that math and code sets are translated from; fewer languages, fewer mistakes on short texts.
@@ -26,7 +28,7 @@ LANGUAGES = """
 _NOT_PROSE = re.compile(
     r"\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`|\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]"
     r"|\\\(.{0,999}?\\\)|\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}|\\[a-zA-Z]+|https?://\S+|<[^<>]{0,999}>"
-    r"|\b\w+(?:\.\w+){0,5}\([^()]{0,200}\)|\b\w*[_\d]\w*\b",
+    r"|\b[A-Za-z_]\w*(?:\.\w+){0,5}\([^()]{0,200}\)|(?<!\w)[A-Za-z_]*[_\d][A-Za-z0-9_]*",
     re.DOTALL,
 )
 
@@ -36,6 +38,7 @@ ENGLISH_WORDS = """
     number numbers given return if these their them it has have find compute evaluate determine simplify calculate
     convert write solve"""
 _ENGLISH = frozenset(ENGLISH_WORDS.split())
+_ENGLISH_ALONE = frozenset(("the", "what", "which", "how", "find", "and"))  # one of these and one more settle it
 
 
 def non_english(problem: Problem, limits: Rules) -> Evidence | None:
@@ -50,10 +53,11 @@ def non_english(problem: Problem, limits: Rules) -> Evidence | None:
         return {"share_of_other_scripts": round(foreign, 3)}
     words = re.findall(r"[^\W\d_]+", prose.lower())
     known = sum(word in _ENGLISH for word in words)
-    if len(letters) < MIN_LETTERS or known >= max(2, 0.2 * len(words)) or known >= max(3, 0.1 * len(words)):
+    enough = 2 if not _ENGLISH_ALONE.isdisjoint(words) and len(words) < 20 else max(2, 0.2 * len(words))
+    if len(letters) < MIN_LETTERS or known >= enough or known >= max(3, 0.1 * len(words)):
         return None
     english, best, confidence = _confidence(" ".join(words)[:MAX_CHARACTERS])
-    if english >= MAX_ENGLISH_CONFIDENCE:
+    if english >= MAX_ENGLISH_CONFIDENCE or confidence < MIN_CONFIDENCE:
         return None
     return {"language": best, "confidence": round(confidence, 3), "english": round(english, 3)}
 

@@ -4,71 +4,101 @@ from __future__ import annotations
 
 import re
 
-from data_curation.rules.evidence import Evidence, declared, seen, too_brief
+from data_curation.rules.brevity import too_brief
+from data_curation.rules.evidence import Evidence, declared, seen
+from data_curation.rules.labels import LabelledList, labelled_lists
 from data_curation.rules.language import non_english
+from data_curation.rules.pictures import drawing, reference
 from infra.problems import Problem
 from infra.recipe.model import Rules
 
 _I = re.IGNORECASE
 
+_VERBS = (
+    "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw|sketch"
+    "|explain|describe|deduce|verify|derive|estimate|factor|expand|convert|differentiate|check|use"
+)
+_ASKS = re.compile(  # for a value, anywhere in a text
+    r"\?|(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)"
+    r"(?:find(?! a proof)|determine|compute|calculate|evaluate|simplify|solve|express|give(?! a (?:\w+ )?(?:proof|justif"
+    r"|counterexample))|state)\b|\bwhat (?:is|are|was|will)\b|\bhow (?:many|much|long|far|old|large|often)\b"
+    r"|\b(?:deduce|derive|establish|verify|check) (?:the (?:value|rate|number|answer)|your|which)\b",
+    _I,
+)
+_PART_ASKS = re.compile(  # a part of a list
+    r"\A[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
+    rf"(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b"
+    r"|\?|\b(?:find|what is|how many)\b",
+    _I,
+)
+
 # ------------------------------------------------------------------------------------ multiple choice
 
-_INSIDE_MARKS = tuple(
-    re.compile(style)
-    for style in (
-        r"(?<![\w\\)'^])\([ ]?([A-H])[ ]?\)",  # (A), also in \textbf{(A)}; not P(A)
-        r"\\(?:text|mathrm|mathbf)[a-z]{0,4}[ ]?\{[ ]?\(?([A-H])[).]",  # \textbf{A.}
-        r"(?<!\w)\[([A-H])\](?=\s)",
-    )
+_DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option
+_CUE = re.compile(
+    r"\bwhich (?:one )?(?:of (?:the|these|those)|statement|option|expression|number|choice)|\b(?:choose|select|pick|tick)\b"
+    r"|\bcorrect (?:answer|option|choice|ones?)\b|\bletters? of\b|\boptions?\b|\bgiven numbers\b",
+    _I,
 )
-_AT_BREAKS = tuple(re.compile(style) for style in (r"([A-H])\)", r"([A-H])\.(?=[\s$*])", r"([A-H])[ ]?:(?=\s)"))
-_BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|[;.?:]\s|\\\\)[\s$*]{0,6}\Z")
-_BREAK_WINDOW = 14  # characters before a label that are looked at: a bound on time, whatever the text
-_DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option either
-_LOWER_OPTIONS = re.compile(r"(?<![\w\\)'^])\([ ]?([a-e])[ ]?\)")
-_ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" speaks of options, and is none
+_COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
 
 
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
-    """Three labels of one style in order, with nothing asked after the first; or two, if the answer is a letter."""
-    letter = _unwrapped(problem.answer)
-    is_letter = len(letter) == 1 and letter.upper() in "ABCDEFGH"
+    """Options in a labelled list, of which none asks and after which nothing is asked; or an answer that is a letter,
+    with words that speak of a choice."""
     text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
-    for style in (*_INSIDE_MARKS, *_AT_BREAKS, *([_LOWER_OPTIONS] if is_letter else [])):
-        labels = [m for m in style.finditer(text) if not _ENUMERATED.match(text, m.end())]
-        if style in _AT_BREAKS:
-            labels = [m for m in labels if _BREAK.search(text[max(0, m.start() - _BREAK_WINDOW) : m.start()])]
-        run = _run_from_a(labels)
-        if len(run) >= (2 if is_letter else 3) and not _ASKS.search(text, run[-1].end()):
-            start, end = run[0].start(), run[-1].end()
-            return {"text": problem.prompt[start:end], "span": [start, end], "options": len(run)}
-    return declared(problem, "question_type", "mcq")
+    letter = re.fullmatch(r"\(?([A-H])(?:[).:,].*|,?\s*[A-H])*", _unwrapped(problem.answer), re.I | re.S)
+    for options in labelled_lists(text):
+        if _offers(options, letter is not None):
+            start, end = options.span
+            return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
+    cue = _CUE.search(text) if letter and not _COUNTS.search(text) else None
+    return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
-def _run_from_a(labels: list[re.Match[str]]) -> list[re.Match[str]]:
-    """The last A, B, C, … among the labels, without gaps."""
-    best: list[re.Match[str]] = []
-    run: list[re.Match[str]] = []
-    for label in labels:
-        letter = label[1].upper()
-        run = [label] if letter == "A" else [*run, label] if run and ord(letter) == ord("A") + len(run) else []
-        best = run if len(run) >= min(2, len(best)) and run else best
-    return best
+def _offers(options: LabelledList, answer_is_letter: bool) -> bool:
+    """Are these options to choose from? Conditions are followed by a question, and parts ask one each."""
+    *others, last = options.parts
+    if _COUNTS.search(options.stem) or len(options.parts) < (2 if answer_is_letter else 3):
+        return False
+    if answer_is_letter and options.kind in ("upper", "lower"):
+        return True
+    # What stands in the last option's own line, or behind it, must not ask.
+    if any(_PART_ASKS.search(part) for part in others) or _ASKS.search(last) or _PART_ASKS.match(last):
+        return False
+    if options.kind == "upper":
+        return True
+    values = all(len(re.findall(r"(?<!\\)\b[^\W\d_]{3,}", part)) <= 2 for part in options.parts)
+    if options.kind == "lower" and values and not _BARE_ASK.search(options.stem):
+        return True
+    return bool(_CUE.search(options.stem) or _CUE.search(last)) and options.kind != "ordinal"
 
 
 # ---------------------------------------------------------------------------------------- true or false
 
-_TRUTH_VALUES = frozenset(("true", "false", "yes", "no", "correct", "incorrect"))
+_TRUTH = re.compile(
+    r"(?:it is )?(?:true|false)\b|(?:yes|no)(?![\w'])(?![^\n]*\d)|(?:in)?correct\b|(?:im)?possible\b|not necessarily\b", _I
+)
+_TRUTH_IF_ASKED = re.compile(
+    r"(?:right|wrong|can(?:not|'t)?|(?:does not |doesn't )?exists?|there (?:is|are)(?: not| none)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?)",
+    _I,
+)
+_POLAR = re.compile(
+    r"(?:\A|[.?!:;,\n]\s*|\()(?:is|are|do|does|did|can|could|may|must|will|has|have)\b[^.?!]*\?"
+    r"|\b(?:whether|state t or f|mark|tick|can or cannot)\b|\b[ty]\s?/\s?[fn]\b|\bright or wrong\b",
+    _I,
+)
 _TRUE_OR_FALSE = re.compile(
-    r"\A\W*true or false\b|\(\s*true or false\s*\)|\btrue or false\W*\Z"
-    r"|\b(?:is|are|whether|if)\b[^.?!]{0,120}\btrue or false\b",
+    r"\A\W*(?:true|right|tick)\s*(?:or|/)\s*(?:false|wrong|cross)\b|\(\s*(?:true|t)\s*(?:or|/)\s*(?:false|f)\s*\)"
+    r"|\btrue or false\W*\Z|\b(?:is|are|whether|if)\b[^.?!]{0,120}\btrue or false\b",
     _I,
 )
 
 
 def true_false(problem: Problem, limits: Rules) -> Evidence | None:
     """An answer that a coin gets right half the time."""
-    if _unwrapped(problem.answer).lower() in _TRUTH_VALUES:
+    answer = _unwrapped(problem.answer)
+    if _TRUTH.match(answer) or (_TRUTH_IF_ASKED.fullmatch(answer) and _POLAR.search(problem.prompt)):
         return {"answer": problem.answer}
     found = _TRUE_OR_FALSE.search(problem.prompt)
     return seen(found) if found else None
@@ -76,18 +106,20 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
 
 # ------------------------------------------------------------------------------------------------ proof
 
+_START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
 _PROOF = re.compile(
-    r"\b(?:prove|disprove|demonstrate|verify|establish)\b(?:\s+(?:that|by|or|if|why|the following|your)\b|\s*[:,])"
-    r"|\bprove\s+(?:\$|the\b|each\b|every\b|a\b|an\b)|\bshow\s+(?:that\b|how\b|why\b|:)"
-    r"|\b(?:give|write|find) a proof\b",
+    r"\b(?:prove|disprove|demonstrate)\b(?:\s+(?:that|by|or|if|why|your|it|this|these|there|each|every|using)\b|\s*[:,])"
+    r"|\bprove\s+(?:\$|the\b|a\b|an\b|[A-Z]\w+'s)|\bprove\s[^.?!]{0,40}=|\binduction\b[^.?!]{0,40}\bprove\b"
+    r"|\bshow\s+(?:that|how|why|there|it|both|each|every|all)\b|\bshow\s*:|\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)|\bhence show\b"
+    rf"|{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+"
+    r"(?:that|why|the (?:identity|inequality|formula|fact|equality|relation|equivalence|claim|statement|theorem|following))\b"
+    rf"|{_START}explain (?:why|that)\b"
+    r"|\b(?:to be|must be|has to be) (?:proved|proven|shown) (?:that|to)\b|\b(?:proof|justification) (?:is )?required\b"
+    r"|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
     _I,
 )
-_ASKS = re.compile(
-    r"\?|(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please)\s+)"
-    r"(?:find(?! a proof)|determine|compute|calculate|evaluate|simplify|solve|express|give(?! a proof)|state)\b"
-    r"|\bwhat (?:is|are|was|will)\b|\bhow (?:many|much|long|far|old|large|often)\b",
-    _I,
-)
+_HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint:.*", _I | re.DOTALL)
+_RHETORICAL = re.compile(r"\A[^.?!]{0,60}\?(?=\s+[A-Z])")  # "Too many handshakes? At a party …"
 _NO_VALUE = frozenset(("proof", "see proof", "see solution", "see the solution", "qed", "q.e.d", "proved", "proven"))
 
 
@@ -102,88 +134,87 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
 def asks_for_proof(statement: str) -> re.Match[str] | None:
     """The words that ask for a proof, unless a value is asked for as well."""
     found = _PROOF.search(statement)
-    return found if found and not _ASKS.search(statement) else None
+    if found is None:
+        return None
+    rest = _RHETORICAL.sub("", _HINT.sub("", statement))
+    return None if _ASKS.search(rest) else found
 
 
 # ---------------------------------------------------------------------------------------- sub-questions
 
-_PLACE = r"(?:\A|\n|(?<=[.?!:;])\s)[\s*]{0,8}(?i:part )?"
-_LABEL_STYLES = tuple(
-    (re.compile(_PLACE + style), sequence)
-    for style, sequence in (
-        (r"\(([a-h])\)", "abcdefgh"),
-        (r"([a-h])\)", "abcdefgh"),
-        (r"\((\d)\)", "123456789"),
-        (r"(\d)\)", "123456789"),
-        (r"\((i{1,3}|iv|v)\)", ("i", "ii", "iii", "iv", "v")),
-        (r"\((I{1,3}|IV|V)\)", ("I", "II", "III", "IV", "V")),
-        (r"(?:(?<=\n)|\A)(\d)\.(?=\s)", "123456789"),
-        (r"(?:(?<=\n)|\A)([a-h])\.(?=\s)", "abcdefgh"),
-    )
-)
-_PART_ASKS = re.compile(
-    r"\A[\s*:.]*(?:if\b[^.?]*[,.]\s*)?(?:hence,?\s+|then\s+|also\s+|now\s+)?(?:find|determine|compute|calculate|evaluate|"
-    r"give|state|write|solve|show|prove|simplify|express|compare|list|draw|sketch|explain|describe|deduce|verify|derive|"
-    r"estimate|factor|expand|what|how)\b|\?|\A.*\b(?:find|what is|how many)\b",
+_BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of the following"
+    rf"\b(?:{_VERBS})\b(?:\s+(?:each|all)\b[^.?!:]{{0,40}}|(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{{0,60}})?"
+    r"\s*(?:[.:]\s*(?:\\begin\{\w+\}(?:\[[^\]]*\])?\s*)?)?\Z",
     _I,
 )
+_QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
+_QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", _I)
+_REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", _I)
+_ALSO = re.compile(
+    r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b|[.;]\s+(?:find|determine|compute) also\b"
+    r"|\bhow (?:many|much|long|old)\b[^.?!]{0,80},? and (?:how (?:many|much|long|old)|what)\b[^.?!]{0,80}\?",
+    _I,
+)
+_BLANK = re.compile(r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})")
 
 
 def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
-    """Two consecutive labels of one style, each at the start of a line or sentence and each followed by a question:
-    labelled conditions, coordinates and decimals are no questions."""
+    """More than one thing is asked: a list of which two parts ask, or with one request for all its parts; two blanks; two
+    questions in a row. Labelled conditions, coordinates and decimals ask nothing."""
     text = problem.prompt
-    for style, sequence in _LABEL_STYLES:
-        labels = list(style.finditer(text))
-        for first, second, end in zip(labels, labels[1:], [m.start() for m in labels[2:]] + [len(text)], strict=False):
-            consecutive = first[1] in sequence[:-1] and sequence[sequence.index(first[1]) + 1] == second[1]
-            parts = text[first.end() : second.start()], text[second.end() : end]
-            if consecutive and all(_PART_ASKS.search(part) for part in parts):
-                return {"text": text[first.start() : second.end()].strip(), "span": [first.start(), second.end()]}
+    for parts in labelled_lists(text):
+        asking = sum(bool(_PART_ASKS.search(part)) for part in parts.parts)
+        if asking >= 2 or (len(parts.parts) >= 2 and asking == 0 and _BARE_ASK.search(parts.stem)):
+            start, end = parts.span
+            return {"text": text[start:end].strip(), "span": [start, end]}
+    for more in (_ALSO, re.compile(rf"{_BLANK.pattern}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK.pattern}")):
+        if found := more.search(text):
+            return seen(found)
+    plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
+    questions = [found for found in _QUESTION.finditer(plain) if not _REPHRASED.match(found[0])]
+    if len(questions) >= 2:
+        return {"text": text[slice(*questions[1].span())], "span": list(questions[1].span())}
     return None
 
 
-# ----------------------------------------------------------------------------------------------- figure
-
-_DRAWING = re.compile(
-    r"\[asy\]|\\begin\{(?:tikzpicture|asy|picture)\}|\\includegraphics|!\[[^\]]{0,200}\]\(|<img\b|<svg\b", _I
-)
-_PICTURE = r"(?:figure|diagram|picture|drawing|sketch|illustration)"
-_DRAWN = r"(?:shown|pictured|drawn|illustrated|depicted|sketched|graphed|displayed)"
-_SIDE = r"(?:below|above|at (?:the )?(?:right|left)|(?:on|to) the (?:right|left))"
-_REFERENCE = re.compile(
-    rf"\b(?:in|from|see|using|of|to|by) (?:the|this|each) (?:\w+ )?{_PICTURE}\b(?!s? out\b)"
-    rf"|\b(?:{_PICTURE}|graphs?|image) (?:\w+ ){{0,3}}(?:{_SIDE}|shown|pictured|depicted|displayed)\b"
-    rf"|\b{_DRAWN} (?:here|{_SIDE}|in (?:the|this) {_PICTURE})|\bas (?:shown|pictured|depicted|illustrated)\b(?! by)"
-    rf"|\b(?:the )?{_PICTURE} (?:shows|represents|depicts)\b",
-    _I,
-)
+# ----------------------------------------------------------------------------------- figure, long answer
 
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
     """A drawing, or words that point at one. `kind` tells them apart: a drawing in code (`[asy]`) may hold the data."""
-    if found := _DRAWING.search(problem.prompt):
+    if found := drawing(problem.prompt):
         return seen(found, kind="drawing")
-    found = _REFERENCE.search(problem.prompt)
+    found = reference(problem.prompt)
     return seen(found, kind="reference") if found else None
 
 
-# ------------------------------------------------------------------------------------------- long answer
+MAX_DIGITS = 30
+"""Of one number; one with more is not an answer that a model is asked to get right."""
 
 
 def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
-    """An answer that is long, or made of many numbers, is hard to verify."""
+    """An answer that is long, a sentence, a series, or made of many numbers is hard to verify."""
     answer = problem.answer or ""
-    characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?", answer))
-    if characters <= limits.max_answer_characters and numbers <= limits.max_answer_numbers:
-        return None
-    return {"answer": answer, "characters": characters, "numbers": numbers}
+    characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
+    prose = re.sub(r"\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
+    words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
+    measured = {"answer": answer, "characters": characters, "numbers": numbers, "words": words}
+    if (
+        characters > limits.max_answer_characters
+        or numbers > limits.max_answer_numbers
+        or words > limits.max_answer_words
+        or re.search(rf"\\[cl]?dots\b|\.\.\.|…|\d{{{MAX_DIGITS + 1},}}", answer)
+    ):
+        return measured
+    return None
 
 
 def _unwrapped(answer: str | None) -> str:
     r"""The answer without `\text{}`, dollars, brackets and a full stop."""
-    text = re.sub(r"\\(?:text|mathrm|textbf|mathbf|boxed)\w*\s*\{([^{}]*)\}", r"\1", answer or "")
-    return text.strip(" $().,!*\n\t")
+    text = answer or ""
+    for _ in range(2):  # \boxed{\text{…}}
+        text = re.sub(r"\\(?:text|math|boxed)\w*\s*\{([^{}]*)\}", r"\1", text)
+    return text.strip(" $().,!*{}\n\t")
 
 
 RULES = (multiple_choice, true_false, proof, sub_questions, figure, non_english, too_brief, long_answer)

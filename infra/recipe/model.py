@@ -102,11 +102,13 @@ class Teacher(Section):
 class Rules(Section):
     """Limits of the rule filters. Which rules there are: docs/curation.md."""
 
-    min_prompt_words: int = 5
-    """Fewer words than this is too brief to state a problem."""
+    min_prompt_words: int = 3
+    """Fewer words and numbers than this, without a formula, state no problem."""
     max_answer_characters: int = 100
     max_answer_numbers: int = 8
     """An answer with more numbers than this is long or complex, and hard to verify."""
+    max_answer_words: int = 4
+    """An answer with more words than this is a sentence."""
 
 
 class Decontamination(Section):

@@ -1,0 +1,89 @@
+"""How well each rule filter does on its labelled corpus, and, given published files, what it takes from them to be read.
+
+A corpus row has `domain`, `rule`, `takes` (what a person says), `text` and the columns that the rule reads, `note` (why)
+and `half`: 1 was written before anyone looked at how the rule works, 2 after.
+
+    python benchmarks/rules.py                                  # precision and recall of every rule
+    python benchmarks/rules.py --wrong                          # the examples that a rule gets wrong
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_curation.rules import OF_DOMAIN
+from infra.problems import Problem
+from infra.recipe.model import Rules
+
+CORPUS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "corpus"
+COLUMNS = ("answer", "entry_point", "starter_code", "golden_solutions")
+
+
+@dataclass(frozen=True)
+class Score:
+    domain: str
+    rule: str
+    right: int
+    wrong: int
+    missed: int
+    left: int
+
+    @property
+    def precision(self) -> float:
+        return self.right / max(self.right + self.wrong, 1)
+
+    @property
+    def recall(self) -> float:
+        return self.right / max(self.right + self.missed, 1)
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    for file in sorted(CORPUS.glob("*.jsonl")):
+        yield from map(json.loads, file.read_text().splitlines())
+
+
+def takes(row: dict[str, Any]) -> bool:
+    """Whether the rule of this corpus row takes it, alone, whatever other rules would say."""
+    rule = next(rule for rule in OF_DOMAIN[row["domain"]] if rule.__name__ == row["rule"])
+    metadata = json.dumps(row["metadata"]) if row.get("metadata") else None
+    columns = {name: row[name] for name in COLUMNS if row.get(name) is not None}
+    return bool(rule(Problem("id", row["domain"], row["text"], metadata=metadata, **columns), Rules()))
+
+
+def scores(labelled: Iterator[dict[str, Any]]) -> list[Score]:
+    counts: dict[tuple[str, str], dict[tuple[bool, bool], int]] = defaultdict(lambda: defaultdict(int))
+    for row in labelled:
+        counts[row["domain"], row["rule"]][row["takes"], takes(row)] += 1
+    return [
+        Score(*rule, right=n[True, True], wrong=n[False, True], missed=n[True, False], left=n[False, False])
+        for rule, n in counts.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", type=int, choices=(1, 2), help="only the examples written before (1) or after (2)")
+    parser.add_argument("--wrong", action="store_true", help="show the examples that are got wrong")
+    arguments = parser.parse_args()
+    labelled = [row for row in rows() if arguments.half in (None, row["half"])]
+    print("| domain | rule | examples | precision | recall | wrongly taken | missed |\n|---|---|---:|---:|---:|---:|---:|")
+    for s in scores(iter(labelled)):
+        examples = s.right + s.wrong + s.missed + s.left
+        print(
+            f"| {s.domain} | {s.rule} | {examples} | {s.precision:.3f} | {s.recall:.3f} | {s.wrong} | {s.missed} |"
+        )
+    if arguments.wrong:
+        for row in labelled:
+            if takes(row) != row["takes"]:
+                print(f"\n{row['domain']} {row['rule']}: {'missed' if row['takes'] else 'wrongly taken'} ({row['note']})")
+                print(f"  {row['text']}\n  answer: {row.get('answer')}")
+
+
+if __name__ == "__main__":
+    main()

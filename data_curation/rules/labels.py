@@ -1,0 +1,111 @@
+"""Labelled lists in a statement: `(A) … (B) … (C) …`, `1. … 2. …`, bullets, circled numbers.
+
+Whether a list offers options, asks several questions or states conditions is for the rules to say; here it is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_ORDERS = {
+    "upper": tuple("ABCDEFGH"),
+    "lower": tuple("abcdefgh"),
+    "digit": tuple("123456789"),
+    "roman": ("i", "ii", "iii", "iv", "v"),
+    "ROMAN": ("I", "II", "III", "IV", "V"),
+    "①": tuple("①②③④⑤⑥⑦⑧⑨"),
+    "Ⅰ": tuple("ⅠⅡⅢⅣⅤ"),
+    "ordinal": ("first", "second", "third", "fourth"),
+}
+_NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
+_ANYWHERE = (
+    r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])",  # (A), also in \textbf{{(A)}}; not P(A)
+    r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}]",  # \text{{A.}}
+    r"\*\*\(?({})[).:]?\*\*",
+    r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)",
+)
+_AT_SPACE = (r"(?<![\w\\])({})[)\]](?!\w)",)  # A)
+_AT_BREAK = (r"(?<![\w\\])({})[.:](?=[\s$*\\])",)  # A.
+_UPPER = (r"(?<![\w\\])({})[.:](?![A-Z.])",)  # of capital letters, this is enough after a blank: "is A. 7 B. 9"
+_AT_LINE = (r"(?:\n|\A)({})(?=[ \t]+[^\s=+*/<>(^-])",)  # A 7
+
+_BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|\}|[;.?:!,]\s|\\\\|\s/\s)[\s$*]{0,6}\Z")
+_SPACE = re.compile(r"(?:\A|[\s$}*])\Z")
+_OPEN_BRACKET = re.compile(r"[(\[][^()\[\]]{0,30}\Z")
+_WINDOW = 32  # characters before a label that are looked at: a bound on time, whatever the text
+_ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" speaks of labels, and is no list
+_WORD_BEFORE = re.compile(r"(\w+)\s{1,3}\Z")
+_ITEMS = re.compile(r"\\item\b|(?:\n|\A)[ ]{0,4}[-*•·▪☐□○][ ](?=\S)")
+_SECOND = re.compile(r"[Bb2][ ]?[)\].:*}、．）]|\bii?\b|\bII?\b|\n[ \t]*B |[②Ⅱ]|\bsecond|[QqTt](?:ask|uestion)?[ ]?2", re.I)
+_ONE_FOR_ONE = str.maketrans("（）［］．：；、", "()[].:;.")
+
+
+@dataclass(frozen=True)
+class LabelledList:
+    kind: str  # a key of _ORDERS, or "item"
+    span: tuple[int, int]  # from the first label to the end of the last one
+    stem: str  # what stands before
+    parts: list[str]  # what stands behind each label; behind the last one, all the rest
+
+
+def labelled_lists(text: str) -> Iterator[LabelledList]:
+    """Every list with at least two labels of one style, in order from the first (A, 1, i, …)."""
+    text = text.translate(_ONE_FOR_ONE)
+    if _SECOND.search(text):
+        for kind, pattern, place in _STYLES:
+            marks = [
+                mark
+                for mark in pattern.finditer(text)
+                if not _ENUMERATED.match(text, mark.end()) and (place is None or _stands(text, mark.start(1), place))
+            ]
+            run = _run(marks, _ORDERS[kind])
+            if len(run) >= 2 and not _named_things(text, run):
+                yield _listed(kind, text, run)
+    items = list(_ITEMS.finditer(text))
+    if len(items) >= 2:
+        yield _listed("item", text, items)
+
+
+def _styles() -> Iterator[tuple[str, re.Pattern[str], re.Pattern[str] | None]]:
+    for kind, name in _NAMES.items():
+        places = [(_ANYWHERE, None), (_AT_SPACE, _SPACE), (_AT_BREAK, _BREAK)]
+        places += [(_UPPER, _SPACE), (_AT_LINE, None)] if kind == "upper" else []
+        for forms, place in places:
+            for form in forms:
+                yield kind, re.compile(form.format(name), re.I if form == _ANYWHERE[3] else 0), place
+    yield "①", re.compile(f"([{''.join(_ORDERS['①'])}])"), None
+    yield "Ⅰ", re.compile(rf"\(([{''.join(_ORDERS['Ⅰ'])}])\)"), None
+    yield "ordinal", re.compile(r"\b(first|second|third|fourth)(?:ly)?(?:,|[ ]part,|[ ]question,)", re.I), None
+
+
+def _stands(text: str, start: int, place: re.Pattern[str]) -> bool:
+    before = text[max(0, start - _WINDOW) : start]
+    return bool(place.search(before)) and not _OPEN_BRACKET.search(before)  # no coordinates
+
+
+def _run(marks: list[re.Match[str]], order: tuple[str, ...]) -> list[re.Match[str]]:
+    """The longest run in order and without gaps that starts with the first name; of equal ones the last."""
+    best: list[re.Match[str]] = []
+    run: list[re.Match[str]] = []
+    for mark in marks:
+        name = mark[1].lower() if mark[1].lower() in order else mark[1]
+        run = [mark] if name == order[0] else [*run, mark] if run and name == order[len(run) % len(order)] else []
+        best = run if len(run) >= max(len(best), 1) else best
+    return best
+
+
+def _named_things(text: str, run: list[re.Match[str]]) -> bool:
+    """ "Box A: … Box B: …": the labels are names."""
+    before = [_WORD_BEFORE.search(text[max(0, m.start(1) - _WINDOW) : m.start(1)]) for m in run]
+    return all(before) and len({word[1].lower() for word in before if word}) == 1
+
+
+def _listed(kind: str, text: str, run: list[re.Match[str]]) -> LabelledList:
+    ends = [mark.start() for mark in run[1:]] + [len(text)]
+    parts = [text[mark.end() : end] for mark, end in zip(run, ends, strict=True)]
+    return LabelledList(kind, (run[0].start(), run[-1].end()), text[: run[0].start()], parts)
+
+
+_STYLES = tuple(_styles())
