@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from evaluation.benchmarks import Benchmark
 from evaluation.sampling import GENERATION_SCHEMA
+from evaluation.votes import answer_classes
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
 
@@ -19,6 +21,7 @@ GRADED_SCHEMA = pa.schema(
         pa.field("decided_by", pa.string(), nullable=False),
         pa.field("fraction", pa.float64(), nullable=False),
         pa.field("extracted", pa.large_string()),
+        pa.field("answer_class", pa.int32()),  # math: equal within a question where answers are; 0 is right
     ]
 )
 
@@ -29,10 +32,12 @@ class Grading:
     `response_prefix` is what the prompt made every response start with: an opened `<think>` belongs to what is judged.
     """
 
-    def __init__(self, pool: Pool, benchmarks: Iterable[Benchmark], response_prefix: str = "") -> None:
+    def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], response_prefix: str = "") -> None:
         self.pool, self.response_prefix = pool, response_prefix
         self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
+        self.votes = {b.name for b in benchmarks if b.domain == "math"}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
+        self.classes: dict[tuple[str, str, int], int | None] = {}
 
     def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
         """Rows of `GENERATION_SCHEMA`. One that the engine failed to make says nothing about the model: infra error."""
@@ -46,18 +51,26 @@ class Grading:
                 self.pool.submit(ticket, problem, response, finished=row["finish_reason"] == "stop")
 
     def collect(self) -> None:
-        """Wait for every verdict that is still out."""
+        """Wait for every verdict that is still out, then see which responses give the same answer."""
         self.verdicts.update(self.pool.results())
+        questions: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
+        for key in sorted(self.verdicts):
+            if key[0] in self.votes:
+                questions[key[:2]].append(key)
+        for keys in questions.values():
+            self.classes.update(zip(keys, answer_classes([self.verdicts[key] for key in keys]), strict=True))
 
     def graded(self, generations: pa.Table) -> pa.Table:
         """The same rows with their verdicts, in `GRADED_SCHEMA`."""
-        keys = zip(*(generations[name].to_pylist() for name in ("benchmark", "problem_id", "sample")), strict=True)
+        names = ("benchmark", "problem_id", "sample")
+        keys = list(zip(*(generations[name].to_pylist() for name in names), strict=True))
         verdicts = [self.verdicts[key] for key in keys]
         columns = {
             "outcome": [verdict.outcome.value for verdict in verdicts],
             "decided_by": [verdict.decided_by for verdict in verdicts],
             "fraction": [verdict.fraction for verdict in verdicts],
             "extracted": [verdict.extracted for verdict in verdicts],
+            "answer_class": [self.classes.get(key) for key in keys],
         }
         arrays = [*generations.columns, *(pa.array(v, GRADED_SCHEMA.field(n).type) for n, v in columns.items())]
         return pa.table(arrays, schema=GRADED_SCHEMA)

@@ -90,7 +90,7 @@ def _write_generations(path: Path, plan: Plan, shards: Path, grading: Grading) -
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "extracted"]
+    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pylist()
     scores = {
         **_asked(plan),
@@ -100,7 +100,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
                 "content_hash": benchmark.content_hash,
                 **score(
                     [row for row in rows if row["benchmark"] == benchmark.name],
-                    [problem.problem_id for problem in benchmark.problems],
+                    benchmark.problems,
                     plan.spec.pass_at,
                     vote=benchmark.domain == "math",
                 ),
