@@ -11,6 +11,7 @@ import pyarrow as pa
 from evaluation.benchmarks import Benchmark
 from evaluation.sampling import GENERATION_SCHEMA
 from evaluation.votes import answer_classes
+from infra.errors import RatchetError
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
 
@@ -29,11 +30,12 @@ GRADED_SCHEMA = pa.schema(
 class Grading:
     """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
 
-    `response_prefix` is what the prompt made every response start with: an opened `<think>` belongs to what is judged.
+    `prefixes` are, by benchmark, what the prompt made every response start with: an opened `<think>` belongs to what is
+    judged.
     """
 
-    def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], response_prefix: str = "") -> None:
-        self.pool, self.response_prefix = pool, response_prefix
+    def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], prefixes: Mapping[str, str]) -> None:
+        self.pool, self.prefixes = pool, prefixes
         self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
         self.votes = {b.name for b in benchmarks if b.domain == "math"}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
@@ -47,8 +49,8 @@ class Grading:
                 self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine")
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
-                response = self.response_prefix + row["text"]
-                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] == "stop")
+                response = self.prefixes[row["benchmark"]] + row["text"]
+                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] != "length")
 
     def collect(self) -> None:
         """Wait for every verdict that is still out, then see which responses give the same answer."""
@@ -59,6 +61,16 @@ class Grading:
                 questions[key[:2]].append(key)
         for keys in questions.values():
             self.classes.update(zip(keys, answer_classes([self.verdicts[key] for key in keys]), strict=True))
+
+    def require_verdicts(self, max_infra_errors: float) -> None:
+        """Raises RatchetError when a larger share than this has none for reasons that are not the model's."""
+        missing = [verdict for verdict in self.verdicts.values() if verdict.outcome is Outcome.INFRA_ERROR]
+        if len(missing) > max_infra_errors * len(self.verdicts):
+            raise RatchetError(
+                f"{len(missing)} of {len(self.verdicts)} responses could not be had or judged, the last because of: "
+                f"{missing[-1].detail or missing[-1].decided_by}. Scores of the others would not be the benchmark's. "
+                "Run again: what was sampled is kept. training.max_infra_errors says how many may be missing."
+            )
 
     def graded(self, generations: pa.Table) -> pa.Table:
         """The same rows with their verdicts, in `GRADED_SCHEMA`."""

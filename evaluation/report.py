@@ -128,7 +128,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> PairedDiffer
 
 
 def _subtitle(evaluations: Sequence[Evaluated]) -> str:
-    sampling = evaluations[0].scores["sampling"]
+    sampling = evaluations[0].scores["settings"]["sampling"]
     sizes = ", ".join(
         f"{name}: {scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
         for name, scores in evaluations[-1].scores["benchmarks"].items()

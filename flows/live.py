@@ -89,6 +89,7 @@ class LiveWatcher:
             for name, text in FORMATS.items()
             if name in self._facts
         ]
+        facts += [str(self._facts["note"])] if "note" in self._facts else []
         return Group(line, Text("   " + "   ".join(facts), style="dim")) if facts else line
 
     def _left(self) -> str:

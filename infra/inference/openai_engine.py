@@ -33,12 +33,16 @@ USERS_FAULT = {
 _END = object()
 
 
-class _Unusable(Exception):
-    """A reply that is no completion; `again` says whether asking again may help."""
+class EndpointUnreachable(RatchetError):
+    """No connection, after all tries: it may come back."""
 
-    def __init__(self, reason: str, again: bool):
+
+class _Unusable(Exception):
+    """A reply that is no completion; `again` says whether it is asked for again, `refused` that it never would be."""
+
+    def __init__(self, reason: str, again: bool, refused: bool = False):
         super().__init__(reason)
-        self.again = again
+        self.again, self.refused = again, refused
 
 
 class OpenAIEngine:
@@ -137,7 +141,8 @@ class OpenAIEngine:
                 return _completion(request, await self._call(request, sampling, attempt == TRIES - 1))
             except _Unusable as reason:
                 if not reason.again or attempt == TRIES - 1:
-                    return Completion(request.key, "", "error", 0, error=f"{reason} (after {attempt + 1} tries)")
+                    error = f"{reason} (after {attempt + 1} tries)"
+                    return Completion(request.key, "", "error", 0, error=error, refused=reason.refused)
                 jitter = 0.5 + derive_seed(request.seed, "backoff", attempt) / 2**63
                 await asyncio.sleep(min(self._backoff_s * 2**attempt * jitter, LONGEST_WAIT_S))
         raise AssertionError("unreachable")
@@ -169,22 +174,21 @@ class OpenAIEngine:
             raise _Unusable(f"no answer within {self._timeout_s:g} s", again=never_sent) from error
         except openai.APIConnectionError as error:
             if is_last:
-                raise RatchetError(
-                    f"{self._where} cannot be reached ({error.__cause__ or error}). Is the server running, and is the "
-                    "teacher's base_url right?"
+                raise EndpointUnreachable(
+                    f"{self._where} cannot be reached ({error.__cause__ or error}). Is the server running, and is "
+                    "its base_url right?"
                 ) from error
             raise _Unusable(f"connection failed: {error.__cause__ or error}", again=True) from error
         except openai.APIStatusError as error:
             if error.status_code in USERS_FAULT:
                 reason = f"{USERS_FAULT[error.status_code]} ({error.status_code}: {_shown(error.message)})"
                 raise RatchetError(
-                    f"{self._where} refused model {self.model!r}: {reason}. "
-                    "Check the teacher's model, base_url and key."
+                    f"{self._where} refused model {self.model!r}: {reason}. Check the model's name, base_url and key."
                 ) from error
             again = error.status_code in RETRIED or error.status_code >= 500
             if again and (wait := _retry_after(error.response.headers)) is not None:
                 self._not_before = max(self._not_before, time.monotonic() + wait)
-            raise _Unusable(f"{error.status_code}: {_shown(error.message)}", again) from error
+            raise _Unusable(f"{error.status_code}: {_shown(error.message)}", again, refused=not again) from error
 
 
 def _completion(request: Request, body: str) -> Completion:
@@ -197,7 +201,7 @@ def _completion(request: Request, body: str) -> Completion:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise _Unusable(f"not a chat completion ({error!r}): {_shown(body)}", again=True) from error
     if reason not in ("stop", "length"):
-        raise _Unusable(f"ended by {reason!r}", again=False)
+        raise _Unusable(f"ended by {reason!r}", again=False, refused=True)
     if thought:  # servers with a reasoning parser take the thinking out of the text; a response holds both
         text = f"<think>\n{thought}\n</think>\n{text}" if text or reason == "stop" else f"<think>\n{thought}"
     return Completion(request.key, text, reason, tokens)

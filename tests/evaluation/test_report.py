@@ -30,7 +30,9 @@ def evaluation(directory: Path, label: str, skill: float, content_hash: str = "h
     }
     sampling = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}
     (directory / label).mkdir(parents=True)
-    text = json.dumps(without_nan({"label": label, "seed": 0, "sampling": sampling, "benchmarks": benchmarks}))
+    text = json.dumps(
+        without_nan({"label": label, "seed": 0, "settings": {"sampling": sampling}, "benchmarks": benchmarks})
+    )
     (directory / label / "scores.json").write_text(text)
     return directory / label
 

@@ -186,7 +186,7 @@ def test_concurrency_is_bounded_and_used_and_connections_are_shared(endpoint):
 
 
 def test_a_refused_key_stops_everything_with_what_to_do(endpoint):
-    with pytest.raises(RatchetError, match=r"key is not accepted.*Check the teacher's model, base_url and key"):
+    with pytest.raises(RatchetError, match=r"key is not accepted.*Check the model's name, base_url and key"):
         _ask(_engine(endpoint), "keyless x", "plain y")
 
 
