@@ -39,11 +39,10 @@ class Server:
                     status = 503 if server.down >= 0 else 500 if question in server.broken else 200
                     status = 400 if question in server.refused else status
                     server.answered[question, seed] += status == 200
-                choice = {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": "\\boxed{1}"},
-                    "finish_reason": "stop",
-                }
+                if status == 200:
+                    time.sleep(0.02)  # an answer takes longer than keeping it
+                message = {"role": "assistant", "content": "\\boxed{1}"}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 reply = {"id": "1", "object": "chat.completion", "choices": [choice], "usage": {"completion_tokens": 4}}
                 text = json.dumps(reply if status == 200 else {"error": {"message": "no"}}).encode()
                 with contextlib.suppress(OSError):  # who was stopped has hung up
