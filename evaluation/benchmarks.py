@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from infra.errors import RatchetError
-from infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, as_row, from_table
+from infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, from_table
+from verifiers.math_equivalence import reference_fault
 
 REQUIRED = {"math": "answer", "code": "tests"}  # what a verifier cannot do without
+DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
+            "metadata")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,15 @@ class Benchmark:
     domain: str
     problems: tuple[Problem, ...]
     content_hash: str
-    """sha256 of the problems, in order: two scores are comparable when these are equal."""
+    """sha256 of all that decides a score, in any order: two scores are comparable when these are equal."""
 
 
 def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
     """Read a Parquet file in `PROBLEM_SCHEMA`.
 
     Raises RatchetError, naming file, row and field, when the file is missing, is not such a Parquet, is empty, holds
-    a problem of another domain, one twice, or one that cannot be graded: a benchmark that silently lost a question is
-    another benchmark.
+    a problem of another domain, one twice, or one that cannot be graded (no answer or tests, a reference that does not
+    verify against itself): a benchmark that silently lost a question is another benchmark.
     """
     path = Path(path)
     if domain not in DOMAINS:
@@ -56,14 +60,16 @@ def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {domain!r}")
         if not getattr(problem, REQUIRED[domain]):
             raise RatchetError(f"{where}: {REQUIRED[domain]} is empty, so no response can be graded; remove the row")
+        if domain == "math" and (fault := reference_fault(problem.answer)):
+            raise RatchetError(f"{where}: no response can be graded, {fault}; mend the answer or remove the row")
         if problem.problem_id in first_row:
             raise RatchetError(f"{where}: the same problem_id as row {first_row[problem.problem_id]}; keep one of them")
         first_row[problem.problem_id] = row
     return Benchmark(name, domain, problems, content_hash(problems))
 
 
-def content_hash(problems: tuple[Problem, ...]) -> str:
+def content_hash(problems: Sequence[Problem]) -> str:
     digest = hashlib.sha256()
-    for problem in problems:
-        digest.update(json.dumps(as_row(problem), sort_keys=True, default=str).encode())
+    for problem in sorted(problems, key=lambda problem: problem.problem_id):
+        digest.update(json.dumps([getattr(problem, name) for name in DECISIVE]).encode())
     return digest.hexdigest()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from evaluation.benchmarks import Benchmark
 from evaluation.sampling import GENERATION_SCHEMA
+from evaluation.votes import answer_classes
+from infra.errors import RatchetError
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
 
@@ -19,6 +22,7 @@ GRADED_SCHEMA = pa.schema(
         pa.field("decided_by", pa.string(), nullable=False),
         pa.field("fraction", pa.float64(), nullable=False),
         pa.field("extracted", pa.large_string()),
+        pa.field("answer_class", pa.int32()),  # math: equal within a question where answers are; 0 is right
     ]
 )
 
@@ -26,13 +30,16 @@ GRADED_SCHEMA = pa.schema(
 class Grading:
     """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
 
-    `response_prefix` is what the prompt made every response start with: an opened `<think>` belongs to what is judged.
+    `prefixes` are, by benchmark, what the prompt made every response start with: an opened `<think>` belongs to what is
+    judged.
     """
 
-    def __init__(self, pool: Pool, benchmarks: Iterable[Benchmark], response_prefix: str = "") -> None:
-        self.pool, self.response_prefix = pool, response_prefix
+    def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], prefixes: Mapping[str, str]) -> None:
+        self.pool, self.prefixes = pool, prefixes
         self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
+        self.votes = {b.name for b in benchmarks if b.domain == "math"}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
+        self.classes: dict[tuple[str, str, int], int | None] = {}
 
     def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
         """Rows of `GENERATION_SCHEMA`. One that the engine failed to make says nothing about the model: infra error."""
@@ -42,22 +49,40 @@ class Grading:
                 self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine")
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
-                response = self.response_prefix + row["text"]
-                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] == "stop")
+                response = self.prefixes[row["benchmark"]] + row["text"]
+                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] != "length")
 
     def collect(self) -> None:
-        """Wait for every verdict that is still out."""
+        """Wait for every verdict that is still out, then see which responses give the same answer."""
         self.verdicts.update(self.pool.results())
+        questions: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
+        for key in sorted(self.verdicts):
+            if key[0] in self.votes:
+                questions[key[:2]].append(key)
+        for keys in questions.values():
+            self.classes.update(zip(keys, answer_classes([self.verdicts[key] for key in keys]), strict=True))
+
+    def require_verdicts(self, max_infra_errors: float) -> None:
+        """Raises RatchetError when a larger share than this has none for reasons that are not the model's."""
+        missing = [verdict for verdict in self.verdicts.values() if verdict.outcome is Outcome.INFRA_ERROR]
+        if len(missing) > max_infra_errors * len(self.verdicts):
+            raise RatchetError(
+                f"{len(missing)} of {len(self.verdicts)} responses could not be had or judged, the last because of: "
+                f"{missing[-1].detail or missing[-1].decided_by}. Scores of the others would not be the benchmark's. "
+                "Run again: what was sampled is kept. training.max_infra_errors says how many may be missing."
+            )
 
     def graded(self, generations: pa.Table) -> pa.Table:
         """The same rows with their verdicts, in `GRADED_SCHEMA`."""
-        keys = zip(*(generations[name].to_pylist() for name in ("benchmark", "problem_id", "sample")), strict=True)
+        names = ("benchmark", "problem_id", "sample")
+        keys = list(zip(*(generations[name].to_pylist() for name in names), strict=True))
         verdicts = [self.verdicts[key] for key in keys]
         columns = {
             "outcome": [verdict.outcome.value for verdict in verdicts],
             "decided_by": [verdict.decided_by for verdict in verdicts],
             "fraction": [verdict.fraction for verdict in verdicts],
             "extracted": [verdict.extracted for verdict in verdicts],
+            "answer_class": [self.classes.get(key) for key in keys],
         }
         arrays = [*generations.columns, *(pa.array(v, GRADED_SCHEMA.field(n).type) for n, v in columns.items())]
         return pa.table(arrays, schema=GRADED_SCHEMA)

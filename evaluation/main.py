@@ -2,8 +2,8 @@
 
 Writes into the spec's `work_dir`:
     generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
-    scores.json           one dictionary per benchmark (`evaluation.scores`)
-    progress.jsonl        {"done", "total", "benchmark", "time"}, responses sampled so far
+    scores.json           settings, and one dictionary per benchmark (`evaluation.scores`)
+    progress.jsonl        {"done", "total", "benchmark", "time"} as responses are sampled, {"note"} to the user
     status.json           last of all: {"state": "finished" | "failed", "message"}
 Exit code 0, or 2 for what the user can mend. Killed at any moment and started again, it goes on where it was, and
 `generations.parquet` and `scores.json` come out as if nothing had happened.
@@ -17,13 +17,18 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.endpoint import EndpointGenerations
 from evaluation.grading import GRADED_SCHEMA, Grading
-from evaluation.sampling import read_shard, sample_everything
+from evaluation.imported import ImportedGenerations
+from evaluation.sampling import SampledGenerations
 from evaluation.scores import score, without_nan
 from evaluation.spec import Plan, load_plan, read_spec
 from infra.artifacts import disk_errors, write_atomically
@@ -31,30 +36,46 @@ from infra.errors import RatchetError
 from verifiers.pool import open_pool
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
+Generations = SampledGenerations | EndpointGenerations | ImportedGenerations
 
 
 def evaluate(spec_path: Path, plan: Plan) -> None:
     """Sample, grade, score. Raises RatchetError for what the user can mend."""
-    work_dir = plan.spec.work_dir
-    shards = work_dir / "shards" / plan.fingerprint[:12]
-    total = sum(len(batch.requests) for batch in plan.batches)
+    spec, work_dir = plan.spec, plan.spec.work_dir
     if not _finished(work_dir, plan):
         (work_dir / STATUS).unlink(missing_ok=True)
-        done = 0
-        with open_pool(
-            plan.spec.reward_servers, plan.spec.processes, minimum_isolation=plan.spec.minimum_isolation
-        ) as pool:
-            grading = Grading(pool, plan.benchmarks, plan.spec.prompt.response_prefix)
-            for batch, table in sample_everything(spec_path, plan, shards):
+        with (
+            _generations(spec_path, plan) as generations,
+            open_pool(spec.reward_servers, spec.processes, minimum_isolation=spec.minimum_isolation) as pool,
+        ):
+            grading = Grading(pool, plan.benchmarks, _prefixes(plan))
+            done = 0
+            for table in generations.stream():
                 grading.submit(table.to_pylist())
                 done += len(table)
-                _progress(work_dir, done, total, batch.benchmark)
+                progress = {"done": done, "total": generations.total, "benchmark": table["benchmark"][0].as_py()}
+                _progress(work_dir, progress)
             grading.collect()
-        _write_generations(work_dir / GENERATIONS, plan, shards, grading)
+            grading.require_verdicts(spec.max_infra_errors)
+            _write_generations(work_dir / GENERATIONS, map(grading.graded, generations.in_order()))
         _write_scores(work_dir, plan)
-    shutil.rmtree(work_dir / "shards", ignore_errors=True)
+    shutil.rmtree(work_dir / "sampling", ignore_errors=True)
     with disk_errors(work_dir):
-        _status(work_dir, "finished", f"{total} responses")
+        _status(work_dir, "finished", "")
+
+
+def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
+    if plan.spec.model.generations:
+        return ImportedGenerations(plan)
+    if plan.spec.model.endpoint:
+        return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
+    return SampledGenerations(spec_path, plan)
+
+
+def _prefixes(plan: Plan) -> dict[str, str]:
+    """What the prompt made each benchmark's responses begin with. What an endpoint sends, or somebody stored, is taken
+    to be the whole response."""
+    return {b.name: b.prompt.response_prefix if plan.spec.model.directory else "" for b in plan.spec.benchmarks}
 
 
 def _finished(work_dir: Path, plan: Plan) -> bool:
@@ -63,58 +84,70 @@ def _finished(work_dir: Path, plan: Plan) -> bool:
         scores = json.loads((work_dir / SCORES).read_text())
     except (OSError, ValueError):
         return False
-    return (work_dir / GENERATIONS).is_file() and {name: scores.get(name) for name in _asked(plan)} == _asked(plan)
+    asked = json.loads(json.dumps(_asked(plan)))
+    return (work_dir / GENERATIONS).is_file() and {name: scores.get(name) for name in asked} == asked
 
 
 def _asked(plan: Plan) -> dict[str, Any]:
+    """What was asked, for the report and for whoever compares."""
+    spec = plan.spec
+    endpoint = spec.model.endpoint
     return {
-        "label": plan.spec.label,
+        "label": spec.label,
         "fingerprint": plan.fingerprint,
-        "seed": plan.spec.seed,
-        "sampling": plan.spec.sampling.model_dump(),
-        "pass_at": list(plan.spec.pass_at),
+        "model": {"identity": spec.model.identity, "endpoint": endpoint and f"{endpoint.base_url}#{endpoint.model}"},
+        "imported": spec.model.generations is not None,
+        # What makes scores comparable, see `evaluation.comparison.setting_differences`.
+        "settings": {"sampling": spec.sampling.model_dump(), "dtype": None if endpoint else spec.dtype},
+        "seed": spec.seed,
+        "pass_at": list(spec.pass_at),
+        "contaminated": spec.contaminated,
     }
 
 
-def _write_generations(path: Path, plan: Plan, shards: Path, grading: Grading) -> None:
-    """All shards in the plan's order, one row group each, so that memory never holds more than one."""
+def _write_generations(path: Path, tables: Iterable[pa.Table]) -> None:
+    """One row group a batch, so that memory never holds more than one."""
     temporary = path.with_name(path.name + ".tmp")
     with disk_errors(path):
         with open(temporary, "wb") as file:
             with pq.ParquetWriter(file, GRADED_SCHEMA, compression="zstd") as writer:
-                for batch in plan.batches:
-                    writer.write_table(grading.graded(read_shard(shards, batch)))
+                for table in tables:
+                    writer.write_table(table)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "extracted"]
+    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pylist()
-    scores = {
-        **_asked(plan),
-        "benchmarks": {
-            benchmark.name: {
-                "domain": benchmark.domain,
-                "content_hash": benchmark.content_hash,
-                **score(
-                    [row for row in rows if row["benchmark"] == benchmark.name],
-                    [problem.problem_id for problem in benchmark.problems],
-                    plan.spec.pass_at,
-                    vote=benchmark.domain == "math",
-                ),
-            }
-            for benchmark in plan.benchmarks
-        },
-    }
+    flagged = plan.spec.contaminated
+    benchmarks = {}
+    for benchmark, spec in zip(plan.benchmarks, plan.spec.benchmarks, strict=True):
+        released = [problem.released.isoformat() for problem in benchmark.problems if problem.released]
+        benchmarks[benchmark.name] = {
+            "domain": benchmark.domain,
+            "content_hash": benchmark.content_hash,
+            "prompt": spec.prompt.model_dump(),
+            "published_questions": spec.published_questions,
+            "released": [min(released), max(released)] if released else None,
+            **score(
+                [row for row in rows if row["benchmark"] == benchmark.name],
+                benchmark.problems,
+                plan.spec.pass_at,
+                vote=benchmark.domain == "math",
+                contaminated=None if flagged is None else flagged.get(benchmark.name, ()),
+            ),
+        }
     with disk_errors(work_dir):
-        write_atomically(work_dir / SCORES, json.dumps(without_nan(scores), indent=1))
+        write_atomically(
+            work_dir / SCORES, json.dumps(without_nan({**_asked(plan), "benchmarks": benchmarks}), indent=1)
+        )
 
 
-def _progress(work_dir: Path, done: int, total: int, benchmark: str) -> None:
+def _progress(work_dir: Path, record: dict[str, Any]) -> None:
     with disk_errors(work_dir), open(work_dir / PROGRESS, "a") as file:
-        file.write(json.dumps({"done": done, "total": total, "benchmark": benchmark, "time": time.time()}) + "\n")
+        file.write(json.dumps({**record, "time": time.time()}) + "\n")
 
 
 def _status(work_dir: Path, state: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""How often k responses contain a right one: pass@k, and how often their vote is right: maj@k.
+"""How often k responses contain a right one (pass@k), are all right (pass^k), and vote for the right one (maj@k).
 
 Throughout, n is the number of graded responses to one question and c the number of them that passed.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+
+NAN = float("nan")
 
 
 def pass_at_every_k(n: int, c: int) -> np.ndarray:
@@ -27,24 +29,48 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     if k < 1:
         raise ValueError(f"pass@{k} means nothing: k starts at 1")
     every = pass_at_every_k(n, c)
-    return float(every[k - 1]) if k <= n else float("nan")
+    return float(every[k - 1]) if k <= n else NAN
+
+
+def pass_at_k_table(n: Sequence[int], c: Sequence[int]) -> np.ndarray:
+    """`pass_at_every_k` of many questions, shape [questions, max n]; NaN beyond a question's own n.
+
+    Questions with the same n and c share one computation, so the cost hardly grows with their number.
+    """
+    n, c = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
+    if ((c < 0) | (c > n)).any():
+        raise ValueError("more responses passed than were graded, or fewer than none")
+    width = int(n.max(initial=0))
+    counts, question = np.unique(n * (width + 1) + c, return_inverse=True)
+    table = np.full((counts.size, width), NAN)
+    for row, count in zip(table, counts.tolist(), strict=True):
+        total, passed = divmod(count, width + 1)
+        row[:total] = pass_at_every_k(total, passed)
+    return table[question]
+
+
+def all_pass_table(n: Sequence[int], c: Sequence[int]) -> np.ndarray:
+    """Unbiased pass^1 … pass^n, C(c, k) / C(n, k): the chance that k responses drawn without replacement are all right
+    (Yao et al. 2024, arXiv 2406.12045). Shape and NaN as in `pass_at_k_table`."""
+    return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
 def pass_at_k_by_subsampling(
-    passed: Sequence[Sequence[bool]], k: int, draws: int = 100, seed: int = 0
+    n: Sequence[int], c: Sequence[int], k: int, draws: int = 100, seed: int = 0
 ) -> tuple[float, float]:
     """AceReason's estimator (arXiv 2505.16400, section 4.4): draw k responses of each question without replacement,
-    ask whether any is right, average over questions, then over `draws` repetitions.
+    ask whether any is right, average over questions, then over `draws` repetitions. The paper has n = 128, 100 draws.
 
     Returns the mean and its Monte-Carlo standard error (NaN with one draw). The expectation is exactly that of
     `pass_at_k`; it is here for comparison with published numbers. NaN when any question has fewer than k responses.
+    Only how many of the k are right matters, and that number is hypergeometric.
     """
-    rows = [np.asarray(row, dtype=bool) for row in passed]
-    if not rows or min(map(len, rows)) < k:
-        return float("nan"), float("nan")
-    generator = np.random.default_rng(seed)
-    means = np.array([np.mean([generator.permutation(row)[:k].any() for row in rows]) for _ in range(draws)])
-    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(draws)) if draws > 1 else float("nan")
+    n, c = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
+    if not n.size or n.min() < k:
+        return NAN, NAN
+    right = np.random.default_rng(seed).hypergeometric(c, n - c, k, size=(draws, n.size))
+    means = (right > 0).mean(axis=1)
+    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(draws)) if draws > 1 else NAN
 
 
 def majority_correctness(votes: Sequence[tuple[Hashable | None, bool]]) -> float:
@@ -53,7 +79,7 @@ def majority_correctness(votes: Sequence[tuple[Hashable | None, bool]]) -> float
     A response without an answer has class None and does not vote. Tied classes share the result: the value is the
     mean over the tied classes of the share of right responses in each. No votes at all is 0.
     """
-    return float(_majority(votes, np.arange(len(votes))[None, :])[0])
+    return float(_majority(votes, np.ones((1, len(votes))))[0])
 
 
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
@@ -64,20 +90,22 @@ def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: 
     if k < 1:
         raise ValueError(f"maj@{k} means nothing: k starts at 1")
     if k >= len(votes):
-        return majority_correctness(votes) if k == len(votes) else float("nan")
+        return majority_correctness(votes) if k == len(votes) else NAN
     order = np.random.default_rng(seed).random((draws, len(votes))).argsort(axis=1)
-    return float(_majority(votes, order[:, :k]).mean())
+    chosen = np.zeros(order.shape)
+    np.put_along_axis(chosen, order[:, :k], 1, axis=1)
+    return float(_majority(votes, chosen).mean())
 
 
-def _majority(votes: Sequence[tuple[Hashable | None, bool]], subsets: np.ndarray) -> np.ndarray:
-    """The vote of each subset; `subsets` are row numbers of `votes`, shape [subsets, k]. Shape [subsets]."""
+def _majority(votes: Sequence[tuple[Hashable | None, bool]], chosen: np.ndarray) -> np.ndarray:
+    """The vote of each subset, shape [subsets]; `chosen` is 1 where a response belongs to it, [subsets, votes]."""
     classes = {answer: i for i, answer in enumerate(dict.fromkeys(a for a, _ in votes if a is not None))}
     member = np.zeros((len(votes), max(len(classes), 1)))  # [votes, classes]
     for row, (answer, _) in enumerate(votes):
         if answer is not None:
             member[row, classes[answer]] = 1
-    right = member * np.array([r for _, r in votes], dtype=float)[:, None]
-    count, right_count = member[subsets].sum(axis=1), right[subsets].sum(axis=1)  # [subsets, classes]
+    right = member * np.array([r for _, r in votes], dtype=float).reshape(-1, 1)
+    count, right_count = chosen @ member, chosen @ right  # [subsets, classes]
     tied = (count == count.max(axis=1, keepdims=True)) & (count > 0)
     share = np.divide(right_count, count, out=np.zeros_like(count), where=tied)
     return share.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluation import figures
+from evaluation.comparison import PairedDifference, paired_difference, question_changes
 from evaluation.document import Document, Headline, Section, to_html, to_markdown
 from evaluation.figures import Series
-from evaluation.statistics import PairedDifference, paired_difference
 from infra.artifacts import disk_errors, write_atomically
 from infra.errors import RatchetError
 
@@ -124,12 +124,11 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> PairedDiffer
     """Two scores of one benchmark, paired; None when the benchmark's content differs, because then nothing pairs."""
     if before["content_hash"] != after["content_hash"]:
         return None
-    counts = [{q: (passed, n) for q, (passed, n) in scores["problems"].items()} for scores in (before, after)]
-    return paired_difference(*counts)
+    return paired_difference(before["problems"], after["problems"])
 
 
 def _subtitle(evaluations: Sequence[Evaluated]) -> str:
-    sampling = evaluations[0].scores["sampling"]
+    sampling = evaluations[0].scores["settings"]["sampling"]
     sizes = ", ".join(
         f"{name}: {scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
         for name, scores in evaluations[-1].scores["benchmarks"].items()
@@ -186,12 +185,13 @@ def difference_rows(benchmarks: Mapping[str, Series]) -> list[dict[str, Any]]:
             if paired is None:
                 row["difference"] = "not comparable: the benchmark's content differs"
             else:
+                changes = question_changes(before["problems"], after["problems"])
                 row |= {
                     "difference": f"{paired.difference:+.3f} ± {_number(paired.standard_error)}".replace("-", "−"),
                     "95 % interval": f"{paired.low:+.3f} … {paired.high:+.3f}".replace("-", "−"),
                     "p": "< 0.001" if paired.p_value < 0.001 else _number(paired.p_value),
-                    "newly solved": len(paired.newly_solved),
-                    "newly lost": len(paired.newly_lost),
+                    "newly solved": sum(change.newly_solved for change in changes),
+                    "newly lost": sum(change.newly_lost for change in changes),
                     "questions": paired.questions,
                 }
             rows.append(row)

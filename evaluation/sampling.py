@@ -1,30 +1,33 @@
-"""Generations are sampled once and kept: shard by shard, in processes that may die at any moment.
+"""Sampling with a model of one's own: `python -m evaluation.sampling SPEC.json DIRECTORY`, as many processes as asked.
 
-A batch is the unit: it is decoded whole, and its shard (one Parquet file) gets its name only when it is complete and
-durable. What is there is never sampled again. Because batches and seeds follow from the plan alone, an evaluation that
-was killed ends with the same text as one that was not, on however many processes.
+A batch is the unit: it is decoded whole, and its part of the store (`evaluation.generation_store`) gets its name only
+when it is complete and durable. What is there is never sampled again. Because batches and seeds follow from the plan
+alone, an evaluation that was killed ends with the same text as one that was not, on however many processes.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from evaluation.spec import Batch, Plan, load_plan, read_spec
-from infra.artifacts import disk_errors, write_atomically
+from evaluation.generation_store import GenerationStore, Key
+from evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
+from infra.artifacts import write_atomically
 from infra.errors import RatchetError
-from infra.inference.prompts import prompt_ids
-from infra.inference.protocol import Engine, Request
-from infra.process_group import process_group
+from infra.inference.prompts import message_ids
+from infra.inference.protocol import Completion, Engine, Request
+from infra.process_group import end_with_parent, process_group
+from infra.recipe.model import PromptFormat
 
 GENERATION_SCHEMA = pa.schema(
     [
@@ -32,149 +35,241 @@ GENERATION_SCHEMA = pa.schema(
         pa.field("problem_id", pa.string(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
         pa.field("text", pa.large_string(), nullable=False),
-        pa.field("finish_reason", pa.string(), nullable=False),
-        pa.field("tokens", pa.int32(), nullable=False),
+        pa.field("finish_reason", pa.string(), nullable=False),  # stop, length, error, or unknown (imported)
+        pa.field("tokens", pa.int32()),  # null where unknown
     ]
 )
 
-POLL_S = 0.05  # between two looks for new shards; a batch takes far longer
+POLL_S = 0.05  # between two looks for new parts; a batch takes far longer
+ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
-def shard_path(directory: Path, batch: Batch) -> Path:
-    return directory / f"{batch.position:06d}-{batch.benchmark}.parquet"
+def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
+    """A row of the store's schema."""
+    return {
+        "problem_id": asked.key[0],
+        "sample": asked.key[1],
+        "prompt": asked.key[2],
+        "text": completion.text,
+        "finish_reason": completion.finish_reason,
+        "tokens": completion.tokens,
+    }
 
 
-def read_shard(directory: Path, batch: Batch) -> pa.Table | None:
-    """The batch's generations, or None when it has to be sampled: not there, unreadable, or not of this batch."""
-    try:
-        table = pq.read_table(shard_path(directory, batch), schema=GENERATION_SCHEMA)
-    except (FileNotFoundError, pa.ArrowInvalid, OSError):
-        return None
-    expected = [(problem.problem_id, sample) for problem, sample, _ in batch.requests]
-    stored = list(zip(table["problem_id"].to_pylist(), table["sample"].to_pylist(), strict=True))
-    return table if stored == expected else None
-
-
-def sample_batch(engine: Engine, tokenizer: Any, plan: Plan, batch: Batch) -> pa.Table:
-    """Decode one batch; rows in the order of its requests, whatever order they finished in."""
-    prompts = {p.problem_id: prompt_ids(tokenizer, p, plan.spec.prompt) for p, _, _ in batch.requests}
-    requests = [
-        Request(key=(problem.problem_id, sample), seed=seed, prompt_ids=prompts[problem.problem_id])
-        for problem, sample, seed in batch.requests
-    ]
-    completions = {completion.key: completion for completion in engine.generate(requests, plan.sampling)}
-    rows = [
-        {
-            "benchmark": batch.benchmark,
-            "problem_id": request.key[0],
-            "sample": request.key[1],
-            "text": completions[request.key].text,
-            "finish_reason": completions[request.key].finish_reason,
-            "tokens": completions[request.key].tokens,
-        }
-        for request in requests
-    ]
+def generation_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The store's rows as `GENERATION_SCHEMA`."""
+    rows = [{name: row.get(name, benchmark) for name in GENERATION_SCHEMA.names} for row in rows]
     return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Complete and durable, or not there."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with disk_errors(path):
-        with open(temporary, "wb") as file:
-            pq.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+def not_stored(batch: Batch, stored: Mapping[Key, Path]) -> list[Asked]:
+    return [asked for asked in batch.requests if asked.key not in stored]
 
 
-def sample_everything(spec_path: Path, plan: Plan, directory: Path) -> Iterator[tuple[Batch, pa.Table]]:
-    """Yield every batch with its generations, stored ones first, the others as sampling processes finish them.
+class SampledGenerations:
+    """The responses of a model in a directory. Holds the stores' locks between entering and leaving."""
 
-    Batch i belongs to process i mod `processes`. Raises RatchetError when a process fails for a reason the user can
-    mend, or is killed; the shards that are there stay.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    for leftover in directory.glob("*.tmp"):
-        leftover.unlink(missing_ok=True)
-    missing: dict[int, Batch] = {}
-    for batch in plan.batches:
-        table = read_shard(directory, batch)
-        if table is None:
-            shard_path(directory, batch).unlink(missing_ok=True)
-            missing[batch.position] = batch
-        else:
-            yield batch, table
+    def __init__(self, spec_path: Path, plan: Plan) -> None:
+        self.spec_path, self.plan = spec_path, plan
+        self.total = sum(len(batch.requests) for batch in plan.batches)
+        self._locks = ExitStack()
 
-    processes = plan.spec.processes
-    owners = sorted({position % processes for position in missing})
-    # One thread a process: more do not speed up the decoding of a small model, and the result must not depend on how
-    # many processors share the sums.
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    with ExitStack() as stack:
-        running = {}
-        for index in owners:
-            argv = [sys.executable, "-m", "evaluation.sampling", str(spec_path), str(directory), str(index)]
-            (directory / f"process-{index}.json").unlink(missing_ok=True)
-            log = directory / f"process-{index}.log"
-            running[index] = stack.enter_context(process_group(argv, log, environment))
-        while missing:
-            ended = {index for index, process in running.items() if process.poll() is not None}
-            for position, batch in list(missing.items()):
-                if shard_path(directory, batch).exists():
-                    yield batch, read_shard(directory, missing.pop(position))
-                elif position % processes in ended:
-                    index = position % processes
-                    raise _failure(directory, index, running[index].returncode)
-            if missing:
-                time.sleep(POLL_S)
+    def __enter__(self) -> SampledGenerations:
+        for _, store in sorted(self.plan.stores.items()):
+            self._locks.enter_context(store.locked())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locks.close()
+
+    def stream(self) -> Iterator[pa.Table]:
+        """Every batch, stored ones first, the others as sampling processes finish them.
+
+        Batch i belongs to process i mod `processes`. Raises RatchetError when a process fails for a reason the user can
+        mend, or is killed; what was sampled stays.
+        """
+        stored = {name: store.stored() for name, store in self.plan.stores.items()}
+        missing: dict[int, tuple[Batch, Path]] = {}
+        for batch in self.plan.batches:
+            todo = not_stored(batch, stored[batch.benchmark])
+            if todo:
+                part = self.plan.stores[batch.benchmark].part([asked.key for asked in todo])
+                missing[batch.position] = (batch, part)
+            else:
+                yield self._table(batch, stored[batch.benchmark])
+        if missing:
+            yield from self._sample(missing, stored)
+
+    def in_order(self) -> Iterator[pa.Table]:
+        """Every batch again, in the plan's order."""
+        stored = {name: store.stored() for name, store in self.plan.stores.items()}
+        for batch in self.plan.batches:
+            yield self._table(batch, stored[batch.benchmark])
+
+    def _table(self, batch: Batch, stored: Mapping[Key, Path]) -> pa.Table:
+        store = self.plan.stores[batch.benchmark]
+        return generation_table(batch.benchmark, store.read([asked.key for asked in batch.requests], stored))
+
+    def _sample(self, missing: dict[int, tuple[Batch, Path]], stored: dict[str, dict[Key, Path]]) -> Iterator[pa.Table]:
+        directory = self.plan.spec.work_dir / "sampling"
+        directory.mkdir(parents=True, exist_ok=True)
+        for message in directory.glob("process-*.json"):
+            message.unlink()
+        # One thread a process: more do not speed up the decoding of a small model, and the result must not depend on
+        # how many processors share the sums.
+        quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+        argv = [sys.executable, "-m", "evaluation.sampling", str(self.spec_path), str(directory)]
+        log = directory / "log"
+        with process_group(argv, log, {**os.environ, **quiet}) as launcher:
+            while missing:
+                code = launcher.poll()  # first: what is there after it ended was there before
+                for position, (batch, part) in list(missing.items()):
+                    if part.exists():
+                        del missing[position]
+                        where = stored[batch.benchmark]
+                        where |= {asked.key: part for asked in batch.requests if asked.key not in where}
+                        yield self._table(batch, where)
+                if missing and code is not None:
+                    raise _failure(directory, log, code)
+                if missing:
+                    time.sleep(POLL_S)
 
 
-def _failure(directory: Path, index: int, code: int) -> Exception:
-    log = directory / f"process-{index}.log"
+def _failure(directory: Path, log: Path, code: int) -> Exception:
+    for file in sorted(directory.glob("process-*.json")):
+        return RatchetError(json.loads(file.read_text())["message"])
     if code < 0:
-        return RatchetError(
-            f"sampling process {index} was killed by signal {-code}; if memory ran out, lower "
-            "training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
-        )
+        return RatchetError(f"sampling was killed by signal {-code}; {ADVICE}")
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    return RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{tail}")
+
+
+# --------------------------------------------------------------------------------- sampling processes
+
+
+def launch(spec_path: Path, directory: Path) -> int:
+    """Run all sampling processes to their end, or until one fails; 0, or its exit code.
+
+    Without a GPU, torch and transformers are loaded once, here, and the processes are forked with both in place:
+    loading them is most of what a small evaluation costs. Beside a GPU each starts fresh, because CUDA does not survive
+    a fork.
+    """
+    count = read_spec(spec_path).processes
+    # transformers imports these when they are there, for what is not used here.
+    for name in ("sklearn", "scipy", "mlflow"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    import torch
+
+    from infra.inference import transformers_engine  # noqa: F401  what the forked processes find already loaded
+
+    context = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "fork")
+    processes = [
+        context.Process(target=_sampling_process, args=(spec_path, directory, index, os.getpid()), daemon=True)
+        for index in range(count)
+    ]
+    for process in processes:
+        process.start()
+    while alive := [process.sentinel for process in processes if process.is_alive()]:
+        multiprocessing.connection.wait(alive)
+        for index, process in enumerate(processes):
+            if process.exitcode:
+                if process.exitcode < 0:
+                    _say(
+                        directory,
+                        index,
+                        f"sampling process {index} was killed by signal {-process.exitcode}; " + ADVICE,
+                    )
+                for other in processes:
+                    other.terminate()
+                return process.exitcode if process.exitcode > 0 else 2
+    return 0
+
+
+def _sampling_process(spec_path: Path, directory: Path, index: int, launcher: int) -> None:
+    end_with_parent(launcher)
     try:
-        return RatchetError(json.loads((directory / f"process-{index}.json").read_text())["message"])
-    except OSError:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-        return RuntimeError(f"sampling process {index} ended with code {code}; the end of {log}:\n{tail}")
+        sample_share(spec_path, index)
+    except RatchetError as error:
+        _say(directory, index, str(error))
+        sys.exit(2)
 
 
-def main(spec_path: Path, directory: Path, index: int) -> None:
-    """A sampling process: load the model, then every missing batch of this process, in order."""
+def _say(directory: Path, index: int, message: str) -> None:
+    """What a person is to read, for `_failure` to find."""
+    write_atomically(directory / f"process-{index}.json", json.dumps({"message": message}))
+
+
+def sample_share(spec_path: Path, index: int) -> None:
+    """Every missing batch of one process, in order."""
     plan = load_plan(read_spec(spec_path))
-    todo = [b for b in plan.batches[index :: plan.spec.processes] if not shard_path(directory, b).exists()]
-    # Imported here: everything else in `evaluation` must load without torch.
+    stored = {name: store.stored() for name, store in plan.stores.items()}
+    prompt_formats = {b.name: b.prompt for b in plan.spec.benchmarks}
+    todo = []
+    for batch in plan.batches[index :: plan.spec.processes]:
+        if requests := not_stored(batch, stored[batch.benchmark]):
+            todo.append((batch.benchmark, requests))
+    if not todo:
+        return
+    engine, tokenizer = _open_engine(plan, index)
+    try:
+        prompts = _prompts(plan, tokenizer, todo, prompt_formats)
+        for benchmark, requests in todo:
+            sample_batch(engine, plan, plan.stores[benchmark], requests, prompts)
+    finally:
+        engine.close()
+
+
+def _open_engine(plan: Plan, index: int) -> tuple[Engine, Any]:
+    """The engine and its tokenizer."""
     import torch
 
     from infra.inference.transformers_engine import TransformersEngine
 
     device = f"cuda:{index % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
     engine = TransformersEngine.load(
-        str(plan.spec.model_dir), dtype=plan.spec.dtype, device=device, batch_size=plan.spec.rollout_batch
+        str(plan.spec.model.directory), dtype=plan.spec.dtype, device=device, batch_size=plan.spec.rollout_batch
     )
-    try:
-        for batch in todo:
-            write_parquet(sample_batch(engine, engine.tokenizer, plan, batch), shard_path(directory, batch))
-    finally:
-        engine.close()
+    return engine, engine.tokenizer
+
+
+def _prompts(
+    plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Asked]]], formats: Mapping[str, PromptFormat]
+) -> dict[str, tuple[int, ...]]:
+    """The token ids of every prompt, by its digest. Raises RatchetError before anything is sampled when one does not
+    fit: it would otherwise be found out after hours."""
+    config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
+    positions = config.get("max_position_embeddings")
+    prompts: dict[str, tuple[int, ...]] = {}
+    for benchmark, requests in todo:
+        for asked in requests:
+            if asked.key[2] in prompts:
+                continue
+            ids = prompts[asked.key[2]] = message_ids(tokenizer, asked.message, formats[benchmark])
+            if positions is not None and len(ids) + plan.sampling.max_tokens > positions:
+                raise RatchetError(
+                    f"{benchmark}, problem {asked.problem.problem_id}: a prompt of {len(ids)} tokens and a response of "
+                    f"up to {plan.sampling.max_tokens} need more than the model's {positions} positions. Lower "
+                    "evaluation.max_tokens, or take the problem out of the benchmark."
+                )
+    return prompts
+
+
+def sample_batch(
+    engine: Engine,
+    plan: Plan,
+    store: GenerationStore,
+    requests: Sequence[Asked],
+    prompts: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Decode one batch and store it, in the order of its requests, whatever order they finished in."""
+    asked = [Request(key=a.key, seed=a.seed, prompt_ids=prompts[a.key[2]]) for a in requests]
+    completions = {completion.key: completion for completion in engine.generate(asked, plan.sampling)}
+    store.write([stored_row(a, completions[a.key]) for a in requests])
 
 
 if __name__ == "__main__":
-    # transformers imports scikit-learn when it is there, for a decoding method not used here: a quarter of the time
-    # that this process takes to start.
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
     try:
-        main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+        sys.exit(launch(Path(sys.argv[1]), Path(sys.argv[2])))
     except RatchetError as error:
-        write_atomically(Path(sys.argv[2]) / f"process-{sys.argv[3]}.json", json.dumps({"message": str(error)}))
+        _say(Path(sys.argv[2]), 0, str(error))
         sys.exit(2)

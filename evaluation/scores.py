@@ -6,42 +6,59 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from evaluation.pass_at_k import majority_at_k, pass_at_every_k
+from evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
+from evaluation.rating import map_rating
+from evaluation.regimes import pass_at_k_bound, solve_rate_variance
 from evaluation.statistics import (
     bootstrap_over_questions,
+    share_interval,
+    standard_error_across_clusters,
     standard_error_across_questions,
     standard_error_across_runs,
     standard_error_at_fixed_questions,
-    student_interval,
 )
+from evaluation.topics import by_topic
+from evaluation.votes import RIGHT
+from infra.problems import Problem
 from verifiers.outcome import Outcome
 
 NAN = float("nan")
-RIGHT = object()  # the equivalence class of every answer that the verifier found right
+CLUSTER_KEYS = ("contest_id", "cf_contest_id")  # of a problem's metadata: problems of one contest are alike
+RATING_KEYS = ("rating", "cf_rating")
+Row = Mapping[str, Any]
 
 
-def score(rows: Sequence[Mapping[str, Any]], problem_ids: Sequence[str], pass_at: Sequence[int], vote: bool) -> dict:
+def score(
+    rows: Sequence[Row],
+    problems: Sequence[Problem],
+    pass_at: Sequence[int],
+    vote: bool,
+    contaminated: Collection[str] | None = None,
+) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows` have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `extracted`; `problem_ids` is the
+    `rows` have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`; `problems` is the
     benchmark in order, questions without a single row included. Rows whose outcome is `infra_error` say nothing about
-    the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose answers can
-    be compared with one another. pass@1 is always among the scores.
+    the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose answers can be
+    compared with one another. `contaminated` are the problem_ids found in the training set, None when nobody looked.
+    pass@1 is always among the scores.
     """
     graded = [row for row in rows if row["outcome"] != Outcome.INFRA_ERROR]
-    by_problem: dict[str, list[Mapping[str, Any]]] = {problem: [] for problem in problem_ids}
+    by_problem: dict[str, list[Row]] = {problem.problem_id: [] for problem in problems}
     for row in sorted(graded, key=lambda row: row["sample"]):
         by_problem[row["problem_id"]].append(row)
     answered = {problem: rows for problem, rows in by_problem.items() if rows}
     pass_at = sorted({1, *pass_at})
     n = np.array([len(rows) for rows in answered.values()], dtype=int)
     c = np.array([sum(map(_passed, rows)) for rows in answered.values()], dtype=int)
+    curves = pass_at_k_table(n, c)
 
     result = {
         "questions": len(by_problem),
@@ -49,12 +66,22 @@ def score(rows: Sequence[Mapping[str, Any]], problem_ids: Sequence[str], pass_at
         "samples": len(rows),
         "samples_graded": len(graded),
         "infra_errors": len(rows) - len(graded),
-        "pass_at": {str(k): _at(_curves(n, c), k) for k in pass_at},
-        "pass_curve": _pass_curve(n, c),
-        "average": _average(answered, n, c),
+        "infra_error_rate": (len(rows) - len(graded)) / len(rows) if rows else NAN,
+        "pass_at": {str(k): _at(curves, k) for k in pass_at},
+        "pass_curve": _pass_curve(curves),
+        "all_pass_at": {str(k): _at(all_pass_table(n, c), k) for k in pass_at},
+        "pass_at_by_subsampling": {str(k): _subsampled(n, c, k) for k in pass_at},
+        "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
+        "average": _average(answered, n, c, _clusters(problems)),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
-        "solve_rates": solve_rates(c / n) if n.size else None,
+        "length_histogram": length_histogram(graded),
+        "solve_rates": solve_rates(n, c) if n.size else None,
+        "topics": by_topic(dict(zip(answered, (c / n).tolist(), strict=True)), problems),
+        "rating": _rating(problems, answered),
+        "contamination": None
+        if contaminated is None
+        else _contamination(list(answered), curves, pass_at, contaminated),
         "problems": {problem: [sum(map(_passed, rows)), len(rows)] for problem, rows in by_problem.items()},
     }
     if vote:
@@ -62,16 +89,8 @@ def score(rows: Sequence[Mapping[str, Any]], problem_ids: Sequence[str], pass_at
     return result
 
 
-def _passed(row: Mapping[str, Any]) -> bool:
+def _passed(row: Row) -> bool:
     return row["outcome"] == Outcome.PASSED
-
-
-def _curves(n: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """pass@k of each question, shape [questions, max n], NaN beyond a question's own n."""
-    curves = np.full((n.size, n.max(initial=0)), NAN)
-    for i, (total, passed) in enumerate(zip(n, c, strict=True)):
-        curves[i, :total] = pass_at_every_k(int(total), int(passed))
-    return curves
 
 
 def _at(curves: np.ndarray, k: int) -> dict[str, Any]:
@@ -81,33 +100,31 @@ def _at(curves: np.ndarray, k: int) -> dict[str, Any]:
 
 
 def estimate(values: np.ndarray) -> dict[str, Any]:
-    """Mean over questions with its error across questions and a 95 % interval, cut to [0, 1]."""
+    """Mean over questions with its error across questions and `share_interval`'s 95 %."""
     if not values.size:
         return {"value": NAN, "standard_error": NAN, "low": NAN, "high": NAN, "questions": 0}
     value, error = float(values.mean()), standard_error_across_questions(values)
-    low, high = student_interval(value, error, values.size)
-    # Where nearly every question agrees the normal theory gives an interval of no width or one past the end.
-    low, high = (max(low, 0.0), min(high, 1.0)) if values.size > 1 else (NAN, NAN)
+    low, high = share_interval(value, error, values.size)
     return {"value": value, "standard_error": error, "low": low, "high": high, "questions": int(values.size)}
 
 
-def _pass_curve(n: np.ndarray, c: np.ndarray) -> dict[str, list]:
-    """pass@k for every k at powers of two and at n, with bootstrap bands over questions."""
-    if not n.size:
-        return {"k": [], "value": [], "low": [], "high": []}
-    curves = _curves(n, c)
-    top = int(n.max())
-    ks = sorted({2**i for i in range(top.bit_length())} | {top})
-    points = []
-    for k in ks:
-        values = curves[:, k - 1][~np.isnan(curves[:, k - 1])]
-        band = bootstrap_over_questions(values)
-        points.append((k, float(values.mean()), band.low, band.high))
-    return {name: [point[i] for point in points] for i, name in enumerate(("k", "value", "low", "high"))}
+def _subsampled(n: np.ndarray, c: np.ndarray, k: int) -> dict[str, float]:
+    value, error = pass_at_k_by_subsampling(n, c, k)
+    return {"value": value, "monte_carlo_error": error}
 
 
-def _average(answered: Mapping[str, Sequence[Mapping[str, Any]]], n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
-    """avg@n with the three error bars of `evaluation.statistics`."""
+def _pass_curve(curves: np.ndarray) -> dict[str, list]:
+    """pass@k for every k at powers of two and at n, with 95 % intervals across questions."""
+    top = curves.shape[1]
+    ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
+    points = [_at(curves, k) for k in ks]
+    return {"k": ks, **{name: [point[name] for point in points] for name in ("value", "low", "high")}}
+
+
+def _average(
+    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, Hashable]
+) -> dict[str, Any]:
+    """avg@n with the error bars of `evaluation.statistics`."""
     if not n.size:
         return {"value": NAN}
     runs: dict[int, list[bool]] = {}
@@ -116,82 +133,136 @@ def _average(answered: Mapping[str, Sequence[Mapping[str, Any]]], n: np.ndarray,
             runs.setdefault(row["sample"], []).append(_passed(row))
     rates = c / n
     band = bootstrap_over_questions(rates)
-    return {
+    average = {
         "value": float(rates.mean()),
         "samples_per_question": float(n.mean()),
         "standard_error_across_questions": standard_error_across_questions(rates),
         "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
         # Of the mean over all runs; one run alone spreads by sqrt(runs) times this.
         "standard_error_across_runs": standard_error_across_runs([float(np.mean(run)) for run in runs.values()]),
+        "bootstrap_standard_error": band.standard_error,
         "bootstrap_low": band.low,
         "bootstrap_high": band.high,
     }
+    names = [clusters.get(problem, (problem,)) for problem in answered]  # no cluster is called like a question
+    if 1 < len(set(names)) < len(names):
+        average["clusters"] = len(set(names))
+        average["standard_error_across_clusters"] = standard_error_across_clusters(rates, names)
+    return average
 
 
-def _majority(answered: Mapping[str, Sequence[Mapping[str, Any]]], k: int) -> dict[str, Any]:
-    values = np.array([majority_at_k([answer_class(row) for row in rows], k) for rows in answered.values()])
+def _clusters(problems: Sequence[Problem]) -> dict[str, Hashable]:
+    return {p.problem_id: value for p in problems if (value := _metadata(p, CLUSTER_KEYS)) is not None}
+
+
+def _metadata(problem: Problem, keys: Sequence[str]) -> Any:
+    metadata = json.loads(problem.metadata or "{}")
+    value = next((metadata[key] for key in keys if metadata.get(key)), None) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str | int | float) else None
+
+
+def _rating(problems: Sequence[Problem], answered: Mapping[str, Sequence[Row]]) -> dict[str, float] | None:
+    """`map_rating` from the solve rates of the problems that have a rating, where there are any."""
+    rated = {p.problem_id: value for p in problems if isinstance(value := _metadata(p, RATING_KEYS), int | float)}
+    known = {problem: rows for problem, rows in answered.items() if problem in rated}
+    if not known:
+        return None
+    found = map_rating(
+        [rated[p] for p in known], [float(np.mean([_passed(r) for r in rows])) for rows in known.values()]
+    )
+    return {"value": found.value, "standard_error": found.standard_error, "problems": found.observations}
+
+
+def _contamination(
+    questions: Sequence[str], curves: np.ndarray, pass_at: Sequence[int], contaminated: Collection[str]
+) -> dict[str, Any]:
+    """Which questions stand in the training set, and the scores over the others alone."""
+    clean = np.array([question not in contaminated for question in questions], dtype=bool)
+    return {
+        "flagged": sorted(contaminated),
+        "pass_at_without": {str(k): _at(curves[clean], k) for k in pass_at},
+    }
+
+
+def _majority(answered: Mapping[str, Sequence[Row]], k: int) -> dict[str, Any]:
+    votes = ([(row["answer_class"], row["answer_class"] == RIGHT) for row in rows] for rows in answered.values())
+    values = np.array([majority_at_k(each, k) for each in votes])
     return estimate(values[~np.isnan(values)])
 
 
-def answer_class(row: Mapping[str, Any]) -> tuple[Any, bool]:
-    """(equivalence class, right) of one response, for the vote.
-
-    Answers that the verifier found right are one class, however they are written, because each equals the reference.
-    Wrong ones are told apart by their text without white space, so equal wrong answers written differently are rivals:
-    a vote for a wrong answer can be split, never one for the right answer.
-    """
-    if _passed(row):
-        return RIGHT, True
-    return ("".join(row["extracted"].split()) or None) if row["extracted"] else None, False
-
-
-def _rates(graded: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge."""
+def _rates(graded: Sequence[Row]) -> dict[str, float]:
+    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge. What depends on
+    how a response ended is undefined where that is unknown, as in outputs imported from elsewhere."""
+    names = ("truncation_rate", "no_answer_rate", "timeout_rate", "accuracy_given_completion")
     if not graded:
-        return dict.fromkeys(("truncation_rate", "no_answer_rate", "timeout_rate", "accuracy_given_completion"), NAN)
+        return dict.fromkeys(names, NAN)
     completed = [row for row in graded if row["finish_reason"] == "stop"]
+    known = all(row["finish_reason"] != "unknown" for row in graded)
+    unanswered = sum(row["outcome"] == Outcome.UNPARSEABLE for row in (completed if known else graded))
     return {
-        "truncation_rate": sum(row["finish_reason"] == "length" for row in graded) / len(graded),
-        "no_answer_rate": sum(row["outcome"] == Outcome.UNPARSEABLE for row in completed) / len(graded),
+        "truncation_rate": sum(row["finish_reason"] == "length" for row in graded) / len(graded) if known else NAN,
+        "no_answer_rate": unanswered / len(graded),
         "timeout_rate": sum(row["outcome"] == Outcome.TIMEOUT for row in graded) / len(graded),
         "accuracy_given_completion": float(np.mean([_passed(row) for row in completed])) if completed else NAN,
     }
 
 
-def response_tokens(graded: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Response length in tokens, over all graded responses and by correctness."""
+def response_tokens(graded: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Response length in tokens, over all graded responses and by correctness; NaN where lengths are unknown."""
     groups = {
-        "all": [row["tokens"] for row in graded],
-        "correct": [row["tokens"] for row in graded if _passed(row)],
-        "wrong": [row["tokens"] for row in graded if not _passed(row)],
+        "all": graded,
+        "correct": [row for row in graded if _passed(row)],
+        "wrong": [row for row in graded if not _passed(row)],
     }
     return {
-        name: {
-            "mean": float(np.mean(tokens)) if tokens else NAN,
-            "median": float(np.median(tokens)) if tokens else NAN,
-            "p90": float(np.quantile(tokens, 0.9)) if tokens else NAN,
-        }
-        for name, tokens in groups.items()
+        name: _length_statistics([r["tokens"] for r in rows if r["tokens"] is not None])
+        for name, rows in groups.items()
     }
+
+
+def _length_statistics(tokens: Sequence[int]) -> dict[str, float]:
+    if not tokens:
+        return dict.fromkeys(("mean", "median", "p90", "p99"), NAN)
+    median, p90, p99 = np.quantile(tokens, [0.5, 0.9, 0.99])
+    return {"mean": float(np.mean(tokens)), "median": float(median), "p90": float(p90), "p99": float(p99)}
+
+
+LENGTH_BINS = 24
+
+
+def length_histogram(graded: Sequence[Row]) -> dict[str, list] | None:
+    """Responses by length, right and wrong apart: `edges` in tokens, one more than there are counts."""
+    known = [row for row in graded if row["tokens"] is not None]
+    if not known:
+        return None
+    edges = np.linspace(0, max(row["tokens"] for row in known) + 1, LENGTH_BINS + 1)
+    counted = {
+        name: np.histogram([row["tokens"] for row in known if _passed(row) is right], edges)[0].tolist()
+        for name, right in (("correct", True), ("wrong", False))
+    }
+    return {"edges": edges.tolist(), **counted}
 
 
 SOLVE_RATE_EDGES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 
 
-def solve_rates(rates: np.ndarray) -> dict[str, Any]:
+def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     """Histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1.
 
     Never and always are bins of their own because the question "does training reach what it never solved" is
     about the first, and because at n = 16 each inner bin then holds the same number of possible rates but one.
     """
+    rates = c / n
     inner = rates[(rates > 0) & (rates < 1)]
     counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
+    variance, debiased = solve_rate_variance(n, c)
     labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
     return {
         "bins": ["never", *labels, "always"],
         "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],
         "mean": float(rates.mean()),
-        "variance": float(rates.var(ddof=1)) if rates.size > 1 else NAN,
+        "variance": variance,
+        "variance_without_sampling_noise": debiased,
     }
 
 

@@ -7,40 +7,61 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evaluation.benchmarks import Benchmark, load_benchmark
-from infra.artifacts import sha256_file
+from evaluation.generation_store import GenerationStore, Key
 from infra.errors import RatchetError
+from infra.inference.prompts import user_message
 from infra.inference.protocol import Sampling, derive_seed
 from infra.problems import Problem
-from infra.recipe.model import PromptFormat
+from infra.recipe.model import Endpoint, PromptFormat
 
 
-class BenchmarkSpec(BaseModel):
+class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BenchmarkSpec(Part):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: Literal["math", "code"]
     path: Path
     samples: int = Field(..., ge=1)
+    prompt: PromptFormat
+    published_questions: int | None
+    """How many questions the published benchmark has; a file with another number is flagged."""
 
 
-class SamplingSpec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class SamplingSpec(Part):
     temperature: float = Field(..., ge=0)
     top_p: float = Field(..., gt=0, le=1)
     max_tokens: int = Field(..., ge=1)
 
 
-class EvaluationSpec(BaseModel):
+class ModelSpec(Part):
+    """One of: a Hugging Face model directory, a model behind an endpoint, or somebody's stored responses."""
+
+    identity: str = Field(..., min_length=1)
+    """Of the content: generations are shared between evaluations whose models have the same."""
+    directory: Path | None = None
+    endpoint: Endpoint | None = None
+    generations: Path | None = None
+    """Parquet with `GENERATION_SCHEMA`: responses that were sampled elsewhere, to be scored here."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> ModelSpec:
+        if sum(source is not None for source in (self.directory, self.endpoint, self.generations)) != 1:
+            raise ValueError("give one of directory, endpoint and generations")
+        return self
+
+
+class EvaluationSpec(Part):
     """Every value comes from the recipe, where the defaults live; none is assumed here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    model_dir: Path
+    model: ModelSpec
     label: str
-    prompt: PromptFormat
     benchmarks: Annotated[tuple[BenchmarkSpec, ...], Field(min_length=1)]
     sampling: SamplingSpec
     seed: int
@@ -53,6 +74,11 @@ class EvaluationSpec(BaseModel):
     minimum_isolation: Literal["A", "B", "C"]
     reward_servers: tuple[str, ...]
     """URLs of reward servers that judge instead of this machine; none means this machine."""
+    max_infra_errors: float = Field(..., ge=0, le=1)
+    """Share of the responses that may be missing for good, or go unjudged, before the evaluation fails."""
+    contaminated: dict[str, tuple[str, ...]] | None
+    """By benchmark, the problem_ids found in the training set; None when nobody looked."""
+    store_dir: Path
     work_dir: Path
 
     @model_validator(mode="after")
@@ -76,12 +102,25 @@ def read_spec(path: str | Path) -> EvaluationSpec:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """One response that is asked for."""
+
+    problem: Problem
+    sample: int
+    seed: int
+    message: str
+    """The user turn."""
+    key: Key
+    """Its name in the store."""
+
+
+@dataclass(frozen=True)
 class Batch:
-    """Requests that are decoded and stored together: (problem, sample number, seed)."""
+    """Responses that are decoded and graded together."""
 
     position: int
     benchmark: str
-    requests: tuple[tuple[Problem, int, int], ...]
+    requests: tuple[Asked, ...]
 
 
 @dataclass(frozen=True)
@@ -104,38 +143,61 @@ class Plan:
         """
         batches: list[Batch] = []
         for benchmark, spec in zip(self.benchmarks, self.spec.benchmarks, strict=True):
-            requests = [
-                (problem, sample, derive_seed(self.spec.seed, benchmark.name, problem.problem_id, sample))
-                for problem in benchmark.problems
-                for sample in range(spec.samples)
-            ]
+            requests = []
+            for problem in benchmark.problems:
+                message = user_message(problem, spec.prompt)
+                given = hashlib.sha256(f"{message}\x00{spec.prompt.response_prefix}".encode()).hexdigest()[:16]
+                for sample in range(spec.samples):
+                    seed = derive_seed(self.spec.seed, benchmark.name, problem.problem_id, sample)
+                    requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, given)))
             for start in range(0, len(requests), self.spec.rollout_batch):
                 chunk = tuple(requests[start : start + self.spec.rollout_batch])
                 batches.append(Batch(len(batches), benchmark.name, chunk))
         return tuple(batches)
 
     @cached_property
-    def fingerprint(self) -> str:
-        """sha256 of everything that decides a generation, the model's bytes included: what was sampled under one
-        fingerprint is never mixed with what was sampled under another."""
-        spec = self.spec
-        made_of = {
-            "model": {f.name: sha256_file(f) for f in sorted(spec.model_dir.iterdir()) if f.is_file()},
-            "prompt": spec.prompt.model_dump(),
-            "benchmarks": [(b.name, b.content_hash) for b in self.benchmarks],
-            "samples": [b.samples for b in spec.benchmarks],
+    def stores(self) -> dict[str, GenerationStore]:
+        """Where each benchmark's generations are kept."""
+        return {b.name: GenerationStore(self.spec.store_dir, b.name, self._decides(b.name)) for b in self.benchmarks}
+
+    def _decides(self, benchmark: str) -> dict[str, Any]:
+        """Everything that decides a generation, beside the prompt, which each request brings along. The engine gives a
+        request the same text in any batch, up to rounding, so how batches are cut is no part of it."""
+        return {
+            "model": self.spec.model.identity,
+            "engine": "endpoint" if self.spec.model.endpoint else "transformers",
+            "dtype": None if self.spec.model.endpoint else self.spec.dtype,
+            "benchmark": benchmark,
             "sampling": asdict(self.sampling),
-            "seed": spec.seed,
-            "dtype": spec.dtype,
-            "rollout_batch": spec.rollout_batch,
-        }  # fmt: skip
+            "seed": self.spec.seed,
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of everything that decides the scores' rows: two evaluations with the same one have the same."""
+        made_of = {
+            "generations": [self._decides(b.name) for b in self.benchmarks],
+            "benchmarks": [(b.name, b.content_hash) for b in self.benchmarks],
+            "samples": [b.samples for b in self.spec.benchmarks],
+            "prompts": [b.prompt.model_dump() for b in self.spec.benchmarks],
+        }
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
 
 def load_plan(spec: EvaluationSpec) -> Plan:
-    """Raises RatchetError when the model directory or a benchmark is not what it should be."""
-    if not (spec.model_dir / "config.json").is_file():
-        raise RatchetError(
-            f"no model in {spec.model_dir}: there is no config.json. Give a Hugging Face model directory."
-        )
+    """Raises RatchetError when the model directory or a benchmark is not what it should be, and where the model has
+    fewer positions than a response may have tokens: no response could be complete."""
+    if directory := spec.model.directory:
+        try:
+            config = json.loads((directory / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise RatchetError(
+                f"no model in {directory}: config.json cannot be read ({error}). Give a Hugging Face model directory."
+            ) from error
+        positions = config.get("max_position_embeddings") if isinstance(config, dict) else None
+        if isinstance(positions, int) and spec.sampling.max_tokens >= positions:
+            raise RatchetError(
+                f"responses may have {spec.sampling.max_tokens} tokens, and with its prompt the model in {directory} "
+                f"has only {positions} positions. Lower evaluation.max_tokens, or the scores would be of truncation."
+            )
     return Plan(spec, tuple(load_benchmark(b.name, b.domain, b.path) for b in spec.benchmarks))

@@ -2,21 +2,21 @@
 
 Two questions have two different answers. *Would other questions of the same kind give this score?* is the error
 across questions; it already contains the noise of sampling. *Would the same questions give this score again?* is the
-error at fixed questions; it is the smaller one, and the one published beside avg@64. Both are reported.
+error at fixed questions; it is the smaller one, and the one published beside avg@64. Both are reported. Where questions
+come in groups (parts of one exercise, problems of one contest), the error across clusters replaces the first.
 
 `scores` is one number per question, shape [questions]; questions whose score is undefined are left out by the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtr, stdtrit
 
 NAN = float("nan")
-EXACT_SIGN_FLIPS = 14  # differing questions up to which all 2^m sign patterns are enumerated
 
 
 def standard_error_across_questions(scores: Sequence[float]) -> float:
@@ -47,12 +47,51 @@ def standard_error_across_runs(run_scores: Sequence[float]) -> float:
     return standard_error_across_questions(run_scores)
 
 
-def student_interval(value: float, standard_error: float, questions: int, level: float = 0.95) -> tuple[float, float]:
-    """value ± t · standard error, with questions - 1 degrees of freedom; NaN for fewer than two questions."""
-    if questions < 2:
+def standard_error_across_clusters(scores: Sequence[float], clusters: Sequence[Hashable]) -> float:
+    """sqrt(C / (C-1) sum_g (sum_{i in g} (s_i - mean))^2) / questions: the error if other clusters had been asked.
+
+    `clusters` names the cluster of each question; C is their number. With one question a cluster it is the error
+    across questions. NaN for fewer than two clusters.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    sums, _ = _cluster_sums(scores - scores.mean() if scores.size else scores, clusters)
+    if sums.size < 2:
+        return NAN
+    return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
+
+
+def _cluster_sums(values: np.ndarray, clusters: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the values and number of questions of each cluster, shape [clusters] both."""
+    numbers = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
+    members = np.array([numbers[cluster] for cluster in clusters], dtype=np.int64)
+    return np.bincount(members, values, len(numbers)), np.bincount(members, minlength=len(numbers))
+
+
+def student_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
+    """value ± t · standard error, with units - 1 degrees of freedom; NaN for fewer than two units (questions, or
+    clusters)."""
+    if units < 2:
         return NAN, NAN
-    half = float(stdtrit(questions - 1, 0.5 + level / 2)) * standard_error
+    half = float(stdtrit(units - 1, 0.5 + level / 2)) * standard_error
     return value - half, value + half
+
+
+def share_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a mean of scores in [0, 1] that stays in [0, 1] and keeps its coverage near the ends.
+
+    Wilson's interval at the effective sample size value (1 - value) / standard_error^2, with Student's quantile at
+    units - 1 degrees of freedom (Dean and Pagano 2015, "Evaluating confidence interval methods for binomial proportions
+    in clustered surveys"). Where all scores are 0, or all 1, there is no spread to learn an error from: each unit then
+    counts as one trial, the worst case. NaN for fewer than two units.
+    """
+    if units < 2 or np.isnan(standard_error):
+        return NAN, NAN
+    t = float(stdtrit(units - 1, 0.5 + level / 2))
+    spread = value * (1 - value)
+    trials = units if spread <= 0 else spread / standard_error**2 if standard_error > 0 else np.inf
+    centre = (value + t**2 / (2 * trials)) / (1 + t**2 / trials)
+    half = t / (1 + t**2 / trials) * np.sqrt(max(spread, 0) / trials + (t / (2 * trials)) ** 2)
+    return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
 
 
 @dataclass(frozen=True)
@@ -71,77 +110,30 @@ def bootstrap_over_questions(
 ) -> Bootstrap:
     """Resample questions with replacement; the standard error is the plain sd of the resampled statistics.
 
-    `statistic` is a numpy reduction that takes `axis`. The interval is the percentile one. NaN for fewer than two.
+    `statistic` is a numpy reduction that takes `axis`. NaN for fewer than two questions.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.size < 2:
         return Bootstrap(NAN, NAN, NAN)
     picks = np.random.default_rng(seed).integers(scores.size, size=(draws, scores.size))
-    values = statistic(scores[picks], axis=1)
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return percentile_interval(statistic(scores[picks], axis=1), scores.size, level)
+
+
+def bootstrap_over_clusters(
+    scores: Sequence[float], clusters: Sequence[Hashable], draws: int = 2000, level: float = 0.95, seed: int = 0
+) -> Bootstrap:
+    """As `bootstrap_over_questions` of the mean, but whole clusters are drawn."""
+    sums, sizes = _cluster_sums(np.asarray(scores, dtype=np.float64), clusters)
+    if sums.size < 2:
+        return Bootstrap(NAN, NAN, NAN)
+    picks = np.random.default_rng(seed).integers(sums.size, size=(draws, sums.size))
+    return percentile_interval(sums[picks].sum(axis=1) / sizes[picks].sum(axis=1), sums.size, level)
+
+
+def percentile_interval(values: np.ndarray, units: int, level: float = 0.95) -> Bootstrap:
+    """Interval between quantiles of bootstrapped values, taken further out for few units, as Student's is from the
+    normal's (the expanded percentile interval of Hesterberg 2015, arXiv 1411.5279): the plain one is too
+    narrow at thirty questions."""
+    tail = float(ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.5 + level / 2)))
+    low, high = np.quantile(values, [tail, 1 - tail])
     return Bootstrap(float(values.std(ddof=1)), float(low), float(high))
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """`after` minus `before` on the same questions."""
-
-    questions: int
-    difference: float
-    standard_error: float
-    low: float
-    high: float
-    p_value: float
-    newly_solved: tuple[str, ...]
-    """Questions that no response solved before and at least one solves after."""
-    newly_lost: tuple[str, ...]
-
-
-def paired_difference(
-    before: dict[str, tuple[int, int]],
-    after: dict[str, tuple[int, int]],
-    level: float = 0.95,
-    seed: int = 0,
-) -> PairedDifference:
-    """Compare two evaluations question by question.
-
-    `before` and `after` map a question to (passed, graded) counts; only questions graded in both count. The standard
-    error is that of the mean of d_i = after_i - before_i across questions, which is where pairing gains: what makes a
-    question hard is common to both and cancels. The interval is Student's, the p-value is the sign-flip test's.
-    """
-    common = [q for q in before if q in after and before[q][1] > 0 and after[q][1] > 0]
-    if not common:
-        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, (), ())
-    differences = np.array([after[q][0] / after[q][1] - before[q][0] / before[q][1] for q in common])
-    mean, error = float(differences.mean()), standard_error_across_questions(differences)
-    low, high = student_interval(mean, error, len(common), level)
-    return PairedDifference(
-        questions=len(common),
-        difference=mean,
-        standard_error=error,
-        low=low,
-        high=high,
-        p_value=sign_flip_p_value(differences, seed=seed),
-        newly_solved=tuple(q for q in common if before[q][0] == 0 and after[q][0] > 0),
-        newly_lost=tuple(q for q in common if before[q][0] > 0 and after[q][0] == 0),
-    )
-
-
-def sign_flip_p_value(differences: Sequence[float], draws: int = 10_000, seed: int = 0) -> float:
-    """Two-sided p-value of "no difference": how often do random signs give a mean at least as far from zero?
-
-    Signs are flipped per question, never per response, because the responses to one question are not independent
-    evidence. All patterns are enumerated where few questions differ; else `draws` random ones, the observed pattern
-    counted among them, so that the p-value is never 0. 1 when nothing differs.
-    """
-    differences = np.asarray(differences, dtype=np.float64)
-    differences = differences[differences != 0]
-    m = differences.size
-    if m == 0:
-        return 1.0
-    observed = abs(differences.sum()) * (1 - 1e-12)  # sums of the same numbers in another order still tie
-    if m <= EXACT_SIGN_FLIPS:
-        signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
-        return float(np.mean(np.abs(signs @ differences) >= observed))
-    signs = 1.0 - 2.0 * np.random.default_rng(seed).integers(2, size=(draws, m))
-    return float((1 + np.sum(np.abs(signs @ differences) >= observed)) / (draws + 1))

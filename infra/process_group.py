@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,10 +11,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from infra.exec_guard import PR_SET_PDEATHSIG
+
 
 def guarded(argv: Sequence[str]) -> list[str]:
     """The command line behind a guard that asks the kernel for SIGTERM when the parent dies, then becomes `argv`."""
     return [sys.executable, "-I", str(Path(__file__).with_name("exec_guard.py")), str(os.getpid()), *argv]
+
+
+def end_with_parent(parent: int) -> None:
+    """The same for a process that was forked, not started: it gets SIGTERM when `parent` dies. Called first of all."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(143)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from infra.artifacts import Artifact, Draft
+from infra.artifacts import Artifact, Draft, sha256_file
 from infra.errors import RatchetError
 from infra.recipe.model import Recipe, Stage
 from tasks.curation import benchmark_problems
@@ -15,7 +15,7 @@ from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
-EVALUATE = Step("evaluate", 2, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 3, "evaluation", resumable=True)
 
 
 def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Artifact:
@@ -26,9 +26,10 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
     problems = [benchmark_problems(recipe, b.domain, b.path) for b in evaluation.benchmarks]
     sampling = {"temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens}
     benchmarks = [{"name": b.name, "domain": b.domain, "samples": b.samples} for b in evaluation.benchmarks]
+    prompt = recipe.model.prompt.model_dump(mode="json")
+    benchmarks = [{**b, "prompt": prompt, "published_questions": None} for b in benchmarks]
     settings = {
         "label": label,
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
         "sampling": sampling,
         "seed": evaluation.seed,
         "pass_at": list(evaluation.pass_at),
@@ -39,9 +40,13 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
 
     def make(draft: Draft) -> None:
         run = active_run()
+        directory = _model_directory(checkpoint)
         spec = {
             **settings,
-            "model_dir": str(_model_directory(checkpoint)),
+            "model": {"identity": content_of(directory), "directory": str(directory)},
+            "max_infra_errors": recipe.training.max_infra_errors,
+            "contaminated": None,
+            "store_dir": str(run.settings.home / "generations"),
             "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
             "processes": processes,
             "minimum_isolation": recipe.verification.minimum_isolation,
@@ -82,6 +87,12 @@ def given_model(model: str) -> Artifact:
     return artifact
 
 
+def content_of(directory: Path) -> str:
+    """sha256 over the files of a model directory, sub-directories aside: what a model is known by, wherever it lies."""
+    facts = [(file.name, sha256_file(file)) for file in sorted(directory.iterdir()) if file.is_file()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
     """`<benchmark>/pass_at_1` and so on, with standard errors, for MLflow's metric table."""
     flat: dict[str, float] = {}
@@ -107,5 +118,8 @@ class EvaluationFollower(MetricsFollower):
     """Progress of an evaluation: responses done of all."""
 
     def _record(self, record: dict[str, Any]) -> None:
-        self.last = record
-        self.run.watcher.progress(record["done"], record["total"], {})
+        if "note" in record:
+            self.run.watcher.progress(self.last.get("done", 0), self.last.get("total"), {"note": record["note"]})
+        else:
+            self.last = record
+            self.run.watcher.progress(record["done"], record["total"], {})

@@ -17,6 +17,7 @@ FORMATS = {
     "open_calls": "open calls {:,.0f}",
     "cost": "cost so far {:,.4g}",
     "expected_cost": "in all about {:,.4g}",
+    "note": "{}",
 }
 
 

@@ -47,6 +47,10 @@ _TOO_LONG = re.compile(r"context.?(length|size|window)|too long", re.IGNORECASE)
 _END = object()
 
 
+class EndpointUnreachable(RatchetError):
+    """It takes no call, and has not for as long as one waits: it may come back."""
+
+
 class _Failed(Exception):
     """A call that gave no whole answer. `again`: another may. `busy`: the server can take none just now; `wait` is the
     time it asks for, in seconds. `refused`: it is the prompt that the server does not want."""
@@ -229,16 +233,15 @@ class OpenAIEngine:
         for task in self._idle:
             task.cancel()
 
-    def _out_of_patience(self, since: float, failed: _Failed) -> RatchetError | None:
+    def _out_of_patience(self, since: float, failed: _Failed) -> EndpointUnreachable | None:
         if failed.wait > PATIENCE_S:
-            return RatchetError(f"{self._where} asks to come back in {failed.wait / 60:.0f} minutes ({failed}).")
+            return EndpointUnreachable(f"{self._where} asks to come back in {failed.wait / 60:.0f} minutes ({failed}).")
         if self._accepted_at is None and time.monotonic() - since > FIRST_CONTACT_S:
-            return RatchetError(
-                f"{self._where} cannot be reached ({failed}). Is the server running, and is the teacher's base_url "
-                "right?"
+            return EndpointUnreachable(
+                f"{self._where} cannot be reached ({failed}). Is the server running, and is its base_url right?"
             )
         if self._accepted_at is not None and time.monotonic() - max(since, self._accepted_at) > PATIENCE_S:
-            return RatchetError(f"{self._where} has taken no call for {PATIENCE_S / 60:.0f} minutes ({failed}).")
+            return EndpointUnreachable(f"{self._where} has taken no call for {PATIENCE_S / 60:.0f} minutes ({failed}).")
         return None
 
     async def _call(self, request: Request, sampling: Sampling) -> Completion:
@@ -312,8 +315,8 @@ class OpenAIEngine:
             reason = "no request is accepted" if self._refused == REFUSALS else ""
         if reason:
             return RatchetError(
-                f"{self._where} refused model {self.model!r}: {reason} ({said}). Check the teacher's model, base_url, "
-                f"key and sampling (curation.<domain>.teacher)."
+                f"{self._where} refused model {self.model!r}: {reason} ({said}). Check the model's name, base_url, key "
+                f"and sampling."
             )
         return _Failed(said, not bad_request, status in BUSY, _retry_after(error.response.headers))
 

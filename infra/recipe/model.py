@@ -303,6 +303,20 @@ class Benchmark(Section):
     """Responses per problem: n of pass@k."""
 
 
+class Endpoint(Section):
+    """A model behind an OpenAI-compatible endpoint, as `ratchet evaluate --model URL#NAME` gives it."""
+
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str = "OPENAI_API_KEY"
+    """The name of the environment variable that holds the key; never the key."""
+    concurrency: int = Field(64, ge=1)
+    timeout_s: float = 3600.0
+    """Per answer: a reasoning model thinks for minutes, and a call that times out is paid for."""
+    patience_s: float = 86400.0
+    """How long an endpoint may fail without one answer before the evaluation stops; what was answered is kept."""
+
+
 class Evaluation(Section):
     benchmarks: tuple[Benchmark, ...] = ()
     after: tuple[str, ...] = ("start",)
@@ -312,6 +326,8 @@ class Evaluation(Section):
     top_p: float = 0.95
     max_tokens: int = 32768
     seed: int = 0
+    endpoint: Endpoint = Endpoint()
+    """How an endpoint is asked, where the model is one."""
 
 
 # -------------------------------------------------------------------------------------------- recipe

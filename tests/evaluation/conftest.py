@@ -66,12 +66,12 @@ def benchmark_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -> dict:
     """A complete spec as `evaluation.main` reads it, to be changed by the test."""
     return {
-        "model_dir": str(random_model),
+        "model": {"identity": "random", "directory": str(random_model)},
         "label": "start",
-        "prompt": {"math": "{prompt}", "code": "{prompt}"},
         "benchmarks": [
-            {"name": "small-math", "domain": "math", "path": str(benchmark_files["math"]), "samples": 6},
-            {"name": "small-code", "domain": "code", "path": str(benchmark_files["code"]), "samples": 4},
+            {"name": f"small-{domain}", "domain": domain, "path": str(benchmark_files[domain]), "samples": samples,
+             "prompt": {"math": "{prompt}", "code": "{prompt}"}, "published_questions": None}
+            for domain, samples in (("math", 6), ("code", 4))
         ],
         "sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 20},
         "seed": 7,
@@ -81,5 +81,8 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "processes": 1,
         "minimum_isolation": "C",
         "reward_servers": [],
+        "max_infra_errors": 0.05,
+        "contaminated": None,
+        "store_dir": str(tmp_path / "store"),
         "work_dir": str(tmp_path / "work"),
-    }
+    }  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 from evaluation.benchmarks import Benchmark
 from evaluation.grading import GRADED_SCHEMA, Grading
 from evaluation.sampling import GENERATION_SCHEMA
+from infra.errors import RatchetError
 from infra.problems import Problem
 from verifiers.pool import VerifierPool
 
@@ -36,7 +37,7 @@ def generations(*rows: tuple[str, str, str]) -> pa.Table:
 
 def grade(pool: VerifierPool, table: pa.Table, prefix: str = "") -> list[dict]:
     benchmarks = [Benchmark("math", "math", (MATH,), "h"), Benchmark("code", "code", (CODE,), "h")]
-    grading = Grading(pool, benchmarks, prefix)
+    grading = Grading(pool, benchmarks, dict.fromkeys(("math", "code"), prefix))
     grading.submit(table.to_pylist())
     grading.collect()
     graded = grading.graded(table)
@@ -61,8 +62,18 @@ def test_every_kind_of_generation(pool):
     assert [row["outcome"] for row in rows] == outcomes
     assert [row["fraction"] for row in rows] == [1, 0, 0, 0, 0, 1, 0]
     assert rows[1]["extracted"] == "3" and rows[4]["decided_by"] == "engine"
+    assert [row["answer_class"] for row in rows] == [0, 1, None, None, None, None, None]
 
 
 def test_what_the_prompt_began_is_part_of_what_is_judged(pool):
     thinking = generations(("math", "maybe \\boxed{2}", "stop"), ("math", "hm</think> \\boxed{2}", "stop"))
     assert [row["outcome"] for row in grade(pool, thinking, prefix="<think>\n")] == ["unparseable", "passed"]
+
+
+def test_too_many_responses_without_a_verdict_stop_the_evaluation(pool):
+    grading = Grading(pool, [Benchmark("math", "math", (MATH,), "h")], {"math": ""})
+    grading.submit(generations(("math", "\\boxed{2}", "stop"), ("math", "", "error")).to_pylist())
+    grading.collect()
+    grading.require_verdicts(0.5)
+    with pytest.raises(RatchetError, match="1 of 2 responses could not be had or judged"):
+        grading.require_verdicts(0.05)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from evaluation import sampling
 from evaluation.grading import GRADED_SCHEMA
 from evaluation.main import main
+from evaluation.sampling import sample_share
 from evaluation.spec import load_plan, read_spec
 from evaluation.statistics import standard_error_across_questions
 
@@ -26,11 +26,13 @@ def write(spec: dict, path: Path) -> Path:
 
 def sample_here(spec_path: Path) -> None:
     """All the sampling, in this process and without interruption."""
-    plan = load_plan(read_spec(spec_path))
-    shards = plan.spec.work_dir / "shards" / plan.fingerprint[:12]
-    shards.mkdir(parents=True)
-    for index in range(plan.spec.processes):
-        sampling.main(spec_path, shards, index)
+    for store in load_plan(read_spec(spec_path)).stores.values():
+        store.directory.mkdir(parents=True)
+    sample_share(spec_path, 0)
+
+
+def stored(store: Path) -> list[Path]:
+    return sorted(store.glob("*/*.parquet"))
 
 
 def processes() -> dict[int, tuple[str, int]]:
@@ -43,22 +45,27 @@ def processes() -> dict[int, tuple[str, int]]:
     return found
 
 
-def kill_midway(spec_path: Path, work_dir: Path) -> list[Path]:
-    """Start the evaluation, SIGKILL it when a few shards are there, wait for its children to die of it."""
+def children_of(parents: set[int]) -> set[int]:
+    found = {pid for pid, (_, parent) in processes().items() if parent in parents}
+    return found | children_of(found) if found else set()
+
+
+def kill_midway(spec_path: Path, store: Path) -> list[Path]:
+    """Start the evaluation, SIGKILL it when a few parts are there, wait for all below it to die of it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.Popen([sys.executable, "-m", "evaluation.main", str(spec_path)], env=environment)
     deadline = time.monotonic() + 120
-    while len(list(work_dir.glob("shards/*/*.parquet"))) < 3:
+    while len(stored(store)) < 3:
         assert run.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
-    children = [pid for pid, (_, parent) in processes().items() if parent == run.pid]
-    assert len(children) >= 2
+    children = children_of({run.pid})
+    assert len(children) >= 3  # the launcher and two sampling processes
     run.kill()
     run.wait()
     while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in children):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return sorted(work_dir.glob("shards/*/*.parquet"))
+    return stored(store)
 
 
 def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
@@ -68,14 +75,17 @@ def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
     sample_here(whole_spec)
     assert main(whole_spec) == 0
 
-    killed_spec = write({**spec, "work_dir": str(killed), "processes": 2}, tmp_path / "killed.json")
-    stored = kill_midway(killed_spec, killed)
-    assert 3 <= len(stored) < 55  # in the middle of the first benchmark
+    store = tmp_path / "killed-store"
+    killed_spec = {**spec, "work_dir": str(killed), "store_dir": str(store)}
+    parts = kill_midway(write({**killed_spec, "processes": 2}, tmp_path / "killed.json"), store)
+    assert 3 <= len(parts) < 55  # in the middle of the first benchmark
     assert not (killed / "status.json").exists()
-    stored[1].write_bytes(stored[1].read_bytes()[:-20])  # and the disk lost the end of a file
-    (stored[0].parent / "000054-small-math.parquet.99.tmp").write_bytes(b"half")
-    write({**spec, "work_dir": str(killed), "processes": 1}, killed_spec)
-    assert main(killed_spec) == 0
+    parts[1].write_bytes(parts[1].read_bytes()[:-20])  # and the disk lost the end of a file
+    (parts[0].parent / "000054-small-math.parquet.99.tmp").write_bytes(b"half")
+    before = {path: path.stat().st_mtime_ns for path in parts}
+    assert main(write(killed_spec, tmp_path / "killed.json")) == 0
+    sampled_again = {path for path in parts if path.stat().st_mtime_ns != before[path]}
+    assert sampled_again == {parts[1]}
 
     for name in ("generations.parquet", "scores.json"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes()

@@ -8,23 +8,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.pass_at_k import (
+    all_pass_table,
     majority_at_k,
     majority_correctness,
     pass_at_every_k,
     pass_at_k,
     pass_at_k_by_subsampling,
+    pass_at_k_table,
 )
 
 counts = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 
 
 @given(counts)
-def test_pass_at_k_is_the_share_of_subsets_with_a_right_response(nc):
+def test_pass_at_k_and_pass_hat_k_are_shares_of_subsets(nc):
     n, c = nc
     right = [True] * c + [False] * (n - c)
+    all_pass = all_pass_table([n], [c])[0]
     for k in range(1, n + 1):
-        subsets = [any(subset) for subset in combinations(right, k)]
-        assert pass_at_k(n, c, k) == pytest.approx(sum(subsets) / len(subsets), abs=1e-12)
+        subsets = list(combinations(right, k))
+        assert pass_at_k(n, c, k) == pytest.approx(np.mean([any(subset) for subset in subsets]), abs=1e-12)
+        assert all_pass[k - 1] == pytest.approx(np.mean([all(subset) for subset in subsets]), abs=1e-12)
+
+
+@given(st.lists(counts, max_size=12))
+def test_the_table_is_every_question_by_itself(questions):
+    table = pass_at_k_table([n for n, _ in questions], [c for _, c in questions])
+    assert table.shape == (len(questions), max((n for n, _ in questions), default=0))
+    for row, (n, c) in zip(table, questions, strict=True):
+        assert row[:n].tolist() == pass_at_every_k(n, c).tolist() and np.isnan(row[n:]).all()
 
 
 @given(st.integers(1, 3000), st.data())
@@ -46,7 +58,7 @@ def test_hand_worked():
 def test_k_beyond_n_is_undefined_not_one():
     assert math.isnan(pass_at_k(10, 0, 200))
     assert math.isnan(pass_at_k(10, 10, 11))
-    assert math.isnan(pass_at_k_by_subsampling([[True] * 4, [True] * 3], 4)[0])
+    assert math.isnan(pass_at_k_by_subsampling([4, 3], [4, 3], 4)[0])
     assert math.isnan(majority_at_k([("a", True)], 2))
 
 
@@ -54,17 +66,31 @@ def test_k_beyond_n_is_undefined_not_one():
 def test_impossible_counts_are_refused(n, c, k):
     with pytest.raises(ValueError):
         pass_at_k(n, c, k)
+    if k:
+        with pytest.raises(ValueError):
+            pass_at_k_table([n, 9], [c, 1])
 
 
-@pytest.mark.parametrize("k", [1, 2, 8, 16])
-def test_subsampling_estimates_the_same_number(k):
+@pytest.mark.parametrize("k", [1, 8, 64, 128])
+def test_the_papers_estimator_estimates_the_same_number(k):
+    """128 responses to each of 30 questions, 100 draws: as in the paper, where its noise is half a point at k = 8."""
     generator = np.random.default_rng(5)
-    passed = [generator.random(16) < p for p in generator.beta(0.5, 0.5, size=40)]
-    mean, monte_carlo_error = pass_at_k_by_subsampling(passed, k, draws=400, seed=1)
-    unbiased = np.mean([pass_at_k(16, int(row.sum()), k) for row in passed])
+    c = generator.binomial(128, generator.beta(0.5, 0.5, size=30))
+    mean, monte_carlo_error = pass_at_k_by_subsampling([128] * 30, c, k, seed=1)
+    unbiased = pass_at_k_table([128] * 30, c)[:, k - 1].mean()
     assert abs(mean - unbiased) <= 4 * monte_carlo_error + 1e-12
-    if k == 16:
-        assert monte_carlo_error == 0  # all responses are drawn every time
+    if k == 8:
+        assert 0.003 < monte_carlo_error * math.sqrt(100) < 0.05
+    if k == 128:
+        assert monte_carlo_error < 1e-15  # all responses are drawn every time
+
+
+def test_drawing_with_replacement_would_be_too_low():
+    """What some trainers report as best@n: a response that is drawn twice is a try that was not made."""
+    generator = np.random.default_rng(0)
+    c = generator.binomial(128, generator.beta(0.2, 0.8, size=200))
+    with_replacement = 1 - (1 - c / 128) ** 128
+    assert with_replacement.mean() < pass_at_k_table([128] * 200, c)[:, 127].mean() - 0.01
 
 
 def test_majority_by_hand():

@@ -10,6 +10,7 @@ from evaluation.document import Document, Section, inline, to_html, to_markdown
 from evaluation.report import by_benchmark, compare, difference_rows, read_scores, write_report
 from evaluation.scores import score, without_nan
 from infra.errors import RatchetError
+from infra.problems import Problem
 
 NASTY = "<script>alert('x')</script>"
 
@@ -19,17 +20,19 @@ def evaluation(directory: Path, label: str, skill: float, content_hash: str = "h
     generator = np.random.default_rng(3)
     rows = [
         {"problem_id": f"q{q}", "sample": s, "outcome": outcome if generator.random() < skill else "failed",
-         "tokens": int(generator.integers(5, 40)), "finish_reason": "stop", "extracted": "1"}
+         "tokens": int(generator.integers(5, 40)), "finish_reason": "stop", "answer_class": None}
         for q in range(12) for s in range(4)
     ]  # fmt: skip
-    ids = [f"q{q}" for q in range(12)]
+    ids = [Problem(f"q{q}", "math", "?") for q in range(12)]
     benchmarks = {
         "tiny-math": {"domain": "math", "content_hash": content_hash, **score(rows, ids, (1, 2, 4, 8), vote=True)},
         f"code {NASTY}": {"domain": "code", "content_hash": content_hash, **score(rows, ids, (1, 2), vote=False)},
     }
     sampling = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}
     (directory / label).mkdir(parents=True)
-    text = json.dumps(without_nan({"label": label, "seed": 0, "sampling": sampling, "benchmarks": benchmarks}))
+    text = json.dumps(
+        without_nan({"label": label, "seed": 0, "settings": {"sampling": sampling}, "benchmarks": benchmarks})
+    )
     (directory / label / "scores.json").write_text(text)
     return directory / label
 

@@ -5,28 +5,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation import sampling
+from evaluation.sampling import SampledGenerations, sample_share
 from evaluation.spec import load_plan, read_spec
 from infra.errors import RatchetError
 
 
 def write(spec: dict, tmp_path: Path) -> Path:
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "spec.json"
     path.write_text(json.dumps(spec))
     return path
 
 
-def sample_here(spec_path: Path, directory: Path, index: int = 0) -> pa.Table:
-    """What a sampling process does, in this one."""
-    directory.mkdir(exist_ok=True)
-    sampling.main(spec_path, directory, index)
+def sampled(spec_path: Path, index: int = 0) -> pa.Table:
+    """What a sampling process does, in this one; then all that is asked for, which must be there."""
     plan = load_plan(read_spec(spec_path))
-    tables = [sampling.read_shard(directory, batch) for batch in plan.batches]
-    return pa.concat_tables([table for table in tables if table is not None])
+    with SampledGenerations(spec_path, plan) as generations:
+        sample_share(spec_path, index)
+        return pa.concat_tables(generations.in_order())
+
+
+def parts(spec: dict) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in Path(spec["store_dir"]).glob("*/*.parquet")}
 
 
 def test_every_sample_once_in_order(spec, tmp_path):
-    table = sample_here(write(spec, tmp_path), tmp_path / "shards")
+    table = sampled(write(spec, tmp_path))
     plan = load_plan(read_spec(tmp_path / "spec.json"))
     expected = [
         (benchmark.name, problem.problem_id, sample)
@@ -43,48 +47,73 @@ def test_every_sample_once_in_order(spec, tmp_path):
 
 
 def test_what_is_stored_is_not_sampled_again(spec, tmp_path):
-    spec["processes"] = 2
-    spec_path, shards = write(spec, tmp_path), tmp_path / "shards"
-    whole = sample_here(spec_path, shards, 0)
-    plan = load_plan(read_spec(spec_path))
-    paths = [sampling.shard_path(shards, batch) for batch in plan.batches]
-    assert [path.exists() for path in paths] == [batch.position % 2 == 0 for batch in plan.batches]
-    paths[2].unlink()
-    before = {path: path.stat().st_mtime_ns for path in paths if path.exists()}
-    assert sample_here(spec_path, shards, 0).equals(whole)
-    assert {path for path in paths if path.exists() and path.stat().st_mtime_ns != before.get(path)} == {paths[2]}
+    spec_path = write(spec, tmp_path)
+    whole, before = sampled(spec_path), parts(spec)
+    removed, damaged, *_ = sorted(before)
+    removed.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    assert sampled(spec_path).equals(whole)
+    after = parts(spec)
+    assert {path for path in after if after[path] != before[path]} == {removed, damaged}
 
 
-def test_an_unreadable_model_is_the_users_to_mend(spec, tmp_path):
-    broken = tmp_path / "model"
-    broken.mkdir()
-    (broken / "config.json").write_text("{}")
-    spec["model_dir"] = str(broken)
-    with pytest.raises(RatchetError, match="cannot read a causal language model"):
-        sample_here(write(spec, tmp_path), tmp_path / "shards")
+def test_a_subset_is_found_and_more_samples_are_only_added(spec, tmp_path):
+    """Fewer samples, fewer benchmarks, a corrected answer, other scores: the model is not asked. More samples: it is
+    asked for what is missing. One harness gave one cached response to all samples of a question."""
+    whole, before = sampled(write(spec, tmp_path)).to_pylist(), parts(spec)
+    corrected = pq.read_table(spec["benchmarks"][0]["path"])
+    position = corrected.column_names.index("answer")
+    answers = pa.array(["5"] * len(corrected), corrected.schema.field(position).type)
+    pq.write_table(corrected.set_column(position, "answer", answers), tmp_path / "corrected.parquet")
+    math = {**spec["benchmarks"][0], "samples": 2, "path": str(tmp_path / "corrected.parquet")}
+    subset = {**spec, "benchmarks": [math], "pass_at": [2], "label": "other", "model": {**spec["model"]}}
+    plan = load_plan(read_spec(write(subset, tmp_path / "subset")))
+    with SampledGenerations(tmp_path / "subset" / "spec.json", plan) as generations:
+        rows = pa.concat_tables(generations.stream()).to_pylist()  # starts no process: nothing is missing
+    assert rows == [row for row in whole if row["benchmark"] == "small-math" and row["sample"] < 2]
+    assert parts(spec) == before
 
-
-def test_the_message_of_a_sampling_process_comes_through(spec, tmp_path):
-    plan = load_plan(read_spec(write(spec, tmp_path)))
-    with pytest.raises(RatchetError, match=r"cannot read the evaluation spec .*gone\.json"):
-        list(sampling.sample_everything(tmp_path / "gone.json", plan, tmp_path / "shards"))
+    more = {**spec, "benchmarks": [{**spec["benchmarks"][0], "samples": 9}]}
+    table = sampled(write(more, tmp_path / "more"))
+    assert [row for row in table.to_pylist() if row["sample"] < 6] == [
+        r for r in whole if r["benchmark"] == "small-math"
+    ]
+    assert before.items() <= parts(spec).items()
+    added = [set(pq.read_table(path)["sample"].to_pylist()) for path in parts(spec).keys() - before.keys()]
+    assert set().union(*added) == {6, 7, 8}
 
 
 @pytest.mark.parametrize(
     "change, same",
     [
-        ({"label": "other", "pass_at": [1], "processes": 2}, True),
+        ({"label": "other", "pass_at": [1], "processes": 2, "rollout_batch": 4}, True),
         ({"seed": 8}, False),
-        ({"rollout_batch": 4}, False),
-        ({"prompt": {"math": "Q: {prompt}"}}, False),
+        ({"dtype": "bfloat16"}, False),
+        ({"model": {"identity": "other", "directory": "DIRECTORY"}}, False),
         ({"sampling": {"temperature": 0.5, "top_p": 0.95, "max_tokens": 20}}, False),
+        ({"sampling": {"temperature": 1.0, "top_p": 0.9, "max_tokens": 20}}, False),
+        ({"sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 21}}, False),
     ],
 )
-def test_fingerprint_covers_what_decides_the_text(spec, tmp_path, change, same):
-    (tmp_path / "a").mkdir()
+def test_what_decides_the_text_decides_where_it_is_kept(spec, tmp_path, change, same):
+    """Harnesses have cached across sampling settings: a request key must hold them all."""
     before = load_plan(read_spec(write(spec, tmp_path / "a")))
-    after = load_plan(read_spec(write({**spec, **change}, tmp_path)))
+    if "model" in change:
+        change["model"]["directory"] = spec["model"]["directory"]
+    after = load_plan(read_spec(write({**spec, **change}, tmp_path / "b")))
+    assert (before.stores["small-math"].directory == after.stores["small-math"].directory) is same
     assert (before.fingerprint == after.fingerprint) is same
+
+
+def test_another_prompt_is_another_request(spec, tmp_path):
+    before = load_plan(read_spec(write(spec, tmp_path / "a")))
+    for change in ({"math": "Q: {prompt}"}, {"math": "{prompt}", "response_prefix": "<think>"}):
+        benchmark = {**spec["benchmarks"][0], "prompt": change}
+        after = load_plan(read_spec(write({**spec, "benchmarks": [benchmark]}, tmp_path / "b")))
+        assert {a.key for b in before.batches for a in b.requests}.isdisjoint(
+            a.key for b in after.batches for a in b.requests
+        )
+        assert before.fingerprint != after.fingerprint
 
 
 def test_adding_a_benchmark_changes_no_batch_of_the_others(spec, tmp_path):
@@ -94,28 +123,43 @@ def test_adding_a_benchmark_changes_no_batch_of_the_others(spec, tmp_path):
     assert one.batches == both.batches[: len(one.batches)]
 
 
+def test_the_message_of_a_sampling_process_comes_through(spec, tmp_path):
+    plan = load_plan(read_spec(write(spec, tmp_path)))
+    with pytest.raises(RatchetError, match=r"cannot read the evaluation spec .*gone\.json"):
+        with SampledGenerations(tmp_path / "gone.json", plan) as generations:
+            list(generations.stream())
+
+
+def test_an_unreadable_model_is_the_users_to_mend(spec, tmp_path):
+    broken = tmp_path / "model"
+    broken.mkdir()
+    (broken / "config.json").write_text("{}")
+    spec["model"]["directory"] = str(broken)
+    with pytest.raises(RatchetError, match="cannot read a causal language model"):
+        sampled(write(spec, tmp_path))
+
+
+def test_a_prompt_that_leaves_no_room_is_told_before_anything_is_sampled(spec, tmp_path):
+    spec["sampling"]["max_tokens"] = 127  # of 128 positions
+    spec_path = write(spec, tmp_path)
+    with SampledGenerations(spec_path, load_plan(read_spec(spec_path))):
+        with pytest.raises(RatchetError, match=r"small-math, problem \w+: a prompt of \d+ tokens .* 128 positions"):
+            sample_share(spec_path, 0)
+    assert parts(spec) == {}
+
+
 @pytest.mark.parametrize(
     "change, complaint",
     [
         ({"rollout_batch": 0}, "rollout_batch"),
         ({"temprature": 1}, "temprature"),
         ({"sampling": {"temperature": 1, "top_p": 2, "max_tokens": 5}}, "sampling.top_p"),
+        ({"sampling": {"temperature": 1, "top_p": 1, "max_tokens": 128}}, "only 128 positions"),
         ({"benchmarks": []}, "benchmarks"),
-        ({"model_dir": "/nowhere"}, "no model in /nowhere"),
+        ({"model": {"identity": "x", "directory": "/nowhere"}}, "no model in /nowhere"),
+        ({"model": {"identity": "x"}}, "one of directory, endpoint and generations"),
     ],
 )
 def test_a_wrong_spec_names_the_field(spec, tmp_path, change, complaint):
     with pytest.raises(RatchetError, match=complaint):
         load_plan(read_spec(write({**spec, **change}, tmp_path)))
-
-
-def test_a_shard_of_other_requests_is_not_taken(spec, tmp_path):
-    plan = load_plan(read_spec(write(spec, tmp_path)))
-    batch = plan.batches[0]
-    rows = [
-        {"benchmark": batch.benchmark, "problem_id": problem.problem_id, "sample": sample + 1, "text": "",
-         "finish_reason": "stop", "tokens": 1}
-        for problem, sample, _ in batch.requests
-    ]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(rows, schema=sampling.GENERATION_SCHEMA), sampling.shard_path(tmp_path, batch))
-    assert sampling.read_shard(tmp_path, batch) is None

@@ -1,27 +1,33 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from evaluation.scores import score, solve_rates, without_nan
+from evaluation.scores import length_histogram, score, solve_rates, without_nan
+from infra.problems import Problem
 
 
-def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", extracted: str | None = "1"):
+def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):
     return {"problem_id": problem, "sample": sample, "outcome": outcome, "tokens": tokens, "finish_reason": finish,
-            "extracted": extracted}  # fmt: skip
+            "answer_class": answer}  # fmt: skip
+
+
+def problems(*names: str, **metadata) -> list[Problem]:
+    return [Problem(name, "math", "?", metadata=json.dumps(metadata) if metadata else None) for name in names]
 
 
 ROWS = [
-    row("a", 0, "passed", 10), row("a", 1, "failed", 20, extracted="8"), row("a", 2, "failed", 30, extracted=" 8 "),
-    row("a", 3, "passed", 40, extracted="one"),
-    row("b", 0, "passed", 10), row("b", 1, "failed", 99, "length", None), row("b", 2, "infra_error", 7),
-    row("b", 3, "timeout", 50, extracted="2**2**99"),
+    row("a", 0, "passed", 10), row("a", 1, "failed", 20, answer=1), row("a", 2, "failed", 30, answer=1),
+    row("a", 3, "passed", 40),
+    row("b", 0, "passed", 10), row("b", 1, "failed", 99, "length", None), row("b", 2, "infra_error", 7, answer=None),
+    row("b", 3, "timeout", 50, answer=1),
 ]  # fmt: skip
 
 
 def test_hand_worked():
-    scores = score(ROWS, ["a", "b"], (1, 2, 4, 8), vote=True)
+    scores = score(ROWS, problems("a", "b"), (1, 2, 4, 8), vote=True)
     # a: 2 of 4; b: 1 of 3, because the infra error is no response
     assert scores["pass_at"]["1"]["value"] == pytest.approx((1 / 2 + 1 / 3) / 2)
     assert scores["pass_at"]["2"]["value"] == pytest.approx(((1 - 1 / 6) + (1 - 1 / 3)) / 2)
@@ -30,10 +36,10 @@ def test_hand_worked():
     assert (scores["samples"], scores["samples_graded"], scores["infra_errors"]) == (8, 7, 1)
     assert scores["truncation_rate"] == scores["timeout_rate"] == pytest.approx(1 / 7)
     assert scores["no_answer_rate"] == 0  # the truncated one is counted once
-    silent = score([*ROWS, row("b", 4, "unparseable", extracted=None)], ["a", "b"], (1,), vote=True)
+    silent = score([*ROWS, row("b", 4, "unparseable", answer=None)], problems("a", "b"), (1,), vote=True)
     assert silent["no_answer_rate"] == pytest.approx(1 / 8)
     assert scores["accuracy_given_completion"] == pytest.approx(3 / 6)
-    assert scores["response_tokens"]["correct"] == pytest.approx({"mean": 20, "median": 10, "p90": 34})
+    assert scores["response_tokens"]["correct"] == pytest.approx({"mean": 20, "median": 10, "p90": 34, "p99": 39.4})
     assert scores["response_tokens"]["all"]["median"] == 30
     assert scores["average"]["value"] == pytest.approx(scores["pass_at"]["1"]["value"])
     assert scores["average"]["samples_per_question"] == 3.5
@@ -42,29 +48,29 @@ def test_hand_worked():
 
 
 def test_k_beyond_n_is_undefined_and_says_how_many_questions_it_had():
-    at = score(ROWS, ["a", "b"], (4, 8), vote=False)["pass_at"]
+    at = score(ROWS, problems("a", "b"), (4, 8), vote=False)["pass_at"]
     assert at["4"]["questions"] == 1 and at["4"]["value"] == 1  # only `a` has four graded responses
     assert at["8"]["questions"] == 0 and math.isnan(at["8"]["value"])
     assert json.loads(json.dumps(without_nan(at)))["8"]["value"] is None
 
 
-def test_votes_for_the_right_answer_unite_however_it_is_written():
-    scores = score(ROWS[:4], ["a"], (4,), vote=True)
-    assert scores["majority_at"]["4"]["value"] == 0.5  # two right ("1", "one") tie with two wrong ("8", " 8 ")
-    assert "majority_at" not in score(ROWS[:4], ["a"], (4,), vote=False)
+def test_the_vote_counts_classes():
+    scores = score(ROWS[:4], problems("a"), (4,), vote=True)
+    assert scores["majority_at"]["4"]["value"] == 0.5  # two right ones tie with two equal wrong ones
+    assert "majority_at" not in score(ROWS[:4], problems("a"), (4,), vote=False)
 
 
 def test_infra_errors_are_never_zeros():
     errors = [row("a", i, "infra_error") for i in range(4)]
-    assert score([*errors, row("a", 4, "passed")], ["a"], (1,), vote=False)["pass_at"]["1"]["value"] == 1
-    nothing = score(errors, ["a", "b"], (1,), vote=True)
+    assert score([*errors, row("a", 4, "passed")], problems("a"), (1,), vote=False)["pass_at"]["1"]["value"] == 1
+    nothing = score(errors, problems("a", "b"), (1,), vote=True)
     assert nothing["infra_errors"] == 4 and nothing["questions_graded"] == 0 and nothing["questions"] == 2
     assert math.isnan(nothing["pass_at"]["1"]["value"]) and math.isnan(nothing["truncation_rate"])
 
 
 def test_curve_ends_at_n_and_the_interval_stays_in_the_unit_range():
     rows = [row(p, s, "passed" if (s + int(p)) % 7 else "failed") for p in "0123456" for s in range(12)]
-    scores = score(rows, list("0123456"), (1,), vote=False)
+    scores = score(rows, problems(*"0123456"), (1,), vote=False)
     assert scores["pass_curve"]["k"] == [1, 2, 4, 8, 12]
     assert scores["pass_curve"]["value"][0] == pytest.approx(scores["pass_at"]["1"]["value"])
     assert np.all(np.diff(scores["pass_curve"]["value"]) >= -1e-12)
@@ -73,9 +79,64 @@ def test_curve_ends_at_n_and_the_interval_stays_in_the_unit_range():
 
 
 def test_solve_rate_histogram_counts_every_question_once():
-    rates = np.array([0, 0, 1 / 16, 0.125, 0.5, 15 / 16, 1])
-    histogram = solve_rates(rates)
+    c = np.array([0, 0, 1, 2, 8, 15, 16])
+    histogram = solve_rates(np.full(7, 16), c)
     assert dict(zip(histogram["bins"], histogram["questions"], strict=True)) == {
         "never": 2, "0–12.5 %": 1, "12.5–25 %": 1, "25–37.5 %": 0, "37.5–50 %": 0, "50–62.5 %": 1, "62.5–75 %": 0,
         "75–87.5 %": 0, "87.5–100 %": 1, "always": 1,
     }  # fmt: skip
+    noise = (c / 16 * (1 - c / 16) / 15).mean()
+    assert histogram["variance_without_sampling_noise"] == pytest.approx(np.var(c / 16, ddof=1) - noise)
+
+
+def test_length_histogram_counts_every_response_once():
+    histogram = length_histogram([*ROWS, {**ROWS[0], "tokens": None}])
+    assert len(histogram["edges"]) == len(histogram["correct"]) + 1
+    assert (sum(histogram["correct"]), sum(histogram["wrong"])) == (3, 5)
+    assert length_histogram([{**ROWS[0], "tokens": None}]) is None
+
+
+def test_no_rate_exceeds_one_whatever_happened():
+    """One harness counted "no answer" once for each way of scoring, and reported 300 %."""
+    silent = [row("a", i, "unparseable", finish="stop" if i % 2 else "length", answer=None) for i in range(6)]
+    scores = score([*silent, row("a", 6, "infra_error")], problems("a"), (1, 2, 4), vote=True)
+    assert scores["no_answer_rate"] == 0.5 and scores["truncation_rate"] == 0.5
+    assert scores["infra_error_rate"] == pytest.approx(1 / 7)
+
+
+def test_infra_errors_change_neither_score_nor_error():
+    """Runs that broke are not dropped as a whole, nor counted as wrong: each question keeps what it has."""
+    whole = score(ROWS[:5], problems("a", "b"), (1, 2), vote=True)
+    broken = [*ROWS[:5], *(row("b", i, "infra_error", answer=None) for i in range(1, 9))]
+    after = score(broken, problems("a", "b"), (1, 2), vote=True)
+    for name in ("pass_at", "average", "majority_at", "problems", "truncation_rate"):
+        assert after[name] == whole[name]
+    assert after["average"]["standard_error_across_questions"] > 0  # across questions, not over pooled responses
+
+
+def test_how_it_ended_is_unknown_in_imported_outputs():
+    rows = [{**r, "finish_reason": "unknown", "tokens": None} for r in ROWS]
+    scores = score(rows, problems("a", "b"), (1,), vote=True)
+    assert math.isnan(scores["truncation_rate"]) and math.isnan(scores["response_tokens"]["all"]["mean"])
+    assert scores["length_histogram"] is None and math.isnan(scores["accuracy_given_completion"])
+    assert scores["pass_at"]["1"]["value"] == score(ROWS, problems("a", "b"), (1,), vote=True)["pass_at"]["1"]["value"]
+
+
+def test_scores_with_and_without_contaminated_questions():
+    scores = score(ROWS, problems("a", "b"), (1,), vote=False, contaminated={"a"})
+    assert scores["contamination"]["flagged"] == ["a"]
+    assert scores["contamination"]["pass_at_without"]["1"] == pytest.approx(
+        {"value": 1 / 3, "standard_error": math.nan, "low": math.nan, "high": math.nan, "questions": 1}, nan_ok=True
+    )
+    assert score(ROWS, problems("a", "b"), (1,), vote=False)["contamination"] is None
+    assert score(ROWS, problems("a", "b"), (1,), vote=False, contaminated=())["contamination"]["flagged"] == []
+
+
+def test_ratings_and_contests_come_from_the_metadata():
+    rated = [replace(p, metadata=json.dumps({"rating": r, "contest_id": "c"})) for p, r in
+             zip(problems("a", "b"), (1200, 2000), strict=True)]  # fmt: skip
+    others = problems("c")
+    scores = score([*ROWS, row("c", 0, "passed")], [*rated, *others], (1,), vote=False)
+    assert scores["rating"]["problems"] == 2 and 1200 < scores["rating"]["value"] < 2000
+    assert scores["average"]["clusters"] == 2 and scores["average"]["standard_error_across_clusters"] > 0
+    assert score(ROWS, problems("a", "b"), (1,), vote=False)["rating"] is None

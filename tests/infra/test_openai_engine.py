@@ -250,7 +250,7 @@ def test_concurrency_grows_until_the_endpoint_pushes_back_and_finds_its_way():
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("keyless", r"key is not accepted.*Check the teacher's model, base_url, key"),
+        ("keyless", r"key is not accepted.*Check the model's name, base_url, key"),
         ("poor", "the quota is used up"),
         ("later", "asks to come back in 120 minutes"),
     ],

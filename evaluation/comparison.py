@@ -1,0 +1,157 @@
+"""Two evaluations of the same questions: is one better, on which questions, and may they be compared at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from evaluation.pass_at_k import pass_at_k
+from evaluation.statistics import NAN, standard_error_across_clusters, student_interval
+
+EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated
+Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """pass@k `after` minus `before` on the same questions."""
+
+    questions: int
+    difference: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float
+
+
+def paired_difference(
+    before: Counts,
+    after: Counts,
+    k: int = 1,
+    clusters: Mapping[str, Hashable] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> PairedDifference:
+    """Compare pass@k question by question; only questions with k graded responses on both sides count.
+
+    The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, given by
+    question), which is where pairing gains: what makes a question hard is common to both and cancels. The interval is
+    Student's, the p-value is the sign-flip test's.
+    """
+    common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
+    if not common:
+        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN)
+    value = cache(lambda passed, graded: pass_at_k(graded, passed, k))
+    differences = np.array([value(*after[q]) - value(*before[q]) for q in common])
+    names = [clusters.get(q, (q,)) if clusters else q for q in common]
+    mean, error = float(differences.mean()), standard_error_across_clusters(differences, names)
+    units: dict[Hashable, float] = {}
+    for name, difference in zip(names, differences, strict=True):
+        units[name] = units.get(name, 0.0) + difference
+    low, high = student_interval(mean, error, len(units), level)
+    return PairedDifference(
+        questions=len(common),
+        difference=mean,
+        standard_error=error,
+        low=low,
+        high=high,
+        p_value=sign_flip_p_value(list(units.values()), seed=seed),
+    )
+
+
+def sign_flip_p_value(differences: Sequence[float], draws: int = 10_000, seed: int = 0) -> float:
+    """Two-sided p-value of "no difference": how often do random signs give a mean at least as far from zero?
+
+    Signs are flipped per question (or cluster), never per response, because the responses to one question are not
+    independent evidence. All patterns are enumerated where few differ; else `draws` random ones, the observed pattern
+    counted among them, so that the p-value is never 0. 1 when nothing differs.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    differences = differences[differences != 0]
+    m = differences.size
+    if m == 0:
+        return 1.0
+    observed = abs(differences.sum()) * (1 - 1e-12)  # sums of the same numbers in another order still tie
+    if m <= EXACT_SIGN_FLIPS:
+        signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
+        return float(np.mean(np.abs(signs @ differences) >= observed))
+    signs = 1.0 - 2.0 * np.random.default_rng(seed).integers(2, size=(draws, m))
+    return float((1 + np.sum(np.abs(signs @ differences) >= observed)) / (draws + 1))
+
+
+@dataclass(frozen=True)
+class QuestionChange:
+    """One question, before and after: (passed, graded) each."""
+
+    question: str
+    before: tuple[int, int]
+    after: tuple[int, int]
+    q_value: float
+    """Fisher's exact test, two-sided, corrected over all questions (Benjamini-Hochberg): the share of false alarms
+    among the questions called changed at this value."""
+
+    @property
+    def difference(self) -> float:
+        return self.after[0] / self.after[1] - self.before[0] / self.before[1]
+
+    @property
+    def newly_solved(self) -> bool:
+        """No response was right before, at least one is after. With n tries before, that still allows a solve rate of
+        `zero_of_n_limit(n)`: a few more tries might have solved it too."""
+        return self.before[0] == 0 < self.after[0]
+
+    @property
+    def newly_lost(self) -> bool:
+        return self.after[0] == 0 < self.before[0]
+
+
+def question_changes(before: Counts, after: Counts) -> list[QuestionChange]:
+    """Every question graded on both sides, in the order of `before`."""
+    from scipy.stats import false_discovery_control, fisher_exact
+
+    common = [q for q in before if q in after and before[q][1] > 0 and after[q][1] > 0]
+    if not common:
+        return []
+
+    @cache
+    def p_value(passed: int, graded: int, passed_after: int, graded_after: int) -> float:
+        table = [[passed, graded - passed], [passed_after, graded_after - passed_after]]
+        return min(float(fisher_exact(table)[1]), 1.0)  # rounding may put it above
+
+    q_values = false_discovery_control([p_value(*before[q], *after[q]) for q in common])
+    return [
+        QuestionChange(q, (before[q][0], before[q][1]), (after[q][0], after[q][1]), float(value))
+        for q, value in zip(common, q_values, strict=True)
+    ]
+
+
+def zero_of_n_limit(n: int, level: float = 0.95) -> float:
+    """The highest solve rate at which n failures in a row still happen with probability 1 - level: 4.6 % for n = 64."""
+    return 1 - (1 - level) ** (1 / n) if n else NAN
+
+
+def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What was asked differently, in words; each is a reason why a difference of scores is not the models'.
+
+    `before` and `after` are whole `scores.json`. Seeds and numbers of samples may differ: pass@k is unbiased at any n.
+    """
+    found = []
+    for name in sorted(before["settings"].keys() | after["settings"].keys()):
+        found += _differing(name, before["settings"].get(name), after["settings"].get(name))
+    for name in before["benchmarks"].keys() & after["benchmarks"].keys():
+        one, other = before["benchmarks"][name], after["benchmarks"][name]
+        if one["content_hash"] != other["content_hash"]:
+            found.append(f"{name}: the benchmark's content ({one['questions']} and {other['questions']} questions)")
+        found += _differing(f"{name}: prompt", one["prompt"], other["prompt"])
+    return found
+
+
+def _differing(name: str, one: Any, other: Any) -> list[str]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        keys = sorted(one.keys() | other.keys())
+        return [text for key in keys for text in _differing(f"{name}.{key}", one.get(key), other.get(key))]
+    return [] if one == other else [f"{name}: {one!r} and {other!r}"]

@@ -1,0 +1,47 @@
+"""Which responses to one question give the same answer: the equivalence classes that a majority vote counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from verifiers.math_equivalence import decide, reference_text
+from verifiers.outcome import Outcome, Verdict
+
+RIGHT = 0
+"""The class of every answer that the verifier found right: however they are written, each equals the reference."""
+MAX_CLASSES = 64
+"""Rivals that a new answer is compared with; beyond them, answers are told apart by their text alone."""
+
+
+def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
+    """A class number for each response to one question; None for one without an answer, which does not vote.
+
+    Wrong answers are one class when the verifier's tiers that need no computer algebra find them equal, so that a
+    wrong majority is not split by spelling. A failure of our own machinery is no vote.
+    """
+    classes: list[int | None] = []
+    by_text: dict[str, int] = {}
+    rivals: list[str] = []
+    for verdict in verdicts:
+        if verdict.outcome is Outcome.PASSED:
+            classes.append(RIGHT)
+        elif verdict.outcome is Outcome.INFRA_ERROR or not (verdict.extracted or "").strip():
+            classes.append(None)
+        else:
+            text = "".join(verdict.extracted.split())
+            if text not in by_text:
+                same = next(
+                    (i for i, rival in enumerate(rivals[:MAX_CLASSES]) if _same(rival, verdict.extracted)), None
+                )
+                if same is None:
+                    rivals.append(verdict.extracted)
+                    same = len(rivals) - 1
+                by_text[text] = same
+            classes.append(RIGHT + 1 + by_text[text])
+    return classes
+
+
+def _same(one: str, other: str) -> bool:
+    """By both orders, because a reference may be rounded where an answer may not."""
+    one, other = reference_text(one), reference_text(other)
+    return bool(decide(one, other).same or decide(other, one).same)

@@ -1,0 +1,119 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evaluation.comparison import (
+    paired_difference,
+    question_changes,
+    setting_differences,
+    sign_flip_p_value,
+    zero_of_n_limit,
+)
+from evaluation.pass_at_k import pass_at_k
+from evaluation.statistics import standard_error_across_questions, student_interval
+
+
+def test_paired_difference_by_hand():
+    before = {"a": (0, 4), "b": (2, 4), "c": (4, 4), "d": (1, 4), "only-before": (4, 4), "ungraded": (0, 0)}
+    after = {"a": (2, 4), "b": (4, 4), "c": (4, 4), "d": (0, 4), "only-after": (4, 4), "ungraded": (4, 4)}
+    paired = paired_difference(before, after)
+    differences = [0.5, 0.5, 0, -0.25]
+    assert paired.questions == 4
+    assert paired.difference == pytest.approx(np.mean(differences))
+    assert paired.standard_error == pytest.approx(np.std(differences, ddof=1) / 2)
+    changes = question_changes(before, after)
+    assert [c.question for c in changes if c.newly_solved] == ["a"]
+    assert [c.question for c in changes if c.newly_lost] == ["d"]
+    assert [c.difference for c in changes] == differences
+    # 8 sign patterns of (.5, .5, .25): |sum| >= .75 in +++ ++- --+ --- : 4 of 8
+    assert paired.p_value == pytest.approx(4 / 8)
+
+
+def test_pairing_is_sharper_than_two_separate_errors():
+    generator = np.random.default_rng(2)
+    base = generator.integers(0, 13, size=60)
+    before = {str(i): (int(b), 16) for i, b in enumerate(base)}
+    after = {str(i): (int(b) + 2, 16) for i, b in enumerate(base)}
+    paired = paired_difference(before, after)
+    assert paired.standard_error == pytest.approx(0, abs=1e-12) and paired.difference == pytest.approx(2 / 16)
+    assert paired.p_value < 0.001
+
+
+def test_nothing_in_common_is_undefined():
+    paired = paired_difference({"a": (1, 1)}, {"b": (1, 1)})
+    assert paired.questions == 0 and math.isnan(paired.difference) and math.isnan(paired.p_value)
+
+
+def test_sign_flip_is_exact_for_few_and_random_for_many_questions():
+    assert sign_flip_p_value([0, 0, 0]) == 1
+    assert sign_flip_p_value([1, 1, 1, 0]) == pytest.approx(2 / 8)
+    few = np.random.default_rng(4).normal(0.6, 1, size=14)
+    exact = sign_flip_p_value(few)
+    scipys = stats.permutation_test((few,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert exact == pytest.approx(scipys)
+    many = np.r_[few, 1e-12]  # one question more, which changes nothing: random signs must agree with all signs
+    assert sign_flip_p_value(many) == pytest.approx(exact, abs=4 * math.sqrt(exact / 10_000))
+
+
+def test_sign_flip_rejects_a_true_null_at_its_level():
+    generator = np.random.default_rng(9)
+    rejected = np.mean([sign_flip_p_value(generator.normal(size=10)) <= 0.05 for _ in range(400)])
+    assert rejected <= 0.085  # 0.05 + 3 sd
+
+
+def test_paired_pass_at_k_leaves_out_what_has_fewer_responses():
+    before, after = {"a": (1, 4), "b": (0, 4), "c": (1, 2)}, {"a": (3, 8), "b": (2, 8), "c": (2, 2)}
+    paired = paired_difference(before, after, k=4)
+    gains = [pass_at_k(8, 3, 4) - pass_at_k(4, 1, 4), pass_at_k(8, 2, 4)]
+    assert paired.questions == 2 and paired.difference == pytest.approx(np.mean(gains))
+
+
+def test_paired_intervals_cover_the_true_difference():
+    """2,000 pairs of evaluations, 40 questions, 16 responses: the interval of `paired_difference`."""
+    generator = np.random.default_rng(6)
+    rates = generator.beta(0.6, 0.6, (2000, 40))
+    later = np.clip(rates + generator.normal(0.05, 0.1, rates.shape), 0, 1)
+    truth = (later - rates).mean()
+    differences = (generator.binomial(16, later) - generator.binomial(16, rates)) / 16
+    intervals = [student_interval(d.mean(), standard_error_across_questions(d), 40) for d in differences]
+    assert 0.93 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
+
+
+def test_a_cluster_is_one_piece_of_evidence():
+    before = {f"{c}{i}": (0, 4) for c in "abcdefgh" for i in range(4)}
+    after = {q: (1, 4) for q in before}
+    clusters = {q: q[0] for q in before}
+    assert paired_difference(before, after).p_value == pytest.approx(1 / 10_001)
+    assert paired_difference(before, after, clusters=clusters).p_value == pytest.approx(2 / 2**8)
+
+
+def test_changes_are_corrected_for_how_many_questions_were_looked_at():
+    generator = np.random.default_rng(0)
+    before, unchanged = (
+        {str(i): (int(c), 64) for i, c in enumerate(generator.binomial(64, 0.5, 300))} for _ in range(2)
+    )
+    assert sum(change.q_value < 0.05 for change in question_changes(before, unchanged)) <= 1
+    changed = {**unchanged, **{str(i): (64, 64) for i in range(10)}, **{str(i): (0, 64) for i in range(10, 20)}}
+    found = {change.question for change in question_changes(before, changed) if change.q_value < 0.05}
+    assert found >= {str(i) for i in range(20)} and len(found) <= 23
+    one = next(iter(question_changes({"a": (0, 8)}, {"a": (8, 8)})))
+    assert one.q_value == pytest.approx(stats.fisher_exact([[0, 8], [8, 0]])[1])
+
+
+def test_nothing_in_64_tries_still_allows_a_solve_rate_of_four_percent():
+    assert zero_of_n_limit(64) == pytest.approx(0.0457, abs=1e-4)
+    assert (1 - zero_of_n_limit(16)) ** 16 == pytest.approx(0.05)
+
+
+def test_different_settings_are_named():
+    def scores(temperature=0.6, content_hash="h", prompt="{prompt}"):
+        benchmark = {"content_hash": content_hash, "questions": 30, "prompt": {"math": prompt}}
+        sampling = {"temperature": temperature, "top_p": 0.95, "max_tokens": 32768}
+        return {"settings": {"sampling": sampling}, "benchmarks": {"aime24": benchmark}}
+
+    assert setting_differences(scores(), scores()) == []
+    found = setting_differences(scores(), scores(1.0, "other", "Q: {prompt}"))
+    assert len(found) == 3 and "sampling.temperature: 0.6 and 1.0" in found[0]
+    assert "content" in found[1] and "prompt.math" in found[2]

@@ -1,0 +1,140 @@
+"""Evaluation of a model behind an endpoint that misbehaves: a real HTTP server on loopback."""
+
+import contextlib
+import json
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow as pa
+import pytest
+
+from evaluation.endpoint import EndpointGenerations
+from evaluation.main import main
+from evaluation.spec import load_plan, read_spec
+from infra.errors import RatchetError
+from infra.inference.openai_engine import OpenAIEngine
+
+
+class Server:
+    """Answers every question with a box; `down` calls fail with 503, questions in `broken` always with 500, those in
+    `refused` with 400."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, int]] = Counter()
+        self.answered: Counter[tuple[str, int]] = Counter()
+        self.down, self.broken, self.refused = 0, set(), set()
+        lock, server = threading.Lock(), self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                question, seed = body["messages"][-1]["content"], body["seed"]
+                with lock:
+                    server.asked[question, seed] += 1
+                    server.down -= 1
+                    status = 503 if server.down >= 0 else 500 if question in server.broken else 200
+                    status = 400 if question in server.refused else status
+                    server.answered[question, seed] += status == 200
+                if status == 200:
+                    time.sleep(0.02)  # an answer takes longer than keeping it
+                message = {"role": "assistant", "content": "\\boxed{1}"}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                reply = {"id": "1", "object": "chat.completion", "choices": [choice], "usage": {"completion_tokens": 4}}
+                text = json.dumps(reply if status == 200 else {"error": {"message": "no"}}).encode()
+                with contextlib.suppress(OSError):  # who was stopped has hung up
+                    self.reply(status, text)
+
+            def reply(self, status: int, text: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+@pytest.fixture
+def asked(spec, server, tmp_path):
+    spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m", "concurrency": 4}}
+    spec["benchmarks"] = [{**spec["benchmarks"][0], "samples": 2}]
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(spec))
+    return path
+
+
+def generations(spec_path, server, notes: list[str], **settings) -> EndpointGenerations:
+    engine = OpenAIEngine("m", server.url, None, 4, 5.0, backoff_s=0.0001)
+    return EndpointGenerations(load_plan(read_spec(spec_path)), notes.append, engine, pause_s=0.01, **settings)
+
+
+def test_an_outage_costs_time_and_no_answer_is_paid_for_twice(asked, server):
+    server.down, notes = 125, []
+    with generations(asked, server, notes) as source:
+        tables = list(source.stream())
+        assert pa.concat_tables(source.in_order()).num_rows == sum(map(len, tables)) == source.total == 14
+    answered = {request: times for request, times in server.answered.items() if request[0] != "Say yes."}
+    assert len(answered) == 14 and set(answered.values()) == {1}
+    assert (
+        notes and "503" in notes[0] and {t for table in tables for t in table["finish_reason"].to_pylist()} == {"stop"}
+    )
+
+
+def test_stopped_in_the_middle_it_goes_on_where_it_was(asked, server):
+    with generations(asked, server, []) as source:
+        next(source.stream())  # one batch of 8; more answers may be in the journal
+    before = Counter(server.answered)
+    with generations(asked, server, []) as source:
+        assert sum(map(len, source.stream())) == 14
+    assert len(server.answered) == 14
+    assert sum(server.answered.values()) <= 14 + 2 * 4  # what was on its way when it was stopped
+    assert sum((server.answered - before).values()) <= 14 - 8
+
+
+def test_one_question_that_always_fails_does_not_hold_up_the_others(asked, server):
+    plan = load_plan(read_spec(asked))
+    messages = list(dict.fromkeys(a.message for batch in plan.batches for a in batch.requests))
+    server.broken, server.refused = {messages[0]}, {messages[1]}
+    with generations(asked, server, []) as source:
+        rows = pa.concat_tables(source.stream()).to_pylist()
+        again = pa.concat_tables(source.in_order()).to_pylist()
+    assert len(rows) == 14 and sorted(map(str, rows)) == sorted(map(str, again))
+    failed = [row for row in rows if row["finish_reason"] == "error"]
+    assert len(failed) == 4 and {"500" in row["text"] or "400" in row["text"] for row in failed} == {True}
+    assert max(times for (question, _), times in server.asked.items() if question == messages[1]) == 1
+    server.broken = server.refused = set()
+    with generations(asked, server, []) as source:  # failures were not kept: they are asked again
+        assert {r for table in source.stream() for r in table["finish_reason"].to_pylist()} == {"stop"}
+
+
+def test_patience_ends(asked, server, spec):
+    server.down = 10**9
+    spec["model"]["endpoint"]["patience_s"] = 0
+    asked.write_text(json.dumps(spec))
+    with pytest.raises(RatchetError, match=r"gave no answer for \d+ s .*503"):
+        with generations(asked, server, []) as source:
+            list(source.stream())
+
+
+def test_the_whole_evaluation_of_an_endpoint(asked, spec):
+    assert main(asked) == 0
+    scores = json.loads((asked.parent / "work/scores.json").read_text())
+    assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
+    assert scores["model"]["endpoint"].endswith("/v1#m") and scores["settings"]["dtype"] is None

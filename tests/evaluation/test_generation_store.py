@@ -1,0 +1,75 @@
+import multiprocessing
+import os
+import signal
+import time
+
+from evaluation.generation_store import GenerationStore
+
+
+def row(problem: str, sample: int, text: str = "t") -> dict:
+    return {"problem_id": problem, "sample": sample, "prompt": "p", "text": text, "finish_reason": "stop", "tokens": 3}
+
+
+def key(problem: str, sample: int) -> tuple:
+    return (problem, sample, "p")
+
+
+def test_rows_come_back_in_the_order_asked_for(tmp_path):
+    with GenerationStore(tmp_path, "b", {"seed": 1}).locked() as store:
+        store.write([row("a", 0), row("a", 1)])
+        store.write([row("b", 0, "later")])
+    again = GenerationStore(tmp_path, "b", {"seed": 1})
+    where = again.stored()
+    assert list(again.read([key("b", 0), key("a", 1)], where)) == [row("b", 0, "later"), row("a", 1)]
+    assert GenerationStore(tmp_path, "b", {"seed": 2}).stored() == {}
+
+
+def test_the_journal_survives_a_torn_line_and_becomes_a_part(tmp_path):
+    store = GenerationStore(tmp_path, "b", {})
+    with store.locked():
+        for sample in range(3):
+            store.append(row("ü", sample, "line\n{"))
+    journal = store.directory / "journal.jsonl"
+    with open(journal, "ab") as file:
+        file.write(b'{"problem_id": "torn", "sam')
+    with store.locked():
+        assert not journal.exists()
+        where = store.stored()
+    assert set(where) == {key("ü", sample) for sample in range(3)}
+    assert store.read([key("ü", 2)], where) == [row("ü", 2, "line\n{")]
+
+
+def test_killed_while_sealing_nothing_is_there_twice(tmp_path):
+    store = GenerationStore(tmp_path, "b", {})
+    with store.locked():
+        store.append(row("a", 0))
+        line = (store.directory / "journal.jsonl").read_bytes()
+        store.seal()
+        (store.directory / "journal.jsonl").write_bytes(line)  # the part was written, the journal not yet removed
+    with store.locked():
+        assert set(store.stored()) == {key("a", 0)} and len(list(store.directory.glob("*.parquet"))) == 1
+
+
+def test_a_second_evaluation_waits_and_a_dead_one_holds_nothing(tmp_path):
+    def hold() -> None:
+        with GenerationStore(tmp_path, "b", {}).locked():
+            (tmp_path / "held").touch()
+            time.sleep(60)
+
+    holder = multiprocessing.get_context("fork").Process(target=hold)
+    holder.start()
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+
+    def enter() -> None:
+        with GenerationStore(tmp_path, "b", {}).locked():
+            (tmp_path / "entered").touch()
+
+    second = multiprocessing.get_context("fork").Process(target=enter)
+    second.start()
+    second.join(0.3)
+    assert second.is_alive() and not (tmp_path / "entered").exists()
+    os.kill(holder.pid, signal.SIGKILL)
+    second.join(10)
+    assert (tmp_path / "entered").exists()
+    holder.join()
