@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,29 +15,22 @@ from evaluation.sampling import generation_table, not_stored, stored_row
 from evaluation.spec import Asked, Plan
 from infra.errors import RatchetError
 from infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
-from infra.inference.protocol import Completion, Engine, Request, Sampling
-from infra.recipe.model import Endpoint
+from infra.inference.protocol import Engine, Request
 
 Name = tuple[str, Key]  # of a request: its benchmark and its name in the store
 Missing = dict[Name, tuple[int, Asked]]  # with the position of its batch
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
-TRIES = 3
-"""Of one request that fails while others are answered, each try with the engine's own repeats."""
 
 
 class EndpointGenerations:
     """The responses of a model behind an endpoint. Holds the stores' locks between entering and leaving.
 
-    A request that the endpoint refuses for good (a content filter, a prompt that it finds too long) becomes a row
-    with finish reason `error`, which is not kept: the next evaluation asks again. `waiting` is called with a sentence
-    for the user while the endpoint does not answer.
+    A request that the endpoint refuses (a content filter, a prompt that it finds too long), or that fails while others
+    are answered, becomes a row with finish reason `error`, which is not kept: the next evaluation asks again.
+    `waiting` is called with a sentence for the user while the endpoint does not answer.
     """
 
-    def __init__(
-        self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None, pause_s: float = FIRST_PAUSE_S
-    ) -> None:
-        self.plan, self.waiting, self.pause_s = plan, waiting, pause_s
+    def __init__(self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None) -> None:
+        self.plan, self.waiting = plan, waiting
         self.total = sum(len(batch.requests) for batch in plan.batches)
         self._engine = engine
         self._given_up: dict[Name, dict[str, Any]] = {}
@@ -67,7 +58,7 @@ class EndpointGenerations:
                 yield self._table(batch.position, stored[batch.benchmark])
         if not missing:
             return
-        engine = self._engine or _engine(self.plan)
+        engine = self._engine or _engine(self.plan, self.waiting)
         try:
             for benchmark, position in self._answers(engine, missing):
                 open_batches[position] -= 1
@@ -91,68 +82,29 @@ class EndpointGenerations:
         return generation_table(batch.benchmark, [rows[asked.key] for asked in batch.requests])
 
     def _answers(self, engine: Engine, missing: Missing) -> Iterator[tuple[str, int]]:
-        """Ask until every request is answered or given up; yields benchmark and batch of each."""
-        failures: Counter[Name] = Counter()
-        pause, last_answer = self.pause_s, time.monotonic()
-        while missing:
-            failed: dict[Name, Completion] = {}
-            answered, reason = 0, ""
-            try:
-                for completion in engine.generate(self._requests(missing), self.plan.sampling):
-                    name = completion.key
-                    if completion.finish_reason in ("error", "refused"):
-                        failed[name], reason = completion, completion.error or "it gives no reason"
-                        continue
-                    position, asked = missing.pop(name)
-                    self.plan.stores[name[0]].append(stored_row(asked, completion))
-                    answered, pause, last_answer = answered + 1, self.pause_s, time.monotonic()
-                    yield name[0], position
-            except EndpointUnreachable as error:
-                reason = str(error)
-            # A request is at fault only where the endpoint works: while it is down, no try counts.
-            failures.update(list(failed) if failed and (answered or self._works(engine)) else ())
-            for name, completion in failed.items():
-                if completion.finish_reason == "refused" or failures[name] >= TRIES:
-                    position, asked = missing.pop(name)
-                    self._given_up[name] = stored_row(asked, completion) | {
-                        "text": completion.error or "", "finish_reason": "error"
-                    }  # fmt: skip
-                    yield name[0], position
-            if missing:
-                self._wait(reason, last_answer, pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-
-    def _works(self, engine: Engine) -> bool:
-        """Does the endpoint answer anything at all?"""
-        messages = ({"role": "user", "content": "Say yes."},)
+        """Ask for what is missing; yields benchmark and batch of each that is answered or given up."""
         try:
-            probe = list(engine.generate([Request("probe", 0, messages=messages)], Sampling(max_tokens=1)))
-        except EndpointUnreachable:
-            return False
-        return probe[0].finish_reason not in ("error", "refused")
+            for completion in engine.generate(self._requests(missing), self.plan.sampling):
+                position, asked = missing[completion.key]
+                row = stored_row(asked, completion)
+                if completion.finish_reason in ("error", "refused"):
+                    self._given_up[completion.key] = {**row, "text": completion.error or "", "finish_reason": "error"}
+                else:
+                    self.plan.stores[completion.key[0]].append(row)
+                yield completion.key[0], position
+        except EndpointUnreachable as error:
+            raise RatchetError(f"{error} What was answered is kept: run the same command again.") from error
 
     def _requests(self, missing: Missing) -> Iterator[Request]:
-        for key, (_, asked) in list(missing.items()):
+        for key, (_, asked) in missing.items():
             yield Request(key=key, seed=asked.seed, messages=({"role": "user", "content": asked.message},))
 
-    def _wait(self, reason: str, last_answer: float, pause: float) -> None:
-        silent = time.monotonic() - last_answer
-        if silent > _settings(self.plan).patience_s:
-            raise RatchetError(
-                f"the endpoint gave no answer for {silent:.0f} s (evaluation.endpoint.patience_s): {reason}. What was "
-                "answered is kept; run the same command again when it works."
-            )
-        self.waiting(f"the endpoint fails ({reason}); asking again in {pause:.0f} s")
-        time.sleep(pause)
 
-
-def _settings(plan: Plan) -> Endpoint:
+def _engine(plan: Plan, waiting: Callable[[str], None]) -> OpenAIEngine:
     settings = plan.spec.model.endpoint
     assert settings is not None
-    return settings
-
-
-def _engine(plan: Plan) -> OpenAIEngine:
-    settings = _settings(plan)
     key = os.environ.get(settings.api_key_env)
-    return OpenAIEngine(settings.model, settings.base_url, key, settings.concurrency, settings.timeout_s)
+    return OpenAIEngine(
+        settings.model, settings.base_url, key, settings.concurrency, settings.timeout_s,
+        patience_s=settings.patience_s, tell=waiting,
+    )  # fmt: skip

@@ -15,7 +15,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -32,7 +32,8 @@ LONGEST_BACKOFF_S = 60.0
 FIRST_CONTACT_S = 10.0
 """How long an endpoint that has never answered is tried: most likely its address is wrong."""
 PATIENCE_S = 900.0
-"""How long one that did answer may refuse everything: it is overloaded, or being restarted."""
+"""How long one that did answer is waited for: it is overloaded, or being restarted."""
+TELL_S = 10.0
 REFUSALS = 3
 """An endpoint that calls this many requests bad, and has taken none, will not take the others."""
 BUSY = (429, 502, 503, 529)
@@ -81,7 +82,8 @@ class OpenAIEngine:
 
     At most `concurrency` calls are open at a time, fewer while the endpoint pushes back (`Slots`), over one pool of
     connections. `timeout_s` is for one whole answer, `silence_s` between two pieces of it. `backoff_s` is the first
-    wait before a repeat, doubled each time, where the server asks for none.
+    wait before a repeat, doubled each time, where the server asks for none. `patience_s` is how long an endpoint that
+    did answer may refuse everything; meanwhile `tell` is called with the reason, in another thread.
     """
 
     def __init__(
@@ -93,14 +95,18 @@ class OpenAIEngine:
         timeout_s: float = 3600.0,
         silence_s: float = 600.0,
         backoff_s: float = 1.0,
+        patience_s: float = PATIENCE_S,
+        tell: Callable[[str], None] = lambda trouble: None,
     ) -> None:
         self.model, self.base_url, self.concurrency = model, base_url, concurrency
         self.traffic = Traffic()
         self._where = base_url or "the OpenAI API"
         self._api_key, self._timeout_s, self._silence_s, self._backoff_s = api_key, timeout_s, silence_s, backoff_s
+        self._patience_s, self._tell, self._told_at = patience_s, tell, -TELL_S
         self._slots = Slots(concurrency)
         self._not_before = 0.0  # monotonic; when a server asks one call to wait, it means all
         self._accepted_at: float | None = None  # monotonic; when the endpoint last took a call
+        self._reached = False  # something answers there, if only with a refusal
         self._refused = 0
         self._limit_name = "max_tokens"
         self._fatal: RatchetError | None = None
@@ -203,7 +209,7 @@ class OpenAIEngine:
                 self._not_before = max(self._not_before, time.monotonic() + failed.wait)
                 if out_of_patience := self._out_of_patience(refused_since, failed):
                     return self._end(out_of_patience)
-                give_up = time.monotonic() - refused_since > PATIENCE_S  # others are answered, this one is not
+                give_up = time.monotonic() - refused_since > self._patience_s  # others are answered, this one is not
             else:
                 refused_since, tries = None, tries + 1
                 give_up = tries == TRIES or not failed.again
@@ -234,14 +240,19 @@ class OpenAIEngine:
             task.cancel()
 
     def _out_of_patience(self, since: float, failed: _Failed) -> EndpointUnreachable | None:
-        if failed.wait > PATIENCE_S:
+        if failed.wait > self._patience_s:
             return EndpointUnreachable(f"{self._where} asks to come back in {failed.wait / 60:.0f} minutes ({failed}).")
-        if self._accepted_at is None and time.monotonic() - since > FIRST_CONTACT_S:
+        if not self._reached and time.monotonic() - since > FIRST_CONTACT_S:
             return EndpointUnreachable(
                 f"{self._where} cannot be reached ({failed}). Is the server running, and is its base_url right?"
             )
-        if self._accepted_at is not None and time.monotonic() - max(since, self._accepted_at) > PATIENCE_S:
-            return EndpointUnreachable(f"{self._where} has taken no call for {PATIENCE_S / 60:.0f} minutes ({failed}).")
+        if time.monotonic() - max(since, self._accepted_at or 0.0) > self._patience_s:
+            return EndpointUnreachable(
+                f"{self._where} has taken no call for {self._patience_s / 60:.0f} minutes ({failed})."
+            )
+        if time.monotonic() - self._told_at > TELL_S:
+            self._told_at = time.monotonic()
+            self._tell(f"{self._where} takes no call just now: {failed}")
         return None
 
     async def _call(self, request: Request, sampling: Sampling) -> Completion:
@@ -252,7 +263,7 @@ class OpenAIEngine:
         try:
             async with asyncio.timeout(self._timeout_s):
                 async with self._reply(request, sampling) as response:
-                    self._accepted_at = time.monotonic()
+                    self._accepted_at, self._reached = time.monotonic(), True
                     self._slots.accepted()
                     await self._read(response, answer)
             return answer.completion(request.key)
@@ -300,6 +311,7 @@ class OpenAIEngine:
 
     def _refusal(self, error: Any, sent: dict[str, Any]) -> Exception:
         """What a status other than 200 means."""
+        self._reached = True
         body = error.body if isinstance(error.body, dict) else {}
         message = str(body.get("message") or error.message)
         status, said = error.status_code, f"{error.status_code}: {_shown(message)}"

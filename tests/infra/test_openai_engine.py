@@ -211,7 +211,7 @@ def test_an_endpoint_that_never_makes_sense_is_given_up(endpoint):
 def test_a_paid_call_that_times_out_is_not_sent_twice(endpoint):
     answer = _ask(_engine(endpoint, timeout_s=0.2), "slow x")["slow x"]
     assert answer.finish_reason == "error" and "no whole answer within 0.2 s" in answer.error
-    assert endpoint.calls["slow x"] == 1
+    assert endpoint.calls["slow x"] <= 1  # none, where connecting alone took as long
 
 
 def test_concurrency_is_bounded_and_used_and_connections_are_shared(endpoint):
