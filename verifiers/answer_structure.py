@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
 
+from verifiers.answer import Answer
+from verifiers.intervals import both, intervals_of, is_relation, is_variable, merged, tidy, with_usual_brackets
 from verifiers.latex_normalization import normalize
 from verifiers.rational import parse_rational
-from verifiers.units import DEGREE, DOLLAR, Unit, parse_unit
-
-Kind = Literal["scalar", "text", "based", "tuple", "collection", "matrix", "equation", "congruence", "ratio"]
+from verifiers.units import DEGREE, DOLLAR, parse_unit
 
 _OPENING, _CLOSING = "([{", ")]}"
 _MAX_PARTS = 64
@@ -26,11 +24,13 @@ _BARE_UNIT = re.compile(
     r"(.*[\d})])\s?([A-Za-z]+(?: [A-Za-z]+)*(?:\^\{?[23]\}?)?(?:/[A-Za-z]+(?:\^\{?\d\}?)?)?|percent)\.?"
 )
 _LETTER_UNIT = re.compile(r"(.*[\d})])([A-Za-z])")
+_SHOUTED = {"YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "NEITHER"}
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NO_COUNT = {"not", "or", "and", "if", "mod", "is", "when", "base"}
 _TEMPERATURE = re.compile(r"(.+)\^\\circ\s?(?:\\text\{)?([CF])\}?")
 _TIME = re.compile(r"(\d{1,2}:\d\d(?::\d\d)?)\s?(?:\\text\{)?\s*([AaPp])\.?\s?[Mm]\.?\}?")
 _RATIO = re.compile(r"\d+(?:\.\d+)?(?::\d+(?:\.\d+)?){1,3}")
-_BASED = re.compile(r"(-?)(?:\\text\{)?([0-9A-Z]+)\}?_\{?(?:\\text\{)?(\d+|two|three|eight|sixteen)\}{0,2}")
+_BASED = re.compile(r"(-?)(?:\\text\{)?([0-9A-Z]+|[0-9a-f]+)\}?_\{?(?:\\text\{)?(\d+|two|three|eight|sixteen)\}{0,2}")
 _CONGRUENT = re.compile(
     r"(?:(.+?)\\equiv)?([^=<>]+?)(?:\\p?mod|\((?:\\text\{\s?)?mod\s?\}?)(?![A-Za-z])\s?([^()]+?)\)?"
 )
@@ -40,37 +40,14 @@ _SYMBOL = re.compile(
 )
 _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _MEMBER = re.compile(r"([A-Za-z])\\in(?![A-Za-z])\s?")
-_RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?=[\\A-Za-z])")
-_EXCEPT = re.compile(
-    r"(?:[A-Za-z]\\ne(?![a-z])|(?:\\mathbb\{R\}|\(-\\infty,\s?\\infty\))(?:\\setminus|\\backslash|-)(?=\\\{))(.+)"
-)
+_UNEQUAL = re.compile(r"[A-Za-z]\\ne(?![a-z])(.+)")
+_EXCEPT = re.compile(r"(.+?)(?:\\setminus|\\backslash|-)\\\{(.+)\\\}")
 _SET_BUILDER = re.compile(r"\\\{([A-Za-z])(?:\\in\\mathbb\{R\})?[|:](.+)\\\}")
-_ABSOLUTE = re.compile(r"\|([A-Za-z])\|")
+_TRANSPOSED = re.compile(r"(.*(?:\\end\{\w+\}|[)\]]))\^(?:T|\\top|\{\\top\}|\\text\{T\}|\{\\text\{T\}\})", re.DOTALL)
 _SCALED_MATRIX = re.compile(r"([^=&]+?)(?:\\cdot)?(\\begin\{[pb]matrix\}.*)", re.DOTALL)
 _DECIMAL = re.compile(r"-?\d*\.(\d{3,})")
 _REALS = {"\\mathbb{R}", "\\text{all real numbers}", "all real numbers"}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A parsed answer. `text` is the normalized notation; what else is set depends on `kind`:
-
-    scalar: `value` when rational; `percent`; `unit`; `places`, the decimals it was rounded to. based: `text` is
-    digits_base. tuple: `brackets` and ordered `parts` (intervals too). collection: `parts` without order (lists, sets,
-    unions, both signs of ±). matrix: `parts` are rows, tuples with no brackets. equation: `parts` are the sides.
-    congruence: residue and modulus. ratio: its terms. `variable` is what an interval or a congruence is about.
-    """
-
-    kind: Kind
-    text: str
-    value: Fraction | None = None
-    parts: tuple[Answer, ...] = ()
-    brackets: str = ""
-    percent: bool = False
-    unit: Unit | None = None
-    places: int | None = None
-    variable: str = ""
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -85,7 +62,7 @@ def _parse(text: str, depth: int) -> Answer:
         return Answer("scalar", text, value, places=_rounded_places(text, value))
     if depth > 8:
         return Answer("scalar", text)
-    text = _unwrapped(text)
+    text = with_usual_brackets(_unwrapped(text))
     if text.startswith("\\$"):
         inner = _parse(text[2:].strip(), depth + 1)  # before commas are taken for a list
         return Answer("scalar", inner.text, inner.value, unit=DOLLAR) if inner.kind == "scalar" else inner
@@ -161,6 +138,11 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def _matrix(text: str, depth: int) -> Answer | None:
+    if (transposed := _TRANSPOSED.fullmatch(text)) and (inner := _parse(transposed[1], depth + 1)).kind != "scalar":
+        if inner.kind != "matrix":
+            return inner  # a row turned into a column: a vector all the same
+        columns = zip(*(row.parts for row in inner.parts), strict=False)
+        return replace(inner, text=text, parts=tuple(Answer("tuple", "", parts=column) for column in columns))
     if text[:1] in ("(", "[") and text[1:].startswith("\\begin") and _closing(text, 0) == len(text) - 1:
         text = text[1:-1]
     match = _MATRIX.fullmatch(text)
@@ -213,9 +195,12 @@ def _words(text: str, depth: int) -> Answer | None:
         listed = [part.strip() for part in inner.split(",")]
         if len(listed) > 1 and all(listed):
             return Answer("collection", text, parts=tuple(_parse(f"\\text{{{part}}}", depth + 1) for part in listed))
-        words = " ".join(inner.split())
+        words = " ".join(inner.split()).rstrip(".")
+        if words.lower() in _NUMBERS:
+            return Answer("scalar", words, Fraction(_NUMBERS.index(words.lower())))
         # Names of points (AB is not BA, and not ab) keep their case.
-        return Answer("text", words if words.isupper() else words.casefold().rstrip("."))
+        is_name = words.isupper() and words not in _SHOUTED
+        return Answer("text", words if is_name else words.casefold())
     return None
 
 
@@ -226,7 +211,7 @@ def _based(text: str, depth: int) -> Answer | None:
     base = {"two": "2", "three": "3", "eight": "8", "sixteen": "16"}.get(match[3], match[3])
     if base == "10":
         return _parse(match[1] + match[2], depth + 1)
-    return Answer("based", f"{match[1]}{match[2]}_{base}")
+    return Answer("based", f"{match[1]}{match[2].upper()}_{base}")
 
 
 def _relation(text: str, depth: int) -> Answer | None:
@@ -234,13 +219,15 @@ def _relation(text: str, depth: int) -> Answer | None:
     if member := _MEMBER.match(text):
         inner = _parse(text[member.end() :], depth + 1)
         return Answer(inner.kind, inner.text, inner.value, inner.parts, inner.brackets, variable=member[1])
+    if unequal := _UNEQUAL.fullmatch(text):
+        return _all_but("\\mathbb{R}", unequal[1], depth)
     if excluded := _EXCEPT.fullmatch(text):
-        return _all_but(excluded[1], depth)
+        return _all_but(excluded[1], excluded[2], depth)
     if builder := _SET_BUILDER.fullmatch(text):
         inner = _parse(builder[2], depth + 1)
         return replace(inner, variable="") if inner.kind in ("tuple", "collection") else None
-    if _RELATION.search(text) and "," not in text and "=" not in text:
-        return _interval(text, depth)
+    if is_relation(text) and "," not in text and "=" not in text:
+        return _intervals(text, depth)
     if "=" not in text or "\\ne" in text:
         return None
     if any("=" in part for part in split_top(text, ",")) and len(split_top(text, ",")) > 1:
@@ -251,51 +238,31 @@ def _relation(text: str, depth: int) -> Answer | None:
     return Answer("equation", text, parts=tuple(_parse(side, depth + 1) for side in sides))
 
 
-def _all_but(points: str, depth: int) -> Answer | None:
-    r"""`x \ne 1, 2`: the intervals between the points."""
-    listed = [
-        _parse(part.strip(), depth + 1) for part in split_top(points.removeprefix("\\{").removesuffix("\\}"), ",")
-    ]
-    if any(point.kind != "scalar" or not point.text for point in listed):
+def _all_but(whole: str, points: str, depth: int) -> Answer | None:
+    r"""`x \ne 1, 2`, `[0,9]\setminus\{5\}`: the intervals between the points."""
+    interval = _parse(whole, depth + 1)
+    listed = [_parse(part.strip(), depth + 1) for part in split_top(points, ",")]
+    if interval.kind != "tuple" or len(interval.parts) != 2 or any(p.kind != "scalar" or not p.text for p in listed):
         return None
     if len(listed) > 1:
         if any(point.value is None for point in listed):
             return None
         listed.sort(key=lambda point: point.value)
-    ends = [Answer("scalar", "-\\infty"), *listed, Answer("scalar", "\\infty")]
-    gaps = tuple(Answer("tuple", "", parts=pair, brackets="()") for pair in itertools.pairwise(ends))
-    return Answer("collection", f"\\ne{points}", parts=gaps)
+    low, high = interval.parts
+    ends = list(itertools.pairwise([low, *listed, high]))
+    brackets = [interval.brackets[0] + ")", *["()"] * (len(ends) - 2), "(" + interval.brackets[1]]
+    gaps = [Answer("tuple", "", parts=pair, brackets=b) for pair, b in zip(ends, brackets, strict=True)]
+    return Answer("collection", f"{whole}\\setminus{points}", parts=tuple(gaps))
 
 
-def _interval(text: str, depth: int) -> Answer | None:
-    operators = _RELATION.findall(text)
-    sides = [side.strip() for side in _RELATION.split(text)]
-    if len(operators) > 2 or not all(sides):
-        return None
-    if {operator in ("<", "\\le") for operator in operators} == {False}:
-        mirrored = {">": "<", "\\ge": "\\le"}
-        operators = [mirrored[operator] for operator in reversed(operators)]
-        sides.reverse()
-    if any(operator in (">", "\\ge") for operator in operators):
-        return None
-    if len(sides) == 2 and (inside := _ABSOLUTE.fullmatch(sides[0])) and operators[0] in ("<", "\\le"):
-        high, operators = sides[1], operators * 2  # |x| < 3 is -3 < x < 3
-        low, variable = _tidy(f"-({high})"), inside[1]
-    elif len(sides) == 3:
-        low, variable, high = sides
-    elif _is_variable(sides[0]) and not _is_variable(sides[1]):
-        low, (variable, high), operators = "-\\infty", sides, ["<", operators[0]]
-    else:
-        (low, variable), high, operators = sides, "\\infty", [operators[0], "<"]
-    if not _is_variable(variable):
-        return None
-    brackets = ("[" if operators[0] == "\\le" else "(") + ("]" if operators[1] == "\\le" else ")")
-    parts = (_parse(low, depth + 1), _parse(high, depth + 1))
-    return Answer("tuple", text, parts=parts, brackets=brackets, variable=variable)
-
-
-def _is_variable(text: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z](?:_\w)?(?:\([a-z]\))?|\\(?:theta|alpha|beta|lambda)", text))
+def _intervals(text: str, depth: int) -> Answer | None:
+    found = [
+        Answer(
+            "tuple", text, parts=(_parse(low, depth + 1), _parse(high, depth + 1)), brackets=brackets, variable=variable
+        )
+        for low, high, brackets, variable in intervals_of(text)
+    ]
+    return Answer("collection", text, parts=tuple(found)) if len(found) > 1 else next(iter(found), None)
 
 
 def _collection(text: str, depth: int) -> Answer | None:
@@ -305,7 +272,7 @@ def _collection(text: str, depth: int) -> Answer | None:
         parts = split_top(text, separator)
         if 1 < len(parts) <= _MAX_PARTS and all(parts):
             members = [_parse(part, depth + 1) for part in parts]
-            flat = _merged(_flattened(members, sets=True)) if separator == "\\cup" else _flattened(members)
+            flat = merged(_flattened(members, sets=True)) if separator == "\\cup" else both(_flattened(members))
             return flat[0] if len(flat) == 1 else Answer("collection", text, parts=flat)
     if text.startswith("\\{") and text.endswith("\\}") and _closing(text, 1) == len(text) - 1:
         parts = split_top(text[2:-2], ",")
@@ -323,40 +290,6 @@ def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
     return tuple(flat)
 
 
-def _merged(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """A union of intervals and points with rational ends, with those that touch made one: [1,2] ∪ [2,3] is [1,3]."""
-    pieces = []  # (low, is open), (high, is closed), the ends as answers
-    for part in parts:
-        ends = (part, part) if part.kind == "scalar" else part.parts
-        brackets = "[]" if part.kind == "scalar" else part.brackets
-        if len(ends) != 2 or len(brackets) != 2 or (low := _end(ends[0])) is None or (high := _end(ends[1])) is None:
-            return parts
-        if (low, brackets[0] == "(") > (high, brackets[1] == "]"):
-            return parts
-        pieces.append([(low, brackets[0] == "("), (high, brackets[1] == "]"), ends[0], ends[1]])
-    pieces.sort(key=lambda piece: piece[0])
-    merged = pieces[:1]
-    for piece in pieces[1:]:
-        (low, is_open), (high, is_closed) = piece[0], merged[-1][1]
-        if low < high or (low == high and (is_closed or not is_open)):
-            if piece[1] > merged[-1][1]:
-                merged[-1][1], merged[-1][3] = piece[1], piece[3]
-        else:
-            merged.append(piece)
-    return tuple(
-        low_end
-        if low[0] == high[0]
-        else Answer(
-            "tuple", "", parts=(low_end, high_end), brackets=("(" if low[1] else "[") + ("]" if high[1] else ")")
-        )
-        for low, high, low_end, high_end in merged
-    )
-
-
-def _end(answer: Answer) -> Fraction | float | None:
-    return {"\\infty": math.inf, "-\\infty": -math.inf}.get(answer.text, answer.value)
-
-
 def _bracketed(text: str, depth: int) -> Answer | None:
     if not text.startswith(("(", "[")) or not text.endswith((")", "]")) or _closing(text, 0) != len(text) - 1:
         return None
@@ -372,13 +305,8 @@ def _plus_minus(text: str, depth: int) -> Answer | None:
     if "\\pm" not in text:
         return None
     signs = [("+", "-"), ("-", "+")]
-    parts = [_parse(_tidy(text.replace("\\pm", up).replace("\\mp", down)), depth + 1) for up, down in signs]
+    parts = [_parse(tidy(text.replace("\\pm", up).replace("\\mp", down)), depth + 1) for up, down in signs]
     return Answer("collection", text, parts=tuple(parts))
-
-
-def _tidy(text: str) -> str:
-    text = text.replace("=+", "=").replace("(+", "(").replace("{+", "{").replace(" ", "")
-    return text[1:] if text.startswith("+") else text
 
 
 def _scalar(text: str, depth: int) -> Answer:
@@ -425,5 +353,5 @@ def with_letter_unit(answer: Answer) -> Answer:
 def is_symbol(answer: Answer) -> bool:
     """Is this the left side of a definition, such as x, f(x), \\angle A or (x, y)?"""
     if answer.kind == "tuple":
-        return all(_is_variable(part.text) for part in answer.parts)
+        return all(is_variable(part.text) for part in answer.parts)
     return (answer.value is None and bool(_SYMBOL.fullmatch(answer.text))) or answer.kind == "text"

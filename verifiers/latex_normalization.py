@@ -35,7 +35,9 @@ _SYNONYMS = {
     r"\textnormal": r"\text", r"\hbox": r"\text", r"\operatorname": r"\text", r"\varnothing": r"\emptyset",
     r"\ast": r"\cdot", r"\lparen": "(", r"\rparen": ")", r"\lbrack": "[", r"\rbrack": "]",
     r"\infin": r"\infty", r"\R": r"\mathbb{R}", r"\langle": "(", r"\rangle": ")",
-    r"\approxeq": r"\approx", r"\bf": "", r"\rm": "", r"\it": "",
+    r"\approxeq": r"\approx", r"\bf": "", r"\rm": "", r"\it": "", r"\underline": "",
+    r"\nicefrac": r"\frac", r"\sfrac": r"\frac", r"\lor": r"\text{or}", r"\vee": r"\text{or}",
+    r"\land": r"\text{and}", r"\wedge": r"\text{and}", r"\intercal": r"\top",
 }  # fmt: skip
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _TEXT_JOIN = re.compile(r",?\s*\\text\{\s*(?:,?\s*(?:and|or)|,)\s*\}|,?\s+(?:and|or)\s+")
@@ -43,6 +45,10 @@ _ROW_SPACING = re.compile(r"\\\\\[-?[\d.]+(?:pt|em|ex|mm|cm)\]")
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _PHANTOM = re.compile(r"\\[hv]?phantom(?![A-Za-z])\s*(?:\{[^{}]*\})?")
 _PLUS = re.compile(r"(?<=[(\[,]) ?\+(?=[\d\\])")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d,])")
+_TWO_DIGITS = re.compile(r"\\(frac|binom)\s*(\d)\s*(\d)(?!\d)")
+_CHOICES = re.compile(r"(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))C_(?:\{(\w+)\}|(\w))")
+_SEGMENT = re.compile(r"\\(?:overline|overrightarrow|overleftrightarrow|vec)\s*\{([A-Z]{2,3})\}")
 _MIXED = re.compile(r"(?<![\d./^_{])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _TOKEN = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
 _SHORT_FRACTION = re.compile(r"\\frac([0-9A-Za-z])(?=[0-9A-Za-z{\\])")
@@ -60,16 +66,19 @@ def normalize(text: str) -> str:
     if not text.isascii():
         text = text.translate(_UNICODE)
     text = text.replace("{,}", ",")
+    text = _CHOICES.sub(lambda match: "\\binom{{{}}}{{{}}}".format(*filter(None, match.groups())), text)
     if "\\" in text or "$" in text or "~" in text:
         text = _ROW_SPACING.sub(r"\\\\", text)
-        text = _PHANTOM.sub("", text)
+        text = _SEGMENT.sub(r"\1", _PHANTOM.sub("", text))
         text = _drop_decoration(text)
         text = _INFIX.sub(
             lambda match: f"\\{'frac' if match[2] == 'over' else 'binom'}{{{match[1]}}}{{{match[3]}}}", text
         )
         text = _COMMAND.sub(lambda match: _SYNONYMS.get(match[0], match[0]), text)
     text = _TEXT_JOIN.sub(", ", text)
-    text = _MIXED.sub(r"\1\\frac{\2}{\3}", text)
+    text = _MIXED.sub(r"\1\\frac{\2}{\3}", text).replace(";", ", ")
+    text = _TWO_DIGITS.sub(r"\\\1{\2}{\3}", text)
+    text = _GROUPED.sub(lambda match: match[0].replace(" ", ""), text)
     text = _without_spaces(text)
     text = _PLUS.sub("", text.replace("^{\\circ}", "^\\circ"))
     text = _SHORT_FRACTION.sub(r"\\frac{\1}", text)
@@ -86,7 +95,8 @@ def _drop_decoration(text: str) -> str:
 
 
 def _without_spaces(text: str) -> str:
-    """Drop white space except after a list comma, between words, and between a command and the letter after it."""
+    """Drop white space except after a list comma, between words, between numbers, and between a command and the letter
+    after it."""
     kept: list[str] = []
     space = False
     for token in _TOKEN.findall(text):
@@ -95,8 +105,8 @@ def _without_spaces(text: str) -> str:
             continue
         if space and kept:
             last = kept[-1]
-            words = last[-1].isalpha() and token[0].isalpha()
-            if last == "," or words:
+            apart = (last[-1].isalpha() and token[0].isalpha()) or (last[-1].isdigit() and token[0].isdigit())
+            if last == "," or apart:
                 kept.append(" ")
         kept.append(token)
         space = False

@@ -18,18 +18,25 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
+from verifiers.answer import Answer
 from verifiers.answer_cost import too_expensive, unevaluated
-from verifiers.answer_structure import Answer, is_symbol, parse_answer, with_letter_unit
+from verifiers.answer_structure import is_symbol, parse_answer, with_letter_unit
 from verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no_answer_reason
 from verifiers.numeric import constant_value, same_value
 from verifiers.outcome import Outcome, Verdict
 from verifiers.symbolic import Symbolic, SymbolicTimeout
-from verifiers.units import DEGREE
+from verifiers.units import DEGREE, RADIAN
 
 _CONGRUENCE = re.compile(r"\\(?:equiv|p?mod|bmod)(?![A-Za-z])")
 _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 _INTEGER = re.compile(r"-?\d{1,18}")
 
+_COUNTED = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
+_PERCENT_ASKED = re.compile(
+    rf"\b(?:what|which)\b(?:(?!\b(?:{_COUNTED})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent",
+    re.IGNORECASE,
+)
+"""Percentages that are asked for, not given ("after twenty percent off, what")."""
 _SHOWN_CHARACTERS = 60
 _HOW = {
     "exact": "as exact numbers",
@@ -83,6 +90,16 @@ def reference_text(reference: str) -> str:
             if joined.isprintable():
                 return joined
     return text
+
+
+def asked_reference(reference: str, question: str) -> str:
+    """The reference as the question wants it: 25 is 25% where "what percent" is asked for. Shares of at most one are
+    left alone: they may be meant either way."""
+    if _PERCENT_ASKED.search(question):
+        answer = parse_answer(reference_text(reference))
+        if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
+            return f"{answer.text}\\%"
+    return reference
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -228,7 +245,8 @@ def _same(wanted: Answer, got: Answer, algebra: _Algebra) -> bool | None:
     if wanted.kind != got.kind:
         return _same_across_kinds(wanted, got, algebra)
     if wanted.kind in ("text", "based"):
-        return wanted.text == got.text and not _units_differ(wanted, got)
+        is_same = wanted.text == got.text or (" " in wanted.text and wanted.text.rstrip("s") == got.text.rstrip("s"))
+        return is_same and not _units_differ(wanted, got)
     if wanted.kind == "collection":
         return _same_collection(wanted.parts, got.parts, algebra)
     if wanted.kind == "congruence":
@@ -257,9 +275,10 @@ def _same_scalar(wanted: Answer, got: Answer, algebra: _Algebra) -> bool | None:
     if _units_differ(wanted, got):
         return False
     scale = got.unit.size / wanted.unit.size if wanted.unit and got.unit else Fraction(1)
-    if wanted.value is not None and got.value is not None:
+    is_angle = {wanted.unit, got.unit} == {DEGREE, RADIAN}
+    if wanted.value is not None and got.value is not None and not is_angle:
         return _same_number(wanted, replace(got, value=got.value * scale))
-    if wanted.text == got.text and scale == 1:
+    if wanted.text == got.text and scale == 1 and not is_angle:
         return wanted.percent == got.percent or wanted.percent
     if wanted.percent != got.percent or (wanted.text.isdigit() and got.text.isalpha()):
         return False
@@ -274,12 +293,14 @@ def _same_scalar(wanted: Answer, got: Answer, algebra: _Algebra) -> bool | None:
 
 def _units_differ(wanted: Answer, got: Answer) -> bool:
     """A unit that is missing on one side is not held against the answer."""
-    return wanted.unit is not None and got.unit is not None and wanted.unit.dimension != got.unit.dimension
+    if wanted.unit is None or got.unit is None or {wanted.unit, got.unit} == {DEGREE, RADIAN}:
+        return False
+    return wanted.unit.dimension != got.unit.dimension
 
 
 def _in_radians(answer: Answer, other: Answer) -> str:
-    """30° is π/6 where the other side is without unit and speaks of π."""
-    if answer.unit == DEGREE and other.unit is None and "\\pi" in other.text:
+    """30° is π/6 radians, which need no unit where they speak of π."""
+    if answer.unit == DEGREE and (other.unit == RADIAN or (other.unit is None and "\\pi" in other.text)):
         return f"({answer.text})\\cdot\\frac{{\\pi}}{{180}}"
     return answer.text
 
@@ -330,7 +351,8 @@ def _same_across_kinds(wanted: Answer, got: Answer, algebra: _Algebra) -> bool |
         if one.kind == "collection" and len(one.parts) == 1:
             return same(one.parts[0], other)
         if one.kind == "text" and other.kind == "scalar" and other.value is None:
-            return one.text.replace(" ", "").casefold() == other.text.replace(" ", "").casefold()
+            spelled = [answer.text.replace(" ", "") for answer in (one, other)]
+            return spelled[0] == spelled[1] or (len(spelled[0]) > 1 and spelled[0].casefold() == spelled[1].casefold())
         if one.kind == "ratio":
             if other.kind == "scalar" and len(one.parts) == 2 and one.parts[1].value:
                 return one.parts[0].value / one.parts[1].value == other.value

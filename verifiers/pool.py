@@ -17,7 +17,7 @@ from infra.errors import RatchetError
 from infra.problems import Problem
 from verifiers.code_judge import judge
 from verifiers.extraction import python_program
-from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
+from verifiers.math_equivalence import asked_reference, verify_math_quickly, verify_math_symbolically
 from verifiers.outcome import Outcome, Verdict
 from verifiers.sandbox.server import Sandbox
 from verifiers.symbolic import Symbolic
@@ -195,13 +195,12 @@ def _prepare(submission: Submission) -> Verdict | _Work:
     """The verdict where it takes no worker, else what a worker has to do."""
     problem, text, fraction = submission.problem, submission.text, submission.fraction
     if problem.domain == "math":
-        verdict, answer = verify_math_quickly(text, problem.answer, submission.finished)
+        reference = asked_reference(problem.answer, problem.prompt)
+        verdict, answer = verify_math_quickly(text, reference, submission.finished)
         if verdict is not None:
             return verdict
-        facts = ("math", problem.answer)
-        return _Work(
-            problem, answer, facts, lambda tools: verify_math_symbolically(answer, problem.answer, tools.symbolic)
-        )
+        facts = ("math", reference)
+        return _Work(problem, answer, facts, lambda tools: verify_math_symbolically(answer, reference, tools.symbolic))
     if not submission.finished:
         return Verdict(Outcome.FAILED, decided_by="truncated")
     source = text if submission.is_program else python_program(text)

@@ -6,6 +6,7 @@ Verdicts are pure functions of problem and response, so whatever a server did no
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -176,10 +177,8 @@ class RemoteVerifierPool(Pool):
     async def _dispatch(self) -> None:
         """Send what is pending to whoever has room, as it comes; give up on what has waited too long."""
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), TICK_S if self._pending else None)
-            except TimeoutError:
-                pass
             self._changed.clear()
             await asyncio.sleep(COALESCE_S)
             while self._pending:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from infra.problems import Problem
+from verifiers.math_equivalence import asked_reference
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Submission
 
@@ -27,7 +28,8 @@ JUDGED_FIELDS = (
     "memory_limit_mb",
     "metadata",
 )
-"""Of a problem, what a verdict depends on; the rest is not sent."""
+"""Of a problem, what a verdict depends on; the rest is not sent. What the question says of the reference is put into
+`answer`."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
@@ -39,7 +41,8 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
         problem = submission.problem
         if id(problem) not in problems:
             problems[id(problem)] = len(sent)
-            sent.append({name: getattr(problem, name) for name in JUDGED_FIELDS})
+            row = {name: getattr(problem, name) for name in JUDGED_FIELDS}
+            sent.append(row | {"answer": problem.answer and asked_reference(problem.answer, problem.prompt)})
         text = {"program" if submission.is_program else "response": submission.text}
         settings = {"finished": submission.finished, "fraction": submission.fraction}
         rows.append({"ticket": ticket, "problem": problems[id(problem)]} | text | settings)

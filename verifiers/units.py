@@ -65,7 +65,7 @@ _NAMES: dict[str, tuple[str, int, Fraction]] = {
 }
 _COMPOUND = {"mph": "mi/h", "kmh": "km/h", "kph": "km/h", "sq": "square"}
 _WORD = re.compile(r"([A-Za-z.]+)(?:\^?\{?(-?\d)\}?)?|(/|\*|\\cdot)")
-DOLLAR, DEGREE = Unit((("dollar", 1),), Fraction(1)), Unit((("degree", 1),), Fraction(1))
+DOLLAR, DEGREE, RADIAN = (Unit(((name, 1),), Fraction(1)) for name in ("dollar", "degree", "radian"))
 
 
 @functools.lru_cache(maxsize=1024)
