@@ -6,6 +6,7 @@ them, so that `--help`, `show` and a mistyped recipe answer at once.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import shlex
@@ -16,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -26,6 +27,9 @@ from flows.verify import verify
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import load_settings
+
+if TYPE_CHECKING:
+    from tasks.pipeline_run import Steps
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -97,12 +101,20 @@ def curate(
     recipe: RecipeArgument = "tiny",
     input_: InputOption = None,
     benchmark: BenchmarkOption = None,
+    only: Annotated[str, typer.Option(metavar="STEP", help="Take this step and no other.")] = "",
+    from_: Annotated[str, typer.Option("--from", metavar="STEP", help="Take this step and what follows.")] = "",
+    refresh: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Make this step again though it is there; repeatable.")
+    ] = None,
     set_: SetOption = None,
     seed: SeedOption = None,
     dry_run: DryRunOption = False,
     home: HomeOption = None,
 ) -> None:
     """One curation flow: raw rows to problems worth training on, every drop with its reason.
+
+    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
+    length, curated.
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
@@ -111,7 +123,8 @@ def curate(
     overrides = list(set_ or [])
     overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
-    _run_flow(f"curate_{domain}", _recipe(recipe, overrides, seed), (), dry_run, home)
+    steps = _steps(only, from_, refresh or [])
+    _run_flow(f"curate_{domain}", _recipe(recipe, overrides, seed), (steps,), dry_run, home, steps)
 
 
 @app.command()
@@ -164,17 +177,20 @@ def show(
 
 @app.command()
 def ui(
+    recipes: Annotated[
+        list[str] | None, typer.Argument(help="Recipes to start flows with (default: tiny).", show_default=False)
+    ] = None,
     mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
     prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
     home: HomeOption = None,
 ) -> None:
-    """Both UIs on loopback, and the addresses of the last run's pages; Ctrl-C stops them.
+    """Both UIs on loopback, with a form for each flow and the pages of the last run; Ctrl-C stops them.
 
     Example: `ratchet ui --mlflow-port 5001`
     """
     from flows.ui import serve_uis
 
-    serve_uis(console, load_settings(home), mlflow_port, prefect_port)
+    serve_uis(console, load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
 
 
 @app.command()
@@ -193,29 +209,47 @@ def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
     return load_recipe(name, [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])])
 
 
+def _steps(only: str, start: str, refresh: list[str]) -> Steps:
+    from tasks.pipeline_run import CurationStep, Steps
+
+    if only and start:
+        raise RatchetError("Say --only or --from, not both.")
+    for name in filter(None, (only, start, *refresh)):
+        if name not in (names := get_args(CurationStep)):
+            near = difflib.get_close_matches(name, names, n=1)
+            raise RatchetError(
+                f"There is no step {name!r}. "
+                + (f"Did you mean {near[0]!r}?" if near else f"Steps: {', '.join(names)}.")
+            )
+    return Steps(only=only or None, start=start or None, refresh=tuple(refresh))
+
+
 def _yaml_list(paths: list[str]) -> str:
     return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
 
 
-def _run_flow(name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None) -> None:
-    """Run or plan the flow `name` of the module of the same name."""
+def _run_flow(
+    name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None, steps: Steps | None = None
+) -> None:
+    """Run or plan the flow `name` of the module of the same name, or some steps of it."""
     settings = load_settings(home)
     from flows.inspection import show_plan, show_result
     from flows.live import LiveWatcher
     from flows.prefect_server import prefect_server
-    from tasks.pipeline_run import LogWatcher, open_run, plan_run
+    from tasks.pipeline_run import LogWatcher, Steps, open_run, plan_run
 
+    steps = steps or Steps()
     with _interruptible(), ExitStack() as stack:
         wait_for_server = stack.enter_context(nullcontext() if dry_run else prefect_server(settings))
         flow = getattr(importlib.import_module(f"flows.{name}"), name)  # after: Prefect reads its settings on import
-        with plan_run(recipe, settings) as plan:  # also before a run: a mistake is told before anything is made
+        with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
             flow.fn(recipe, *arguments)
         if dry_run:
             show_plan(console, plan.plan)
             return
         wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
-        run = stack.enter_context(open_run(recipe, flow.name, settings, watcher))
+        run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))
         result = flow(recipe, *arguments)
     show_result(console, run, result)
 

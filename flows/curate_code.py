@@ -6,13 +6,13 @@ from prefect import flow
 
 from infra.recipe.model import Recipe
 from tasks import curation as step
-from tasks.pipeline_run import open_run
+from tasks.pipeline_run import Steps, open_run
 
 
 @flow(name="curate-code")
-def curate_code(recipe: Recipe) -> step.Curated:
+def curate_code(recipe: Recipe, steps: Steps = Steps()) -> step.Curated:
     """Normalise, filter by rules, decontaminate, deduplicate, validate the tests, and grade difficulty by a teacher."""
-    with open_run(recipe, "curate-code") as run:
+    with open_run(recipe, "curate-code", steps=steps) as run:
         run.watcher.phase("Curate code")
         settings = recipe.curation.code
         raw = step.raw_files(recipe, "code")

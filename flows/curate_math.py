@@ -6,13 +6,13 @@ from prefect import flow
 
 from infra.recipe.model import Recipe
 from tasks import curation as step
-from tasks.pipeline_run import open_run
+from tasks.pipeline_run import Steps, open_run
 
 
 @flow(name="curate-math")
-def curate_math(recipe: Recipe) -> step.Curated:
+def curate_math(recipe: Recipe, steps: Steps = Steps()) -> step.Curated:
     """Normalise, filter by rules, decontaminate, deduplicate, and keep what a teacher's majority confirms."""
-    with open_run(recipe, "curate-math") as run:
+    with open_run(recipe, "curate-math", steps=steps) as run:
         run.watcher.phase("Curate math")
         settings = recipe.curation.math
         raw = step.raw_files(recipe, "math")

@@ -33,17 +33,26 @@ def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
         if step.not_done:
             table.add_row(step.title, Text("not be done", style="yellow"), step.not_done, "")
             continue
+        if step.left_out:
+            there = "is there" if step.cached else "is not there"
+            table.add_row(Text(step.title, style="dim"), Text("be left out", style="dim"), Text(there, style="dim"), "")
+            continue
         would = Text("be cached", style="cyan") if step.cached else Text("run", style="bold green")
         made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
         table.add_row(step.title, would, step.output.key[:12], ", ".join(made_from))
-    known = [step for step in plan if not step.not_done]
+    known = [step for step in plan if not step.not_done and not step.left_out]
     console.print(table)
+    for step in known:
+        if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
+            console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
     console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run.")
 
 
 def show_result(console: Console, run: PipelineRun, result: Any) -> None:
     """After a run: what came out, and where to look."""
     artifact = getattr(result, "problems", None) or getattr(result, "checkpoint", None) or result
+    if artifact not in run.taken:  # only some steps were taken
+        artifact = run.taken[-1]
     console.print()
     manifest = artifact.manifest
     if manifest.get("summary_table"):

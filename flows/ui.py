@@ -1,4 +1,4 @@
-"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows."""
+"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and for starting them from a form."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -16,19 +17,24 @@ from flows.prefect_server import HOST, answers, configure_prefect
 from infra.artifacts import write_atomically
 from infra.errors import RatchetError
 from infra.process_group import process_group
+from infra.recipe import load_recipe
 from infra.settings import Settings
 from infra.tracking import start_mirror
 
 START_S = 120
 
 
-def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_port: int) -> None:
-    """Start both servers, print the addresses of the last run's pages, and stop them on Ctrl-C.
+def serve_uis(
+    console: Console, settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]
+) -> None:
+    """Start both servers and the runner of the deployments, print where to look, and stop all on Ctrl-C.
 
-    Raises RatchetError when a port is taken or a server does not come up.
+    Raises RatchetError when a recipe is wrong, a port is taken or a server does not come up.
     """
     from flows.inspection import run_pages
 
+    for recipe in recipes:
+        load_recipe(recipe)
     for name, port, option in (("MLflow", mlflow_port, "--mlflow-port"), ("Prefect", prefect_port, "--prefect-port")):
         _require_free(name, port, option)
     configure_prefect(settings)
@@ -44,7 +50,15 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
         "PREFECT_API_URL": f"{prefect}/api",
         "PREFECT_UI_API_URL": f"{prefect}/api",
         "PREFECT_SERVER_API_PORT": str(prefect_port),
+        # Prefect's own default is any: then a web page that one happens to visit could start flows here.
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": prefect,
     }
+    runner_argv = [sys.executable, "-m", "flows.deployments", *recipes]
+    runner_environment = {
+        **os.environ, "PREFECT_API_URL": f"{prefect}/api", "RATCHET_HOME": str(settings.home),
+        "MLFLOW_TRACKING_URI": settings.tracking_uri, "PREFECT_LOGGING_LEVEL": "INFO",
+        "PREFECT_LOGGING_LOG_PRINTS": "true",
+    }  # fmt: skip
     # MLflow's job runner starts a dozen processes for features that nothing here uses.
     mlflow_environment = {
         **os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -60,11 +74,14 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
             _wait_until_up(name, address, started[name], str(logs[name]))
         address_file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(address_file, json.dumps({"api": f"{prefect}/api"}))
+        logs["runner"] = settings.logs / "prefect-runner.log"
+        started["runner"] = servers.enter_context(process_group(runner_argv, logs["runner"], runner_environment))
         status.stop()
         console.print(f"[bold]MLflow[/]   {mlflow}\n[bold]Prefect[/]  {prefect}\n")
+        console.print(f"To start a flow from a form ({', '.join(recipes)}):\n  {prefect}/deployments", soft_wrap=True)
         for what, address in run_pages(settings, mlflow, prefect):
             console.print(f"{what}\n  {address}", soft_wrap=True)
-        console.print("\nCtrl-C stops both.")
+        console.print("\nCtrl-C stops both, and a flow that was started from a form.")
         try:
             while all(process.poll() is None for process in started.values()):
                 time.sleep(0.5)
@@ -74,7 +91,7 @@ def serve_uis(console: Console, settings: Settings, mlflow_port: int, prefect_po
         finally:
             address_file.unlink(missing_ok=True)
     dead = next(name for name, process in started.items() if process.poll() is not None)
-    raise RatchetError(f"The {dead} server stopped by itself. Its log: {logs[dead]}")
+    raise RatchetError(f"The {dead} process stopped by itself. Its log: {logs[dead]}")
 
 
 def _send_what_was_missed(settings: Settings) -> None:

@@ -199,8 +199,13 @@ class ArtifactStore:
                 _fsync(file)
             _fsync(draft.path)
             target.path.parent.mkdir(parents=True, exist_ok=True)
+            replaced = draft.path.with_name(draft.path.name + ".replaced")
+            if target.path.exists():  # made again: between the two renames there is none, never a mixture
+                shutil.rmtree(replaced, ignore_errors=True)
+                os.rename(target.path, replaced)
             os.rename(draft.path, target.path)
             _fsync(target.path.parent)
+            shutil.rmtree(replaced, ignore_errors=True)
         return target
 
 

@@ -250,10 +250,25 @@ def _ref(facts: dict[str, Any]) -> str:
     return f"{facts['kind']}/{facts['name']}-{facts['key'][:12]}"
 
 
+def _create_database(tracking_uri: str) -> None:
+    """Make a new SQLite store under another name: MLflow takes seconds to create its tables, and can never use a file
+    in which it was interrupted."""
+    if not tracking_uri.startswith("sqlite:///"):
+        return
+    file = Path(tracking_uri.removeprefix("sqlite:///"))
+    if not file.exists():
+        fresh = file.with_name(file.name + ".new")
+        for left in file.parent.glob(f"{fresh.name}*"):
+            left.unlink()
+        MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
+        os.replace(fresh, file)
+
+
 def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
     lock: TextIO = open(directory / ".mirror.lock", "w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
+    _create_database(tracking_uri)
     client = MlflowClient(tracking_uri)
     journals: dict[Path, Journal] = {}
     last_success = time.monotonic()

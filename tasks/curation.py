@@ -189,9 +189,11 @@ def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Arti
         missing = f", {bill.answers - bill.answered:,} refused" if bill.answers > bill.answered else ""
         draft.extra["headline"] = f"{bill.answered:,} answers to {len(table):,} problems{missing}, {bill.summary()}"
 
+    journal = _journal(teacher)
+
     def estimate() -> str:
         table, seed = pq.read_table(problems.kept), _attempt_seed(recipe, teacher, "curation")
-        return attempting.estimate_attempts(table, teacher, recipe.model.prompt, _journal(teacher), seed)
+        return attempting.estimate_attempts(table, teacher, recipe.model.prompt, journal, seed)
 
     return run_step(
         TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
+
+from pydantic import BaseModel, ConfigDict
 
 from infra.artifacts import Artifact, ArtifactStore, code_version
+from infra.errors import RatchetError
 from infra.recipe.model import Recipe
 from infra.settings import Settings, load_settings
 from infra.tracking import Status, Tracking
@@ -73,6 +76,25 @@ class Unwatched(LogWatcher):
         pass
 
 
+CurationStep = Literal[
+    "normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts", "majority_vote",
+    "difficulty", "length", "curated",
+]  # fmt: skip
+
+
+class Steps(BaseModel):
+    """Which steps of a curation to take; with nothing said, all that are not made yet."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    only: CurationStep | None = None
+    """Take this step and no other. What it reads must be there."""
+    start: CurationStep | None = None
+    """Take this step and what follows from it, and none before. What they read must be there."""
+    refresh: tuple[CurationStep, ...] = ()
+    """Make these again though they are there; what follows from them too, where they come out different."""
+
+
 @dataclass(frozen=True)
 class PlannedStep:
     title: str
@@ -80,6 +102,7 @@ class PlannedStep:
     inputs: tuple[Artifact, ...]
     cached: bool
     not_done: str = ""
+    left_out: bool = False
     estimate: Callable[[], str] | None = None
     """What making it would cost, once its inputs are there."""
 
@@ -100,6 +123,47 @@ class PipelineRun:
     tracked: bool = False
     """Whether MLflow has received everything by the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)
+    steps: Steps = field(default_factory=Steps)
+    taken: list[Artifact] = field(default_factory=list)
+    """What the chosen steps have found or made, in order; in a plan, what they would."""
+    changed: set[str] = field(default_factory=set)
+    """Keys of what was made again and came out different."""
+    _names: dict[str, str] = field(default_factory=dict)
+    """Every step that the flow came to, chosen or not; with the reason, where it cannot be taken."""
+
+    def takes(self, step: str, title: str, inputs: Sequence[Artifact]) -> bool:
+        """Whether this step is one of the chosen. Raises RatchetError when it is, and what it reads is not there."""
+        self._names[step] = ""
+        made_here = {artifact.key for artifact in self.taken}
+        if self.steps.only:
+            taken = step == self.steps.only
+        elif self.steps.start:
+            taken = step == self.steps.start or any(artifact.key in made_here for artifact in inputs)
+        else:
+            taken = True
+        absent = [a for a in inputs if a.key not in made_here and not a.path.exists()]
+        if taken and absent:
+            raise RatchetError(
+                f"{title} reads {', '.join(a.ref for a in absent)}, not made yet: with these settings, an earlier step "
+                "has to be taken first. Run the same command without --only and --from."
+            )
+        return taken
+
+    def cannot_take(self, step: str, reason: str) -> None:
+        self._names[step] = reason
+
+    def stale(self, step: str, inputs: Sequence[Artifact]) -> bool:
+        """Whether what is there of this step is to be made again."""
+        return step in self.steps.refresh or any(artifact.key in self.changed for artifact in inputs)
+
+    def check_steps(self) -> None:
+        """Raise RatchetError for a chosen step that the flow has not come to, once it is through."""
+        for name in (self.steps.only, self.steps.start, *self.steps.refresh):
+            if name and name not in self._names:
+                known = ", ".join(known for known in self._names if known in get_args(CurationStep))
+                raise RatchetError(f"There is no step {name} here. The steps are {known}.")
+            if name and self._names[name]:
+                raise RatchetError(f"The step {name} cannot be taken: {self._names[name]}.")
 
     @property
     def planning(self) -> bool:
@@ -118,7 +182,11 @@ def active_run() -> PipelineRun:
 
 @contextmanager
 def open_run(
-    recipe: Recipe, title: str, settings: Settings | None = None, watcher: Watcher | None = None
+    recipe: Recipe,
+    title: str,
+    settings: Settings | None = None,
+    watcher: Watcher | None = None,
+    steps: Steps = Steps(),
 ) -> Iterator[PipelineRun]:
     """The enclosing run if there is one, so that a flow called by another joins it; else a new one."""
     enclosing = _ACTIVE.get()
@@ -127,7 +195,8 @@ def open_run(
         return
     settings = settings or load_settings()
     tracking = Tracking(settings, experiment=recipe.name)
-    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), watcher or LogWatcher(), tracking)
+    store = ArtifactStore(settings.artifacts)
+    run = PipelineRun(recipe, settings, store, watcher or LogWatcher(), tracking, steps=steps)
     run.root = tracking.start_run(
         title,
         tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
@@ -138,6 +207,7 @@ def open_run(
     token = _ACTIVE.set(run)
     try:
         yield run
+        run.check_steps()
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
@@ -149,12 +219,13 @@ def open_run(
 
 
 @contextmanager
-def plan_run(recipe: Recipe, settings: Settings) -> Iterator[PipelineRun]:
+def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[PipelineRun]:
     """A run in which steps only say what they would do."""
-    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), Unwatched(), tracking=None)
+    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), Unwatched(), tracking=None, steps=steps)
     token = _ACTIVE.set(run)
     try:
         yield run
+        run.check_steps()
     finally:
         _ACTIVE.reset(token)
 

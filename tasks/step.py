@@ -58,8 +58,13 @@ def run_step(
     title = title or f"{step.name} {name}"
     if target.key in run.made:
         return run.made[target.key]
+    taken = run.takes(step.name, title, inputs)
+    if taken:
+        run.taken.append(target)
     if run.planning:
-        run.plan.append(PlannedStep(title, target, inputs, target.path.exists(), estimate=estimate))
+        cached = target.path.exists() and not run.stale(step.name, inputs)
+        run.plan.append(PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate))
+    if run.planning or not taken:
         run.made[target.key] = target
         return target
 
@@ -87,7 +92,9 @@ def _find_or_make(
     assert tracking is not None
     run.watcher.step_started(title)
     started_at = time.time()
-    cached = run.store.find(target.kind, target.name, target.key) is not None
+    found = run.store.find(target.kind, target.name, target.key)
+    before = found.manifest["files"] if found else None
+    cached = found is not None and not run.stale(step.name, inputs)
     child = tracking.start_run(
         title, parent=run.root, tags={"ratchet.step": step.name}, parameters=_flat(parameters),
         output=target, cached=cached, inputs=inputs,
@@ -105,6 +112,8 @@ def _find_or_make(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
                     inputs=inputs, started_at=started_at,
                 )  # fmt: skip
+            if before is not None and target.manifest["files"] != before:
+                run.changed.add(target.key)
         _log_output(run, child, target, cached)
     except BaseException as error:
         tracking.end_run(child, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
@@ -118,6 +127,7 @@ def not_done(step: Step, domain: str, reason: str) -> None:
     """Record a step of the recipe that cannot be taken: shown in the plan, the terminal and the lineage."""
     run = active_run()
     title = f"{step.name} {domain}"
+    run.cannot_take(step.name, reason)
     if run.tracking is None:
         run.plan.append(PlannedStep(title, run.store.locate(step.kind, domain, "0" * 64), (), False, reason))
         return

@@ -1,0 +1,42 @@
+"""The flows as Prefect deployments: started from a form in Prefect's UI or by its API, run on this machine.
+
+    python -m flows.deployments RECIPE …      (what `ratchet ui` starts)
+
+Each deployment is a flow with a recipe filled in; the form is made from the recipe's schema, and what is sent is
+validated by the same models as a recipe file.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from prefect import serve
+from prefect.types.entrypoint import EntrypointType
+
+from flows.curate_code import curate_code
+from flows.curate_math import curate_math
+from flows.evaluate import evaluate
+from flows.pipeline import pipeline
+from infra.recipe import load_recipe
+
+FLOWS = (pipeline, curate_math, curate_code, evaluate)
+
+
+def main(recipes: list[str]) -> None:
+    """Register every flow with every recipe, and run what is asked for, one run at a time: a run fills the machine."""
+    deployments = []
+    for name in recipes:
+        recipe = load_recipe(name)
+        for flow in FLOWS:
+            deployment = flow.to_deployment(
+                recipe.name,
+                parameters={"recipe": recipe.model_dump(mode="json")},
+                description=recipe.description,
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+            deployments.append(deployment)
+    serve(*deployments, limit=1, print_starting_message=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
