@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from rich.console import Console
 
+from flows.decontaminate import decontaminate
 from flows.judge import judge
 from flows.verify import verify
 from infra.errors import RatchetError
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
+app.command()(decontaminate)
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 

@@ -1,0 +1,153 @@
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_curation.file_decontamination import PREFIX, decontaminate_files
+from data_curation.tokens import cut
+from infra.errors import RatchetError
+from infra.recipe.model import Decontamination
+
+ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
+OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."
+TEMPLATE = "\nPlease reason step by step, and put your final answer within \\boxed{}."
+COPY = "Today: a wheel of radius $7$ rolls along a straight road for $12$ turns; how far from its start does it stop?"
+CLEAN = "Nothing of this has anything to do with the problems that are held out, whatever they may be about."
+
+
+@pytest.fixture
+def benchmark_file(tmp_path) -> Path:
+    path = tmp_path / "held_out.json"
+    path.write_text(
+        json.dumps([{"problem": ITEM + TEMPLATE, "answer": "1"}, {"problem": None}, {"problem": OTHER_ITEM}])
+    )
+    return path
+
+
+def rows(path: Path) -> list[dict]:
+    return pq.read_table(path).to_pylist()
+
+
+def test_parquet_keeps_its_columns_and_gains_the_evidence(tmp_path, benchmark_file):
+    own = pa.table(
+        {
+            "id": pa.array([10, 11, 12, 13], pa.int16()),
+            "prompt": pa.array([[{"role": "system", "content": ITEM}, {"role": "user", "content": text}] if text else None
+                                for text in (CLEAN, COPY, None, OTHER_ITEM)]),
+            "tags": [["a"], [], None, ["b", "c"]],
+            PREFIX + "coverage": [9.0, 9.0, 9.0, 9.0],  # of an earlier run
+        }
+    )  # fmt: skip
+    pq.write_table(own, tmp_path / "rows.parquet")
+    summary = decontaminate_files([tmp_path / "rows.parquet"], [benchmark_file], tmp_path / "out")
+    kept, rejected = rows(tmp_path / "out" / "kept.parquet"), rows(tmp_path / "out" / "rejected.parquet")
+    assert pq.read_schema(tmp_path / "out" / "kept.parquet").field("id").type == pa.int16()
+    mine = own.drop([PREFIX + "coverage"]).to_pylist()
+    assert [{name: row[name] for name in mine[0]} for row in kept + rejected] == [mine[0], mine[1], mine[2], mine[3]]
+    assert kept[0][PREFIX + "coverage"] == 0.0 and kept[0][PREFIX + "item"] is None
+    assert [(r[PREFIX + "row"], r[PREFIX + "rule"]) for r in rejected] == [(1, "ngram"), (2, "malformed"), (3, "ngram")]
+    evidence = json.loads(rejected[0][PREFIX + "evidence"])
+    assert (evidence["benchmark"], evidence["item"]) == ("held_out", "0")
+    assert cut(COPY, evidence["span"]) == evidence["text"] and cut(ITEM, evidence["item_span"]) == evidence["item_text"]
+    assert summary["rows_in"] == 4 and summary["items"] == 2 and summary["items_without_text"] == ["held_out:1"]
+    assert summary["self_test"]["recall"] == 1.0 and summary["self_test"]["unprotected"] == []
+
+
+def test_json_lines_of_any_kind_are_accounted_for(tmp_path, benchmark_file):
+    lines = [
+        json.dumps({"question": CLEAN, "level": 1, "extra": {"a": 1}, "mixed": "x", "date": "2024-01-05T00:00:00"}),
+        "{not json",
+        json.dumps({"question": COPY, "level": 2.5, "extra": None, "mixed": 3, "date": None}),
+        json.dumps([1]),
+        json.dumps({"question": "   ", "level": None, "big": 10**30}),
+        json.dumps({"question": CLEAN + " Again.", "date": "2024-09-01", "other": "\ud83d"}),
+        json.dumps({"question": CLEAN + " Once more.", "date": "soon"}),
+    ]
+    with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
+        file.write("\n".join(lines))
+    settings = Decontamination(released_after=date(2024, 8, 1))
+    summary = decontaminate_files([tmp_path / "rows.jsonl.gz"], [benchmark_file], tmp_path / "out", settings)
+    kept, rejected = rows(tmp_path / "out" / "kept.parquet"), rows(tmp_path / "out" / "rejected.parquet")
+    assert [row[PREFIX + "row"] for row in kept] == [0, 6]
+    assert kept[0]["level"] == 1.0 and json.loads(kept[0]["extra"]) == {"a": 1} and json.loads(kept[0]["mixed"]) == "x"
+    assert [(row[PREFIX + "row"], row[PREFIX + "rule"]) for row in rejected] == [
+        (1, "malformed"), (2, "ngram"), (3, "malformed"), (4, "malformed"), (5, "released_after"),
+    ]  # fmt: skip
+    assert json.loads(rejected[3]["big"]) == 10**30 and json.loads(rejected[4]["other"]) == "\ud83d"
+    assert summary["columns_as_json"] == ["big", "extra", "mixed", "other"] and summary["dates_unreadable"] == 1
+
+
+def test_many_rows_and_several_inputs_keep_their_order(tmp_path, benchmark_file):
+    texts = [f"{CLEAN} Number {i}." if i % 1000 else COPY for i in range(20_000)]
+    pq.write_table(pa.table({"text": texts, "n": range(20_000)}), tmp_path / "a.parquet")
+    (tmp_path / "b.json").write_text(json.dumps([{"text": OTHER_ITEM, "more": True}]))
+    seen = []
+    summary = decontaminate_files(
+        [tmp_path / "a.parquet", tmp_path / "b.json"], [benchmark_file], tmp_path / "out",
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    kept, rejected = rows(tmp_path / "out" / "kept.parquet"), rows(tmp_path / "out" / "rejected.parquet")
+    assert [row["n"] for row in kept] == [i for i in range(20_000) if i % 1000]
+    assert [row["n"] for row in rejected] == [*range(0, 20_000, 1000), None] and rejected[-1]["more"] is True
+    assert seen[-1] == (20_001, 20_001) and len(seen) > 2
+    assert summary["items_hit_most"] == [["held_out", "0", 20], ["held_out", "2", 1]]
+
+
+def test_the_same_call_finds_its_output_and_another_one_does_not_touch_it(tmp_path, benchmark_file):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"statement": COPY, "odd": CLEAN}))
+    first = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
+    made = (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns
+    assert decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out") == first
+    with pytest.raises(RatchetError, match="other files or settings"):
+        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out", text_column="odd")
+    assert (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns == made
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(RatchetError, match="no output of this"):
+        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "mine")
+    other = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "odd", text_column="odd")
+    assert (first["rejected"], other["rejected"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "message"),
+    [
+        ("rows.json", '[{"idea": "x"}]', None, "rows.json: none of its columns has a usual name.*idea"),
+        ("rows.json", '[{"text": 3}]', None, "rows.json: none of its columns"),
+        ("rows.json", '[{"text": "a"}]', "txt", "rows.json: there is no column 'txt'"),
+        ("rows.json", '[{"text": "a", "n": 3}]', "n", "column 'n' is int64"),
+        ("rows.jsonl", "{broken", None, "no row of it can be read"),
+        ("rows.parquet", "PAR1 and no more", None, "rows.parquet: cannot be read"),
+    ],
+)
+def test_an_unusable_file_is_named_and_nothing_is_left(tmp_path, benchmark_file, name, content, column, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(RatchetError, match=message):
+        decontaminate_files([tmp_path / name], [benchmark_file], tmp_path / "out", text_column=column)
+    with pytest.raises(RatchetError, match=r"nowhere.json"):
+        decontaminate_files([tmp_path / "nowhere.json"], [benchmark_file], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({name, benchmark_file.name})
+
+
+def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path, benchmark_file):
+    pq.write_table(pa.table({"text": [COPY, CLEAN] * 200_000}), tmp_path / "rows.parquet")
+    call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
+    command = f"from data_curation.file_decontamination import decontaminate_files; {call}"
+    process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    deadline = time.monotonic() + 60
+    while not (list(tmp_path.glob(".out.partial/kept.parquet")) or time.monotonic() > deadline):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(tmp_path.glob(".out.partial/*")) and not (tmp_path / "out").exists()
+    pq.write_table(pa.table({"text": [COPY, CLEAN] * 50}), tmp_path / "rows.parquet")
+    summary = decontaminate_files([tmp_path / "rows.parquet"], [benchmark_file], tmp_path / "out")
+    assert (summary["kept"], summary["rejected"]) == (50, 50) and not list(tmp_path.glob(".out*"))
