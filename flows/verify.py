@@ -31,7 +31,9 @@ def verify_math_command(
     ] = None,
     output: Annotated[str | None, typer.Option("--output", help="Where the judged rows go, in order.")] = None,
 ) -> None:
-    """Compare an answer with its reference: what was extracted, which tier decided, why. Exit code 1 when not passed.
+    """Compare an answer with its reference: what was extracted, which tier decided, why.
+
+    Code 0 says that the answer passes; for a file, that all rows could be judged.
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
     """

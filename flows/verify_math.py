@@ -36,13 +36,12 @@ def verify_math(
     console: Console, pair: dict[str, str | None], *, input: str | None = None, output: str | None = None
 ) -> bool:
     """Explain one pair (`gold`, `response` or `pred`, and perhaps `question`), or judge a file of pairs. False when the
-    one answer did not pass."""
+    one answer did not pass, or rows of the file could not be judged."""
     pair = {name: text for name, text in pair.items() if text is not None}
     if input is not None or output is not None:
         if input is None or output is None or pair:
             raise RatchetError("A file is judged with --input FILE --output FILE, and without --gold and --response.")
-        verify_file(console, Path(input), Path(output))
-        return True
+        return verify_file(console, Path(input), Path(output))
     if "gold" not in pair or ("response" in pair) == ("pred" in pair):
         raise RatchetError("Say --gold and either --response or --pred; or --input and --output for a whole file.")
     with _Verifier() as verifier:
@@ -73,8 +72,9 @@ class _Tally:
     faults: list[str] = field(default_factory=list)
 
 
-def verify_file(console: Console, source: Path, target: Path) -> None:
-    """Judge every row of a JSONL file, in order, with all cores; the output appears when it is whole.
+def verify_file(console: Console, source: Path, target: Path) -> bool:
+    """Judge every row of a JSONL file, in order, with all cores; the output appears when it is whole. False when some
+    could not be judged.
 
     A row holds `gold` and either `pred` or `response`. What cannot be judged (no JSON, a missing field) is written with
     `outcome` null and its reason in `error`.
@@ -102,6 +102,7 @@ def verify_file(console: Console, source: Path, target: Path) -> None:
         os.unlink(draft)
         raise
     _summary(console, tally, time.monotonic() - begin, target)
+    return not tally.faults
 
 
 def _progress() -> Progress:
