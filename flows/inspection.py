@@ -22,7 +22,10 @@ from infra.tracking import read_state
 from tasks.lineage import parents
 from tasks.pipeline_run import PipelineRun, PlannedStep
 
-TESTED_WITH = {"torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17"}
+TESTED_WITH = {
+    "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
+    "math-verify": "0.9", "sympy": "1.14",
+}  # fmt: skip
 
 
 def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
@@ -150,7 +153,7 @@ def _versions() -> list[Check]:
 
 def _cores() -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores >= 2, "cores", f"{cores}" + ("" if cores >= 2 else " (the tiny recipe wants two)")
+    return cores >= 2, "cores", f"{cores}: so many verifiers" + ("" if cores >= 2 else " (the tiny recipe wants two)")
 
 
 def _memory() -> Check:

@@ -23,18 +23,24 @@ def verify_math_command(
     gold: Annotated[str | None, typer.Option("--gold", help="The reference answer.")] = None,
     response: Annotated[str | None, typer.Option("--response", help="A whole response, its answer boxed.")] = None,
     pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, instead of a response.")] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", help="The question, which may ask for a percentage.")
+    ] = None,
     input_: Annotated[
-        str | None, typer.Option("--input", help="JSONL with `gold` and `pred` or `response` in each row.")
+        str | None, typer.Option("--input", help="JSONL: `gold`, `pred` or `response`, perhaps `question`.")
     ] = None,
     output: Annotated[str | None, typer.Option("--output", help="Where the judged rows go, in order.")] = None,
 ) -> None:
-    """Compare an answer with its reference: what was extracted, which tier decided, why. Exit code 1 when not passed.
+    """Compare an answer with its reference: what was extracted, which tier decided, why.
+
+    Code 0 says that the answer passes; for a file, that all rows could be judged.
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
     """
     from flows.verify_math import verify_math
 
-    if not verify_math(console, gold=gold, response=response, pred=pred, input=input_, output=output):
+    pair = {"gold": gold, "response": response, "pred": pred, "question": question}
+    if not verify_math(console, pair, input=input_, output=output):
         raise typer.Exit(1)
 
 

@@ -81,6 +81,8 @@ def _program(row: Row | str, problems: dict[str, Problem]) -> tuple[Problem, str
     if isinstance(row, str):
         raise ValueError(row)
     problem_id = row.get("problem_id")
+    if problem_id is None:
+        raise ValueError("problem_id: missing")
     if not isinstance(problem_id, str) or problem_id not in problems:
         raise ValueError(f"problem_id: {problem_id!r} is not among the problems")
     if isinstance(row.get("code"), str):
@@ -97,7 +99,8 @@ class _Rejects:
         self.path, self.rows = path, []
 
     def add(self, place: Place, row: Row | str, reason: str) -> None:
-        self.rows.append({"file": place[0], "line": place[1], "reason": reason, "row": row})
+        known = {"row": row} if isinstance(row, dict) else {}
+        self.rows.append({"file": place[0], "line": place[1], "reason": reason} | known)
 
     def write(self) -> None:
         if self.rows:

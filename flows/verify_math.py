@@ -19,7 +19,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from infra.errors import RatchetError
-from verifiers.math_equivalence import verify_answer_quickly, verify_math_quickly, verify_math_symbolically
+from verifiers.math_equivalence import (
+    asked_reference,
+    verify_answer_quickly,
+    verify_math_quickly,
+    verify_math_symbolically,
+)
 from verifiers.outcome import Verdict
 from verifiers.symbolic import Symbolic
 
@@ -28,23 +33,19 @@ _AHEAD = 4096
 
 
 def verify_math(
-    console: Console,
-    *,
-    gold: str | None = None,
-    response: str | None = None,
-    pred: str | None = None,
-    input: str | None = None,
-    output: str | None = None,
+    console: Console, pair: dict[str, str | None], *, input: str | None = None, output: str | None = None
 ) -> bool:
-    """Explain one pair, or judge a file of pairs. False when the one answer did not pass."""
+    """Explain one pair (`gold`, `response` or `pred`, and perhaps `question`), or judge a file of pairs. False when the
+    one answer did not pass, or rows of the file could not be judged."""
+    pair = {name: text for name, text in pair.items() if text is not None}
     if input is not None or output is not None:
-        if input is None or output is None or (gold, response, pred) != (None, None, None):
+        if input is None or output is None or pair:
             raise RatchetError("A file is judged with --input FILE --output FILE, and without --gold and --response.")
-        verify_file(console, Path(input), Path(output))
-        return True
-    if gold is None or (response is None) == (pred is None):
+        return verify_file(console, Path(input), Path(output))
+    if "gold" not in pair or ("response" in pair) == ("pred" in pair):
         raise RatchetError("Say --gold and either --response or --pred; or --input and --output for a whole file.")
-    verdict, milliseconds = _Verifier().judged(gold, response=response, pred=pred)
+    with _Verifier() as verifier:
+        verdict, milliseconds = verifier.start(Row(pair, 0))()
     for name, value in {
         "outcome": verdict.outcome.value,
         "extracted": "nothing" if verdict.extracted is None else verdict.extracted,
@@ -71,8 +72,9 @@ class _Tally:
     faults: list[str] = field(default_factory=list)
 
 
-def verify_file(console: Console, source: Path, target: Path) -> None:
-    """Judge every row of a JSONL file, in order, with all cores; the output appears when it is whole.
+def verify_file(console: Console, source: Path, target: Path) -> bool:
+    """Judge every row of a JSONL file, in order, with all cores; the output appears when it is whole. False when some
+    could not be judged.
 
     A row holds `gold` and either `pred` or `response`. What cannot be judged (no JSON, a missing field) is written with
     `outcome` null and its reason in `error`.
@@ -100,6 +102,7 @@ def verify_file(console: Console, source: Path, target: Path) -> None:
         os.unlink(draft)
         raise
     _summary(console, tally, time.monotonic() - begin, target)
+    return not tally.faults
 
 
 def _progress() -> Progress:
@@ -124,6 +127,8 @@ def _row(line: bytes) -> Row:
         return Row({"row": line.decode("utf-8", "backslashreplace").rstrip("\n")}, len(line), f"not JSON: {error}")
     if not isinstance(fields, dict):
         return Row({"row": fields}, len(line), "not an object with fields")
+    if not isinstance(fields.get("question"), str | None):
+        return Row(fields, len(line), "the field question is not text")
     for name in ("gold", "pred", "response"):
         if isinstance(fields.get(name), int | float) and not isinstance(fields[name], bool):
             continue
@@ -159,18 +164,11 @@ class _Verifier:
         for worker in self._workers:
             worker.close()
 
-    def judged(self, gold: str, response: str | None, pred: str | None) -> tuple[Verdict, float]:
-        """One verdict and its milliseconds."""
-        with self:
-            return self._start(
-                Row({"gold": gold} | ({"pred": pred} if response is None else {"response": response}), 0)
-            )()
-
     def all_judged(self, rows: Iterator[Row]) -> Iterator[tuple[Row, Verdict | None, float]]:
         """(row, verdict, milliseconds) in the order of the rows; no verdict for a row that was set aside."""
         waiting: deque = deque()
         for row in rows:
-            waiting.append((row, None if row.fault else self._start(row)))
+            waiting.append((row, None if row.fault else self.start(row)))
             if len(waiting) > _AHEAD:
                 yield self._finished(*waiting.popleft())
         while waiting:
@@ -180,9 +178,10 @@ class _Verifier:
     def _finished(row: Row, result: Any) -> tuple[Row, Verdict | None, float]:
         return (row, None, 0.0) if result is None else (row, *result())
 
-    def _start(self, row: Row) -> Any:
+    def start(self, row: Row) -> Any:
+        """A function that waits for the verdict and its milliseconds."""
         begin = time.perf_counter()
-        gold = str(row.fields["gold"])
+        gold = asked_reference(str(row.fields["gold"]), row.fields.get("question") or "")
         if "pred" in row.fields:
             answer = str(row.fields["pred"])
             verdict = verify_answer_quickly(answer, gold)

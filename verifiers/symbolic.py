@@ -20,7 +20,7 @@ from pathlib import Path
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 _SWITCHES = ("MPMATH_NOGMPY", "SYMPY_GROUND_TYPES")  # of sympy's own: what it computes with
-CPU_LIMIT_S = 1.5
+CPU_LIMIT_S = 1.0
 ATTEMPTS = 3
 WALL_LIMIT_S = 60.0
 START_LIMIT_S = 120.0

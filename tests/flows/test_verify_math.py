@@ -72,7 +72,7 @@ def test_a_file_keeps_every_row_in_order_and_sets_the_bad_ones_aside(ratchet, tm
     source, target = tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
     source.write_bytes(b"\n".join(lines))
     done = ratchet("verify", "math", "--input", source, "--output", target)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr  # not all could be judged
     rows = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
     expected = ["passed", "passed"] + [None] * 7
     expected += ["passed", "failed", "unparseable", "unparseable", "failed", "failed", "unparseable"]

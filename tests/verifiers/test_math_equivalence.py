@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.verifiers.tricky_pairs import BARE, ROWS
-from verifiers.math_equivalence import decide, equivalent, reference_text, verify_math
+from verifiers.math_equivalence import (
+    asked_reference,
+    decide,
+    equivalent,
+    reference_text,
+    verify_math,
+)
 from verifiers.outcome import Outcome
 from verifiers.rational import parse_rational
 from verifiers.symbolic import Symbolic, SymbolicTimeout
@@ -59,6 +65,35 @@ def test_published_references():
     assert reference_text("['1', '2']") == "1, 2"
     assert reference_text("[1, 2]") == "[1, 2]"
     assert reference_text("['unclosed") == "['unclosed"
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("What percent of the box is filled?", True),
+        ("By what percent was the width decreased?", True),
+        ("What is the largest possible percent error in the area?", True),
+        ("Find the probability. Express your answer as a percent.", True),
+        ("What is the probability, expressed as a percentage?", True),
+        ("Eleven percent of what number is seventy-seven?", False),
+        ("What is the price after a 20 percent discount?", False),
+        ("After twenty percent off, what does it cost?", False),
+        ("What is the volume of a forty percent solution?", False),
+        ("How many students are there?", False),
+    ],
+)
+def test_a_question_may_ask_for_a_percentage(question, asks):
+    reference = asked_reference("25", question)
+    for answer, same in (
+        ("25", True),
+        ("25\\%", asks),
+        ("25 \\text{ percent}", asks),
+        ("2500\\%", False),
+        ("4", False),
+    ):
+        assert verify_math(f"\\boxed{{{answer}}}", reference).passed is same, answer
+    for kept in ("0.5", "25\\%", "25 \\text{ cm}", "x", "(1,2)"):
+        assert asked_reference(kept, question) == kept
 
 
 @given(st.fractions(max_denominator=10**6))

@@ -147,7 +147,7 @@ def test_an_argument_that_is_emptied_does_not_make_a_returned_value_right(sandbo
 
 
 RAISES = {
-    "try": ["try:\n    candidate(-1)\n    assert False\nexcept ValueError as error:\n    assert 'negative' in str(error)",
+    "try": ["try:\n    candidate(-1)\n    assert False\nexcept ValueError as e:\n    assert 'negative' in str(e)",
             "assert candidate(4) == 2 + 0"],
     "a flag": ["raised = False", "try:\n    candidate(-1)\nexcept ValueError:\n    raised = True", "assert raised",
                "assert candidate(9) == 3"],

@@ -1,0 +1,107 @@
+r"""Answers written to hang, to exhaust memory or to break the reader, against references of several shapes.
+
+    python -m tests.verifiers.math_attacks                                  # with gmpy2, where it is installed
+    MPMATH_NOGMPY=1 SYMPY_GROUND_TYPES=python python -m tests.verifiers.math_attacks
+
+prints a line of JSON for each decision, and what all took together. With gmpy2 sympy computes in C, where no signal
+interrupts it.
+"""
+
+import json
+import os
+import resource
+import time
+from pathlib import Path
+
+from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
+from verifiers.symbolic import Symbolic
+
+SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
+DETERMINANT = " \\\\ ".join(" & ".join(f"{SYMBOLS[row]}_{column}" for column in range(9)) for row in range(9))
+ATTACKS = {
+    "a tower": "9^{9^{9^{9}}}",
+    "a tower in brackets": "(((10^{10})^{10})^{10})^{10^{10}}",
+    "a negative tower": "2^{-2^{2^{2^{2}}}}",
+    "a power of powers": "(10^{4096})^{4096}",
+    "a huge factorial": "(10^{10})!",
+    "a large factorial": "1000000!",
+    "factorials of factorials": "(((9!)!)!)!",
+    "a factorial in a sum": "(9999+9999)!",
+    "a huge binomial": "\\binom{1000000000}{500000000}",
+    "a binomial of powers": "\\binom{10^{9}}{10^{8}}",
+    "a binomial of factorials": "\\binom{999!}{500!}",
+    "400 brackets": "(" * 400 + "5" + ")" * 400,
+    "400 braces": "{" * 400 + "6" + "}" * 400,
+    "400 roots": "\\sqrt{" * 400 + "5" + "}" * 400,
+    "20 roots": "\\sqrt{2+" * 20 + "5" + "}" * 20,
+    "25 fractions": "\\frac{1}{1+" * 25 + "x" + "}" * 25,
+    "nested sets": "\\{" * 200 + "1" + "\\}" * 200,
+    "nested tuples": "(1," * 100 + "2" + ")" * 100,
+    "branching tuples": "((((((1,2),(1,2)),((1,2),(1,2))),(((1,2),(1,2)),((1,2),(1,2)))),(1,2)),(1,2))",
+    "a symbolic determinant": f"\\begin{{vmatrix}} {DETERMINANT} \\end{{vmatrix}}",
+    "a huge sum": "\\sum_{k=1}^{1000000000} \\frac{1}{k}",
+    "a huge product": "\\prod_{k=1}^{100000}(x+k)",
+    "an expansion": "(a+b+c+d+f+g)^{400}",
+    "many expansions": "+".join(f"(x+y+z+{k})^{{99}}" for k in range(20)),
+    "a hard integral": "\\int_0^1 x^{x^{x}} dx",
+    "a gcd": "\\gcd(10^{1000000}, 6)",
+    "a remainder": "7^{7^{7^{7}}} \\bmod 10",
+    "digits": "9" * 2000,
+    "digits in an exponent": "2^{" + "9" * 1500 + "}",
+    "a megabyte": "1+" * 500_000 + "1",
+    "a megabyte of braces": "{" * 500_000 + "}" * 500_000,
+    "a megabyte of commas": "1," * 500_000 + "1",
+    "60 irrational members": ",".join(f"\\sqrt{{{k}}}+\\sqrt{{{k + 1}}}" for k in range(2, 62)),
+    "trigonometry of nothing small": "\\sin(10^{4000})+\\tan(10^{3999})",
+    "nested functions": "\\sin(" * 25 + "x" + ")" * 25,
+    "logarithms": "\\log(" * 25 + "10^{4000}" + ")" * 25,
+    "a near miss": "\\sqrt{1000000000000000000000000000000000000001}-\\sqrt{1000000000000000000000000000000000000000}",
+    "a root of high index": "\\sqrt[1000000]{2}",
+    "control characters": "5\x00\x01\x1b[31m",
+    "lone surrogates": "\ud800\udfff",
+    "right to left": "\u202e5\u202c",
+    "full width": "\uff15\uff0b\uff11",
+    "combining marks": "5" + "\u0301" * 500,
+}
+REFERENCES = [
+    "5",
+    "\\sqrt{2}+x",
+    "\\begin{pmatrix} x & 1 \\\\ 2 & \\sqrt{3} \\end{pmatrix}",
+    "1, \\sqrt{2}, \\sqrt{3}, x",
+]
+
+
+def main():
+    from mpmath.libmp import BACKEND
+
+    worker = Symbolic()
+    worker.equal("\\log_2 3", "\\log_3 2")  # started, as it is after the first pair of a run
+    slowest = 0.0
+    for name, attack in ATTACKS.items():
+        for reference in REFERENCES:
+            begin, cpu = time.monotonic(), time.process_time()
+            verdict, answer = verify_math_quickly(f"\\boxed{{{attack}}}", reference)
+            cpu = time.process_time() - cpu
+            if verdict is None:
+                verdict = verify_math_symbolically(answer, reference, worker)
+            seconds = time.monotonic() - begin
+            slowest = max(slowest, seconds)
+            row = {"attack": name, "outcome": verdict.outcome.value, "tier": verdict.decided_by, "cpu_here": cpu}
+            print(json.dumps(row | {"seconds": seconds, "detail": verdict.detail[:80]}))
+    still_right = worker.equal("2\\sqrt{2}\\cos x", "\\sqrt{8}\\cos x")
+    worker.close()
+    usage = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    memory = {"memory_mib": max(usage) >> 10}
+    left = [stat for stat in Path("/proc").glob("[0-9]*/stat") if _parent(stat) == os.getpid()]
+    print(json.dumps(memory | {"backend": BACKEND, "slowest": slowest, "still_right": still_right, "left": len(left)}))
+
+
+def _parent(stat):
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    main()
