@@ -48,18 +48,18 @@ def rows() -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file.read_text().splitlines())
 
 
-def takes(row: dict[str, Any]) -> bool:
-    """Whether the rule of this corpus row takes it, alone, whatever other rules would say."""
+def evidence(row: dict[str, Any]) -> dict[str, Any] | None:
+    """What the rule of this corpus row says of it, alone, whatever other rules would say."""
     rule = next(rule for rule in OF_DOMAIN[row["domain"]] if rule.__name__ == row["rule"])
     metadata = json.dumps(row["metadata"]) if row.get("metadata") else None
     columns = {name: row[name] for name in COLUMNS if row.get(name) is not None}
-    return bool(rule(Problem("id", row["domain"], row["text"], metadata=metadata, **columns), Rules()))
+    return rule(Problem("id", row["domain"], row["text"], metadata=metadata, **columns), Rules())
 
 
 def scores(labelled: Iterator[dict[str, Any]]) -> list[Score]:
     counts: dict[tuple[str, str], dict[tuple[bool, bool], int]] = defaultdict(lambda: defaultdict(int))
     for row in labelled:
-        counts[row["domain"], row["rule"]][row["takes"], takes(row)] += 1
+        counts[row["domain"], row["rule"]][row["takes"], evidence(row) is not None] += 1
     return [
         Score(*rule, right=n[True, True], wrong=n[False, True], missed=n[True, False], left=n[False, False])
         for rule, n in counts.items()
@@ -80,7 +80,7 @@ def main() -> None:
         )
     if arguments.wrong:
         for row in labelled:
-            if takes(row) != row["takes"]:
+            if (evidence(row) is not None) != row["takes"]:
                 print(f"\n{row['domain']} {row['rule']}: {'missed' if row['takes'] else 'wrongly taken'} ({row['note']})")
                 print(f"  {row['text']}\n  answer: {row.get('answer')}")
 

@@ -28,12 +28,12 @@ _STANDS_FOR_ANOTHER = re.compile(
     _I,
 )
 _FORMULA = re.compile(  # something to work on: an operator, a command with its argument, a call, a power
-    r"[=+*/^!<>≤≥±√∑∫%]|(?<=[\w$)}])\s?[-−]\s?(?=[\w$({\\])|\\[a-z]{2,}|\w\([^()]{1,40}\)|\d\s?[x×·:]\s?\d|\|[^|]+\|", _I
+    r"[=+*^<>≤≥±√∑∫%]|(?<![A-Za-z]{2})(?<=[\w)}])!|\d\s?/\s?\d|(?<=[\w$)}])\s?[-−]\s?(?=[\w$({\\])|\\[a-z]{2,}|\d\s?[x×·:]\s?\d|\|[^|]+\|", _I
 )
 _NUMBER = re.compile(r"\d")
 _ASKS = re.compile(
     r"\?|\b(?:find|compute|calculate|evaluate|simplify|solve|determine|factor|expand|express|convert|write|give|name|list"
-    r"|how|what|which|when|where|who|is|are|does|do|print|output|return|count|check|decide|sum|sort|reverse|remove|round|sketch"
+    r"|how|what|which|when|where|who|print|output|return|count|check|decide|sum|sort|reverse|remove|round(?=[^\n]*\bto\b)|sketch"
     r"|show|prove|differentiate|integrate|divide|add|multiply|subtract|implement|create|build|complete|design|swap|rotate|merge"
     r"|join|flatten|transpose|shift|split|replace|select|delete|insert|search|test|generate|fill|read|group|construct|echo"
     r"|translate|parse|encode|decode|validate|compare|draw|make|get|move|take|repeat|apply|choose|order|state)\b",
@@ -50,7 +50,7 @@ _SAYS_NOTHING = frozenset(
     numbers number sequence pattern set vector mean next missing many much elements fraction decimal decimals possible far
     simplest form completely places place two operations minimum condition conditions problem task exercise question
     statement code program array string no yes above below previous again version easy hard same true false x y z p q n t k
-    time please test o only""".split()
+    time please test o only hence then thus now answers count xs""".split()
 )
 
 
@@ -67,7 +67,7 @@ def too_brief(problem: Problem, limits: Rules) -> Evidence | None:
     counts = {"words": tokens, "limit": limits.min_prompt_words}
     if tokens < limits.min_prompt_words and not (formula and tokens > 1):
         return counts
-    if found := _STANDS_FOR_ANOTHER.search(core):
+    if found := _STANDS_FOR_ANOTHER.search(core) or re.search(r":\s*\Z", core):
         return counts | {"text": found[0]}
     if formula and not _SETTING.match(core):
         return None

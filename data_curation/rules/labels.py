@@ -22,7 +22,7 @@ _ORDERS = {
 _NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
 _ANYWHERE = (
     r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])",  # (A), also in \textbf{{(A)}}; not P(A)
-    r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}]",  # \text{{A.}}
+    r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}](?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))",  # \text{{A.}}
     r"\*\*\(?({})[).:]?\*\*",
     r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)",
 )
@@ -61,7 +61,7 @@ def labelled_lists(text: str) -> Iterator[LabelledList]:
                 if not _ENUMERATED.match(text, mark.end()) and (place is None or _stands(text, mark.start(1), place))
             ]
             run = _run(marks, _ORDERS[kind])
-            if len(run) >= 2 and not _named_things(text, run):
+            if len(run) >= 2 and (kind == "ordinal" or not _named_things(text, run)):
                 yield _listed(kind, text, run)
     items = list(_ITEMS.finditer(text))
     if len(items) >= 2:
@@ -98,7 +98,7 @@ def _run(marks: list[re.Match[str]], order: tuple[str, ...]) -> list[re.Match[st
 
 def _named_things(text: str, run: list[re.Match[str]]) -> bool:
     """ "Box A: … Box B: …": the labels are names."""
-    before = [_WORD_BEFORE.search(text[max(0, m.start(1) - _WINDOW) : m.start(1)]) for m in run]
+    before = [_WORD_BEFORE.search(text[max(0, m.start() - _WINDOW) : m.start()]) for m in run]
     return all(before) and len({word[1].lower() for word in before if word}) == 1
 
 

@@ -32,6 +32,8 @@ _NOT_PROSE = re.compile(
     re.DOTALL,
 )
 
+_TEXT_IN_FORMULAS = re.compile(r"\\(?:text|mbox)\w{0,4}\{([^{}]{2,200})\}")
+
 # Frequent in statements, and hardly words of another language.
 ENGLISH_WORDS = """
     the and which what with that for are how each when such from this between let than then of is to by be not many
@@ -43,7 +45,8 @@ _ENGLISH_ALONE = frozenset(("the", "what", "which", "how", "find", "and"))  # on
 
 def non_english(problem: Problem, limits: Rules) -> Evidence | None:
     """A statement in another language."""
-    prose = _NOT_PROSE.sub(" ", problem.prompt)
+    in_formulas = " ".join(_TEXT_IN_FORMULAS.findall(problem.prompt))
+    prose = f"{_NOT_PROSE.sub(' ', problem.prompt)} {in_formulas}"
     letters = [c for c in prose if c.isalpha()]
     if not letters:
         return None

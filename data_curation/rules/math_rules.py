@@ -40,6 +40,7 @@ _CUE = re.compile(
     r"|\bcorrect (?:answer|option|choice|ones?)\b|\bletters? of\b|\boptions?\b|\bgiven numbers\b",
     _I,
 )
+_CHOOSE = re.compile(r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b", _I)
 _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
 
 
@@ -47,16 +48,17 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     """Options in a labelled list, of which none asks and after which nothing is asked; or an answer that is a letter,
     with words that speak of a choice."""
     text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
-    letter = re.fullmatch(r"\(?([A-H])(?:[).:,].*|,?\s*[A-H])*", _unwrapped(problem.answer), re.I | re.S)
+    letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
+    numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
     for options in labelled_lists(text):
-        if _offers(options, letter is not None):
+        if _offers(options, bool(letter), bool(numeral)):
             start, end = options.span
             return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
-    cue = _CUE.search(text) if letter and not _COUNTS.search(text) else None
+    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text)
     return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
-def _offers(options: LabelledList, answer_is_letter: bool) -> bool:
+def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
     """Are these options to choose from? Conditions are followed by a question, and parts ask one each."""
     *others, last = options.parts
     if _COUNTS.search(options.stem) or len(options.parts) < (2 if answer_is_letter else 3):
@@ -66,7 +68,7 @@ def _offers(options: LabelledList, answer_is_letter: bool) -> bool:
     # What stands in the last option's own line, or behind it, must not ask.
     if any(_PART_ASKS.search(part) for part in others) or _ASKS.search(last) or _PART_ASKS.match(last):
         return False
-    if options.kind == "upper":
+    if options.kind == "upper" or (options.kind == "digit" and answer_is_numeral):
         return True
     values = all(len(re.findall(r"(?<!\\)\b[^\W\d_]{3,}", part)) <= 2 for part in options.parts)
     if options.kind == "lower" and values and not _BARE_ASK.search(options.stem):
@@ -119,7 +121,7 @@ _PROOF = re.compile(
     _I,
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint:.*", _I | re.DOTALL)
-_RHETORICAL = re.compile(r"\A[^.?!]{0,60}\?(?=\s+[A-Z])")  # "Too many handshakes? At a party …"
+_RHETORICAL = re.compile(r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", _I)  # "Too many handshakes? At a party …"
 _NO_VALUE = frozenset(("proof", "see proof", "see solution", "see the solution", "qed", "q.e.d", "proved", "proven"))
 
 
@@ -151,11 +153,13 @@ _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
 _QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", _I)
 _REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", _I)
 _ALSO = re.compile(
+    r"\beach of the following:[^.?!;]{1,80};|"
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b|[.;]\s+(?:find|determine|compute) also\b"
     r"|\bhow (?:many|much|long|old)\b[^.?!]{0,80},? and (?:how (?:many|much|long|old)|what)\b[^.?!]{0,80}\?",
     _I,
 )
-_BLANK = re.compile(r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})")
+_BLANK = r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})"
+_TWO_BLANKS = re.compile(rf"{_BLANK}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK}")
 
 
 def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
@@ -167,9 +171,10 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
         if asking >= 2 or (len(parts.parts) >= 2 and asking == 0 and _BARE_ASK.search(parts.stem)):
             start, end = parts.span
             return {"text": text[start:end].strip(), "span": [start, end]}
-    for more in (_ALSO, re.compile(rf"{_BLANK.pattern}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK.pattern}")):
-        if found := more.search(text):
-            return seen(found)
+    if found := _ALSO.search(text) or _TWO_BLANKS.search(text):
+        return seen(found)
+    if text.count("?") < 2:
+        return None
     plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     questions = [found for found in _QUESTION.finditer(plain) if not _REPHRASED.match(found[0])]
     if len(questions) >= 2:
@@ -198,10 +203,12 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
     prose = re.sub(r"\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
     words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
-    measured = {"answer": answer, "characters": characters, "numbers": numbers, "words": words}
+    symbols = numbers + len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi"))
+    measured = {"answer": answer, "characters": characters, "numbers": numbers, "symbols": symbols, "words": words}
     if (
         characters > limits.max_answer_characters
         or numbers > limits.max_answer_numbers
+        or symbols >= 2 * limits.max_answer_numbers
         or words > limits.max_answer_words
         or re.search(rf"\\[cl]?dots\b|\.\.\.|…|\d{{{MAX_DIGITS + 1},}}", answer)
     ):

@@ -60,7 +60,7 @@ NON_ENGLISH = (
     "Napisz funkcję solve(xs), która usuwa z listy liczby mniejsze niż {a} i zwraca największą z pozostałych.",
 )
 TOO_BRIEF = (
-    "Sort it.", "Write solve.", "Sum of {a}.", "Two sum {a}", "Reverse the list.", "Max of xs.", "solve(xs) again",
+    "Sort it.", "Write solve.", "Task {a}.", "Two sum", "Return the list.", "Problem {a}{b}.", "solve(xs) again",
     "As before.", "Count, then return.", "TODO {a}{b}",
 )  # fmt: skip
 # Sound sentences that hold the words a careless rule would look for.

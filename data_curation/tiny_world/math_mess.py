@@ -95,9 +95,9 @@ NON_ENGLISH = (
     ("Hoeveel gehele getallen tussen {a} en {b}{c} zijn deelbaar door {d} maar niet door zeven?", "{a}"),
 )
 TOO_BRIEF = (
-    ("Compute {a}!", "{b}"), ("Find $x$.", "{a}"), ("${a} + {b}$", "{c}"), ("Solve for $y$:", "{a}"),
-    ("Simplify.", "{a}"), ("{a} times {b}?", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
-    ("Same for {a}.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("$\\sqrt{{{a}}}$", "{b}"),
+    ("Compute it!", "{b}"), ("Find $x$.", "{a}"), ("Exercise {a}.{b}", "{c}"), ("Solve for $y$:", "{a}"),
+    ("Simplify.", "{a}"), ("See problem {a}{b}.", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
+    ("Same for {a}.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("Find the answers.", "{b}"),
 )  # fmt: skip
 LONG_ANSWERS = (
     ("List the first twelve multiples of {a} in increasing order, all of them.", "multiples"),

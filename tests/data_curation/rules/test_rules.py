@@ -1,0 +1,70 @@
+"""Each rule against its labelled corpus (`benchmarks/rules.py` prints the same scores), and what no corpus can show."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks import rules as corpus
+from data_curation.rules import OF_DOMAIN, filter_by_rules
+from infra.problems import Problem
+from infra.recipe.model import Rules
+from tests.data_curation.conftest import problems
+
+LIMITS = Rules()
+RULES = {(domain, rule.__name__): rule for domain, rules in OF_DOMAIN.items() for rule in rules}
+LABELLED = list(corpus.rows())
+
+
+def test_every_rule_has_a_corpus_of_its_own_of_sixty_and_sixty():
+    counts = Counter((row["domain"], row["rule"], row["takes"]) for row in LABELLED)
+    assert {key[:2] for key in counts} == set(RULES) and min(counts.values()) >= 60
+    columns = ("domain", "rule", "text", *corpus.COLUMNS)
+    contents = Counter(str([row.get(column) for column in columns]) for row in LABELLED)
+    assert max(contents.values()) == 1, contents.most_common(1)
+
+
+@pytest.mark.parametrize("score", corpus.scores(iter(LABELLED)), ids=lambda score: f"{score.domain}-{score.rule}")
+def test_precision_and_recall_on_the_labelled_corpus(score):
+    assert score.precision >= 0.95 and score.recall >= 0.90
+
+
+def test_a_rule_shows_the_very_words_it_took():
+    for row in LABELLED:
+        found = corpus.evidence(row)
+        if found and "span" in found:
+            assert row["text"][slice(*found["span"])].strip() == found["text"].strip() != "", row
+
+
+def problem(domain, text="Count the ways.", **columns):
+    return Problem("id", domain, text, **{"golden_solutions": ["print(1)"]} | columns)
+
+
+def test_what_the_source_declares_counts():
+    for rule, mark in (("multiple_choice", "MCQ"), ("proof", "proof")):
+        row = problem("math", "Find the number of ways.", answer="3", metadata=f'{{"question_type": "{mark}"}}')
+        assert RULES["math", rule](row, LIMITS) == {"field": "question_type", "value": mark}
+    assert RULES["code", "image"](problem("code", metadata='{"picture_num": "2"}'), LIMITS)
+    assert not RULES["code", "image"](problem("code", metadata='{"picture_num": "0"}'), LIMITS)
+
+
+def test_the_first_rule_that_applies_is_named_and_limits_come_from_the_recipe():
+    table = problems("math", "Prove that this holds for all n.", "Name twice three and four.", answer=["proof", "14"])
+    split = filter_by_rules(table, "math", LIMITS)
+    assert split.rejected.column("rule").to_pylist() == ["proof"]
+    assert list(split.summary["dropped"]) == [rule.__name__ for rule in OF_DOMAIN["math"]]
+    strict = filter_by_rules(table, "math", Rules(min_prompt_words=9))
+    assert strict.rejected.column("rule").to_pylist() == ["proof", "too_brief"]
+
+
+FILLERS = (
+    *(" ", "\n", "(", "$", "A) ", "\\(", "a", "1.", "? ", "![", "\\[", "many a ", "print ", "<", "a_", "order of ", "(a) "),
+    *("shown ", "the figure ", "A. ", "\\item ", "any ", "hidden ", "you ", "at most ", '["', "given ", "__ ", "how many "),
+)
+
+
+@pytest.mark.parametrize("domain", OF_DOMAIN)
+def test_no_statement_takes_a_rule_long(domain):
+    for filler in FILLERS:
+        row = problem(domain, filler * (20_000 // len(filler)), answer="7")
+        for rule in OF_DOMAIN[domain]:
+            rule(row, LIMITS)  # quadratic patterns take minutes here
