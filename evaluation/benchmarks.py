@@ -55,7 +55,8 @@ def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
         raise RatchetError(f"benchmark {name}: {path} holds no problems")
     first_row: dict[str, int] = {}
     for row, problem in enumerate(problems):
-        where = f"benchmark {name}: {path}, row {row} (problem {problem.problem_id})"
+        origin = f", row {problem.source_id} of {problem.source}" if problem.source else ""
+        where = f"benchmark {name}: {path}, row {row} (problem {problem.problem_id}{origin})"
         if problem.domain != domain:
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {domain!r}")
         if not getattr(problem, REQUIRED[domain]):

@@ -98,7 +98,10 @@ def _asked(plan: Plan) -> dict[str, Any]:
         "model": {"identity": spec.model.identity, "endpoint": endpoint and f"{endpoint.base_url}#{endpoint.model}"},
         "imported": spec.model.generations is not None,
         # What makes scores comparable, see `evaluation.comparison.setting_differences`.
-        "settings": {"sampling": spec.sampling.model_dump(), "dtype": None if endpoint else spec.dtype},
+        "settings": {
+            "sampling": None if spec.model.generations else spec.sampling.model_dump(),
+            "dtype": spec.dtype if spec.model.directory else None,
+        },
         "seed": spec.seed,
         "pass_at": list(spec.pass_at),
         "contaminated": spec.contaminated,
@@ -130,6 +133,8 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             "content_hash": benchmark.content_hash,
             "prompt": spec.prompt.model_dump(),
             "published_questions": spec.published_questions,
+            "public_since": spec.public_since,
+            "set_aside": spec.set_aside,
             "released": [min(released), max(released)] if released else None,
             **score(
                 [row for row in rows if row["benchmark"] == benchmark.name],

@@ -32,6 +32,9 @@ class BenchmarkSpec(Part):
     prompt: PromptFormat
     published_questions: int | None
     """How many questions the published benchmark has; a file with another number is flagged."""
+    public_since: str | None
+    set_aside: dict[str, int]
+    """Rows of its file that could not be read, by reason: flagged, and no part of any score."""
 
 
 class SamplingSpec(Part):

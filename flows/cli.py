@@ -147,20 +147,37 @@ def train(
 @app.command()
 def evaluate(
     recipe: RecipeArgument = "tiny",
-    model: Annotated[str, typer.Option("--model", help="A checkpoint (`checkpoint/…`) or a model directory.")] = "",
+    model: Annotated[
+        str,
+        typer.Option("--model", help="A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint."),
+    ] = "",
+    generations: Annotated[
+        str, typer.Option("--generations", help="Instead of a model: responses of lighteval or LiveCodeBench to score.")
+    ] = "",
+    benchmarks: Annotated[
+        list[str] | None, typer.Option("--benchmarks", help="Names, of the recipe or known ones; repeatable.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses to each question.")] = None,
     set_: SetOption = None,
     dry_run: DryRunOption = False,
     home: HomeOption = None,
 ) -> None:
-    """pass@k of one model on the recipe's benchmarks, with errors, truncation and lengths.
+    """Every score of one model on benchmarks, with errors, truncation and lengths.
 
-    Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f`
+    What was sampled before with the same settings is not sampled again.
+
+    Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
     """
-    if not model:
+    if bool(model) == bool(generations):
         raise RatchetError(
-            "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`) or a directory."
+            "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME; "
+            "or which stored responses: --generations FILE."
         )
-    _run_flow("evaluate", _recipe(recipe, set_, None), (model,), dry_run, home)
+    from tasks.evaluation import select_benchmarks
+
+    names = [name for part in benchmarks or () for name in part.split(",") if name]
+    chosen = select_benchmarks(_recipe(recipe, set_, None), names, samples)
+    _run_flow("evaluate", chosen, (model, generations), dry_run, home)
 
 
 @app.command()

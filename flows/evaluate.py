@@ -1,20 +1,28 @@
-"""Evaluation of one model on the recipe's benchmarks."""
+"""Evaluation of one model, or of stored responses, on the recipe's benchmarks."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from prefect import flow
 
 from infra.artifacts import Artifact
-from infra.recipe.model import Recipe
-from tasks.evaluation import evaluate_checkpoint, given_model
+from infra.recipe.model import Endpoint, Recipe
+from tasks.evaluation import evaluate_model, given_model, training_of
 from tasks.pipeline_run import open_run
 from tasks.report import report
 
 
 @flow(name="evaluate")
-def evaluate(recipe: Recipe, model: str) -> Artifact:
-    """Sample, grade and score `model` (`checkpoint/math-60-…` or a directory); returns the report."""
+def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact:
+    """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint), or grade and
+    score the responses in the file `generations`; returns the report."""
     with open_run(recipe, "evaluate") as run:
         run.watcher.phase("Evaluate")
-        checkpoint = given_model(model)
-        return report(recipe, [evaluate_checkpoint(recipe, checkpoint, checkpoint.name)], curated=[])
+        if generations:
+            subject = run.store.file(generations)
+            label = Path(generations).name.split(".")[0]
+        else:
+            recipe, subject = given_model(recipe, model)
+            label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
+        return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))], curated=[])

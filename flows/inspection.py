@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from infra.artifacts import FILE_KIND, Artifact, ArtifactStore
+from infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from infra.errors import RatchetError
 from infra.settings import Settings
 from infra.tracking import read_state
@@ -118,7 +118,7 @@ def _show_one(console: Console, store: ArtifactStore, artifact: Artifact) -> Non
 
 def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree) -> Tree:
     for parent in parents(artifact, store):
-        if parent.kind == FILE_KIND:
+        if parent.kind in GIVEN_KINDS:
             tree.add(f"{parent.path}  [dim]sha256 {parent.key[:16]}…[/]")
         elif parent.finished:
             _ancestry(store, parent, tree.add(parent.ref))

@@ -12,7 +12,7 @@ from flows.subflow import call
 from infra.artifacts import Artifact
 from infra.recipe.model import Recipe
 from tasks.curation import Curated
-from tasks.evaluation import evaluate_checkpoint, validation_problems
+from tasks.evaluation import evaluate_model, validation_problems
 from tasks.pipeline_run import open_run
 from tasks.traces import teacher_traces
 from tasks.training import train_stage, warm_start
@@ -33,15 +33,16 @@ def train(recipe: Recipe, math: Curated | None = None, code: Curated | None = No
         math = math or call(curate_math, recipe)
         code = code or call(curate_code, recipe)
         problems = {"math": math.problems, "code": code.problems}
+        training = list(problems.values())
 
         run.watcher.phase("Train")
         traces = teacher_traces(recipe, problems) if recipe.training.warm_start else None
         checkpoint = warm_start(recipe, traces)
         evaluations = []
         if "start" in recipe.evaluation.after:
-            evaluations.append(evaluate_checkpoint(recipe, checkpoint, "start"))
+            evaluations.append(evaluate_model(recipe, checkpoint, "start", training))
         for stage in recipe.training.stages:
             checkpoint = train_stage(recipe, stage, checkpoint, problems, validation_problems(recipe, stage))
             if stage.name in recipe.evaluation.after:
-                evaluations.append(evaluate_checkpoint(recipe, checkpoint, stage.name))
+                evaluations.append(evaluate_model(recipe, checkpoint, stage.name, training))
         return Trained(checkpoint, tuple(evaluations))

@@ -38,6 +38,7 @@ MANIFEST = "manifest.json"
 KEPT = "kept.parquet"
 REJECTED = "rejected.parquet"
 FILE_KIND = "file"
+GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file, a model directory; known by their content
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Artifact:
 
     @property
     def finished(self) -> bool:
-        return self.kind == FILE_KIND or (self.path / MANIFEST).is_file()
+        return self.kind in GIVEN_KINDS or (self.path / MANIFEST).is_file()
 
 
 def artifact_key(step: str, step_version: int, parameters: Mapping[str, Any], inputs: Sequence[Artifact]) -> str:
@@ -136,6 +137,12 @@ class ArtifactStore:
             return Artifact(FILE_KIND, file.name, _known_hash(file, state.st_size, state.st_mtime_ns), file.resolve())
         except OSError as error:
             raise RatchetError(f"Cannot read the input file {path}: {error.strerror}. Check the path.") from error
+
+    def directory(self, path: Path, kind: str) -> Artifact:
+        """A directory that was given, as an artifact: its key is the hash of its files, sub-directories aside."""
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        facts = [(f.name, _known_hash(f, f.stat().st_size, f.stat().st_mtime_ns)) for f in files]
+        return Artifact(kind, path.resolve().name or kind, content_key(facts), path.resolve())
 
     def open(self, ref: str) -> Artifact:
         """By `kind/name-key12` (or a unique beginning of the key, or a path). Raises RatchetError when unknown."""
@@ -253,6 +260,11 @@ def write_atomically(path: Path, text: str) -> None:
 def sha256_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_key(files: Sequence[tuple[str, str]]) -> str:
+    """One hash of (name, sha256) pairs: what a directory of files is known by, wherever it lies."""
+    return hashlib.sha256(json.dumps(sorted(files)).encode()).hexdigest()
 
 
 @lru_cache

@@ -28,12 +28,13 @@ from data_curation import (
 from data_curation import (
     teacher_attempts as attempting,
 )
-from data_curation.readers import read_benchmark
+from data_curation.readers import Window, read_benchmark
 from data_curation.split import Split
 from data_curation.teacher_bill import Bill
 from data_curation.tiny_world import score, world
 from infra.artifacts import KEPT, Artifact, Draft
 from infra.errors import RatchetError
+from infra.hub import HUB, dataset_files
 from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
@@ -111,19 +112,30 @@ def held_out(recipe: Recipe, domain: Domain) -> list[Artifact]:
     return [benchmark_problems(recipe, domain, path) for path in _settings(recipe, domain).benchmarks]
 
 
-def benchmark_problems(recipe: Recipe, domain: Domain, path: str | None) -> Artifact:
-    """One benchmark file as a data set; no path means the tiny world's held-out problems."""
+def benchmark_problems(
+    recipe: Recipe, domain: Domain, path: str | None, name: str = "", window: Window | None = None
+) -> Artifact:
+    """One benchmark as a data set, from a file, or from `hf://datasets/…` under `name`; no path means the tiny world's
+    held-out problems."""
     if path is None and recipe.curation.tiny_world is None:
         raise RatchetError(f"Recipe {recipe.name} has a {domain} benchmark without a path: give the file it is in.")
-    file = active_run().store.file(path) if path else world_file(recipe, f"{domain}_benchmark.parquet")
+    store = active_run().store
+    if path is None:
+        files = [world_file(recipe, f"{domain}_benchmark.parquet")]
+    else:
+        files = [store.file(file) for file in (dataset_files(path) if path.startswith(HUB) else [path])]
+        name = name if path.startswith(HUB) else ""
 
     def make(draft: Draft) -> None:
-        split = read_benchmark(file.path, domain)
-        write_split(draft, split.kept, split.rejected, split.summary, max_rejected=1.0)
+        splits = [read_benchmark(file.path, domain, window) for file in files]
+        kept, rejected = (pa.concat_tables([getattr(split, side) for split in splits]) for side in ("kept", "rejected"))
+        summary = splits[0].summary if len(splits) == 1 else {"files": [split.summary for split in splits]}
+        write_split(draft, kept, rejected, summary, max_rejected=1.0)
 
-    name = file.path.name.split(".")[0]
+    name = name or files[0].path.name.split(".")[0]
+    parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
     title = f"held out {name.replace('_', ' ')}"
-    return run_step(HELD_OUT, name, parameters={"domain": domain}, inputs=[file], make=make, title=title)
+    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title)
 
 
 def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifact:

@@ -1,96 +1,225 @@
-"""Evaluation of a checkpoint: sampled and graded by a worker process, stored once, scored from what is stored."""
+"""Evaluation of a model: sampled and graded by a worker process, stored once, scored from what is stored."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.artifacts import Artifact, Draft, sha256_file
+import pyarrow.parquet as pq
+
+from evaluation.benchmarks import load_benchmark
+from evaluation.catalogue import CATALOGUE
+from evaluation.imported import import_generations
+from infra.artifacts import FILE_KIND, Artifact, Draft, content_key
 from infra.errors import RatchetError
-from infra.recipe.model import Recipe, Stage
+from infra.recipe.model import Benchmark, Domain, Endpoint, PromptFormat, Recipe, Stage
+from tasks.contamination import contaminated_items, contamination, training_sets
 from tasks.curation import benchmark_problems
 from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
 EVALUATE = Step("evaluate", 3, "evaluation", resumable=True)
+DEFAULT_SAMPLES = 16
+
+Subject = Artifact | Endpoint
+"""What is evaluated: a checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
 
-def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Artifact:
-    """Generations, verdicts and scores of one checkpoint on every benchmark of the recipe."""
-    evaluation = recipe.evaluation
-    if not evaluation.benchmarks:
+@dataclass(frozen=True)
+class Chosen:
+    """One benchmark of the recipe, with what the catalogue knows of it filled in."""
+
+    name: str
+    domain: Domain
+    samples: int
+    prompt: PromptFormat
+    published_questions: int | None
+    public_since: str | None
+    problems: Artifact
+
+
+def chosen_benchmarks(recipe: Recipe) -> list[Chosen]:
+    """Raises RatchetError when there is none, or one that says neither what it is nor where."""
+    if not recipe.evaluation.benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
-    problems = [benchmark_problems(recipe, b.domain, b.path) for b in evaluation.benchmarks]
-    sampling = {"temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens}
-    benchmarks = [{"name": b.name, "domain": b.domain, "samples": b.samples} for b in evaluation.benchmarks]
-    prompt = recipe.model.prompt.model_dump(mode="json")
-    benchmarks = [{**b, "prompt": prompt, "published_questions": None} for b in benchmarks]
-    settings = {
-        "label": label,
-        "sampling": sampling,
-        "seed": evaluation.seed,
-        "pass_at": list(evaluation.pass_at),
-        "dtype": recipe.training.hardware.dtype,
-        "rollout_batch": recipe.training.hardware.rollout_batch,
-    }
-    processes = recipe.training.hardware.processes
+    return [_chosen(recipe, benchmark) for benchmark in recipe.evaluation.benchmarks]
+
+
+def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
+    known = CATALOGUE.get(benchmark.name)
+    domain = benchmark.domain or (known.domain if known else None)
+    if domain is None:
+        raise RatchetError(
+            f"evaluation.benchmarks: {benchmark.name} is no benchmark that is known by name; give its domain and path. "
+            f"Known are {', '.join(CATALOGUE)}."
+        )
+    return Chosen(
+        name=benchmark.name,
+        domain=domain,
+        samples=benchmark.samples or (known.samples if known else DEFAULT_SAMPLES),
+        prompt=recipe.model.prompt.model_copy(update=dict(known.prompt) if known else {}),
+        published_questions=known.questions if known else None,
+        public_since=str(known.released) if known else None,
+        problems=benchmark_problems(
+            recipe, domain, benchmark.path or (known.hub if known else None), benchmark.name,
+            known.window if known else None,
+        ),
+    )  # fmt: skip
+
+
+def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
+    """The recipe with these of its benchmarks, or of the catalogue's, and this many responses to each question."""
+    listed = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
+    for name in names:
+        if name not in listed and name not in CATALOGUE:
+            raise RatchetError(
+                f"There is no benchmark {name!r}. The recipe has {', '.join(listed) or 'none'}; "
+                f"known by name are {', '.join(CATALOGUE)}."
+            )
+    chosen = [listed.get(name) or Benchmark(name=name) for name in names] if names else listed.values()
+    if samples is not None:
+        chosen = [benchmark.model_copy(update={"samples": samples}) for benchmark in chosen]
+    return _updated(recipe, benchmarks=tuple(chosen))
+
+
+def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
+    """A checkpoint of the store by its reference, a directory with a Hugging Face model, or `URL#NAME`, a model behind
+    an OpenAI-compatible endpoint; and the recipe that says so."""
+    if re.match(r"https?://", model):
+        base_url, separator, name = model.partition("#")
+        if not separator or not name:
+            raise RatchetError(f"{model} names no model: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
+        endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
+        return _updated(recipe, endpoint=endpoint), endpoint
+    directory = Path(model).expanduser()
+    store = active_run().store
+    if (directory / "config.json").is_file():
+        return recipe, store.directory(directory, "model")
+    artifact = store.open(model)
+    if artifact.kind != "checkpoint":
+        raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")
+    return recipe, artifact
+
+
+def _updated(recipe: Recipe, **evaluation: Any) -> Recipe:
+    return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update=evaluation)})
+
+
+def evaluate_model(
+    recipe: Recipe, subject: Subject, label: str, training: Sequence[Artifact] | None = None
+) -> Artifact:
+    """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
+    was trained on, None when nobody knows: benchmark items among them are flagged."""
+    benchmarks = chosen_benchmarks(recipe)
+    found = contamination(recipe, [(b.name, b.domain, b.problems) for b in benchmarks], training) if training else None
+    settings = _settings(recipe, subject, label, benchmarks)
 
     def make(draft: Draft) -> None:
         run = active_run()
-        directory = _model_directory(checkpoint)
         spec = {
             **settings,
-            "model": {"identity": content_of(directory), "directory": str(directory)},
-            "max_infra_errors": recipe.training.max_infra_errors,
-            "contaminated": None,
-            "store_dir": str(run.settings.home / "generations"),
-            "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
-            "processes": processes,
+            "model": _model(subject, draft, benchmarks),
+            "benchmarks": [
+                {**facts, "path": str(b.problems.kept), "set_aside": _set_aside(b.problems)}
+                for facts, b in zip(settings["benchmarks"], benchmarks, strict=True)
+            ],
+            "contaminated": contaminated_items(found) if found else None,
+            "processes": recipe.training.hardware.processes,
             "minimum_isolation": recipe.verification.minimum_isolation,
             "reward_servers": list(recipe.training.reward_servers),
+            "max_infra_errors": recipe.training.max_infra_errors,
+            "store_dir": str(run.settings.home / "generations"),
             "work_dir": str(draft.path),
         }
-        if any(benchmark["domain"] == "code" for benchmark in benchmarks):
+        if any(b.domain == "code" for b in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-m", "evaluation.main"]
-        run_worker(argv, spec, draft, f"evaluate-{label}", processes, follow)
+        run_worker(argv, spec, draft, f"evaluate-{label}", spec["processes"], follow)
+        (draft.path / IMPORTED).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)
         draft.extra["headline"] = "   ".join(_headline(name, s) for name, s in scores["benchmarks"].items())
         draft.extra["shown"] = ["scores.json"]
 
-    parameters = {**settings, "benchmarks": benchmarks}
-    return run_step(EVALUATE, label, parameters=parameters, inputs=[checkpoint, *problems], make=make)
+    inputs = [subject] if isinstance(subject, Artifact) else []
+    inputs += [*(b.problems for b in benchmarks), *([found] if found else [])]
+    return run_step(EVALUATE, label, parameters=settings, inputs=inputs, make=make)
+
+
+def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
+    """What decides the scores, beside the inputs: part of the artifact's key."""
+    evaluation = recipe.evaluation
+    asked = {"base_url", "model"}
+    return {
+        "label": label,
+        "benchmarks": [
+            {
+                "name": b.name,
+                "domain": b.domain,
+                "samples": b.samples,
+                "prompt": b.prompt.model_dump(mode="json"),
+                "published_questions": b.published_questions,
+                "public_since": b.public_since,
+            }
+            for b in benchmarks
+        ],
+        "sampling": {
+            "temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens
+        },
+        "seed": evaluation.seed,
+        "pass_at": list(evaluation.pass_at),
+        "dtype": recipe.training.hardware.dtype,
+        "rollout_batch": recipe.training.hardware.rollout_batch,
+        **({"endpoint": subject.model_dump(include=asked)} if isinstance(subject, Endpoint) else {}),
+    }  # fmt: skip
+
+
+def _set_aside(problems: Artifact) -> dict[str, int]:
+    """Rows of the benchmark's file that are no part of it here, by reason; a window leaves out others on purpose."""
+    rows = pq.read_table(problems.rejected, columns=["rule", "evidence"]).to_pylist()
+    evidence = [json.loads(row["evidence"]) for row in rows if row["rule"] != "outside_window"]
+    return dict(Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence))
+
+
+IMPORTED = "imported.parquet"
+
+
+def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
+    """`evaluation.spec.ModelSpec`"""
+    if isinstance(subject, Endpoint):
+        identity = f"{subject.base_url}#{subject.model}"
+        return {"identity": identity, "endpoint": subject.model_dump(mode="json")}
+    if subject.kind == FILE_KIND:
+        if len(benchmarks) != 1:
+            raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")
+        (chosen,) = benchmarks
+        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept)
+        pq.write_table(import_generations(subject.path, benchmark), draft.path / IMPORTED)
+        return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
+    if subject.kind == "model":
+        return {"identity": subject.key, "directory": str(subject.path)}
+    files = [(Path(name), facts["sha256"]) for name, facts in subject.manifest["files"].items()]
+    model = [(file.name, sha256) for file, sha256 in files if file.parent == Path("model")]
+    return {"identity": content_key(model), "directory": str(subject.path / "model")}
+
+
+def training_of(subject: Subject) -> list[Artifact] | None:
+    """The problems that a checkpoint of the store was trained on."""
+    if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
+        return None
+    return training_sets(subject, active_run().store)
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
     """The validation blend of a stage that stops on a plateau: the recipe's benchmarks, one a domain."""
-    if not stage.plateau_evaluations:
-        return {}
-    return {b.domain: benchmark_problems(recipe, b.domain, b.path) for b in recipe.evaluation.benchmarks}
-
-
-def given_model(model: str) -> Artifact:
-    """A checkpoint of the store by its reference, or a directory with a Hugging Face model."""
-    directory = Path(model).expanduser()
-    if (directory / "config.json").is_file():
-        names_and_sizes = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in directory.iterdir())
-        key = hashlib.sha256(repr((str(directory.resolve()), names_and_sizes)).encode()).hexdigest()
-        return Artifact("model", directory.name or "model", key, directory.resolve())
-    artifact = active_run().store.open(model)
-    if artifact.kind != "checkpoint":
-        raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")
-    return artifact
-
-
-def content_of(directory: Path) -> str:
-    """sha256 over the files of a model directory, sub-directories aside: what a model is known by, wherever it lies."""
-    facts = [(file.name, sha256_file(file)) for file in sorted(directory.iterdir()) if file.is_file()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return {b.domain: b.problems for b in chosen_benchmarks(recipe)} if stage.plateau_evaluations else {}
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
@@ -100,22 +229,22 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
         for k, estimate in benchmark["pass_at"].items():
             flat[f"{name}/pass_at_{k}"] = estimate["value"]
             flat[f"{name}/pass_at_{k}_standard_error"] = estimate["standard_error"]
-        flat[f"{name}/truncation_rate"] = benchmark["truncation_rate"]
+        for k, estimate in benchmark.get("majority_at", {}).items():
+            flat[f"{name}/majority_at_{k}"] = estimate["value"]
+        for rate in ("truncation_rate", "no_answer_rate", "infra_error_rate", "accuracy_given_completion"):
+            flat[f"{name}/{rate}"] = benchmark[rate]
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
     return {name: value for name, value in flat.items() if value is not None}
 
 
 def _headline(name: str, benchmark: dict[str, Any]) -> str:
     first = benchmark["pass_at"]["1"]
-    return f"{name} pass@1 {first['value']:.3f} ± {first['standard_error']:.3f}"
-
-
-def _model_directory(checkpoint: Artifact) -> Path:
-    return checkpoint.path if checkpoint.kind == "model" else checkpoint.path / "model"
+    value, error = ("–" if number is None else f"{number:.3f}" for number in (first["value"], first["standard_error"]))
+    return f"{name} pass@1 {value} ± {error}"
 
 
 class EvaluationFollower(MetricsFollower):
-    """Progress of an evaluation: responses done of all."""
+    """Progress of an evaluation: responses done of all, or why it waits."""
 
     def _record(self, record: dict[str, Any]) -> None:
         if "note" in record:

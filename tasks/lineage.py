@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.artifacts import FILE_KIND, Artifact, ArtifactStore
+from infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 
 
 def ancestors(artifacts: Sequence[Artifact], store: ArtifactStore) -> list[Artifact]:
@@ -15,7 +15,7 @@ def ancestors(artifacts: Sequence[Artifact], store: ArtifactStore) -> list[Artif
     def visit(artifact: Artifact) -> None:
         if (artifact.kind, artifact.key) in found:
             return
-        if (artifact.path / "manifest.json").is_file():
+        if artifact.kind not in GIVEN_KINDS and artifact.finished:
             for parent in parents(artifact, store):
                 visit(parent)
         found[artifact.kind, artifact.key] = artifact
@@ -28,8 +28,8 @@ def ancestors(artifacts: Sequence[Artifact], store: ArtifactStore) -> list[Artif
 def parents(artifact: Artifact, store: ArtifactStore) -> list[Artifact]:
     """What this finished artifact was made from, as its manifest says."""
     return [
-        Artifact(FILE_KIND, facts["name"], facts["key"], Path(facts["path"]))
-        if facts["kind"] == FILE_KIND
+        Artifact(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))
+        if facts["kind"] in GIVEN_KINDS
         else store.locate(facts["kind"], facts["name"], facts["key"])
         for facts in artifact.manifest["inputs"]
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from evaluation.report import Section, write_report
-from infra.artifacts import FILE_KIND, Artifact, Draft
+from infra.artifacts import GIVEN_KINDS, Artifact, Draft
 from infra.errors import RatchetError
 from infra.recipe.model import Recipe
 from tasks.curation import Curated
@@ -37,7 +37,7 @@ def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Cu
             title=f"{recipe.name}, seed {recipe.seed}",
             sections=sections,
         )
-        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in behind if a.kind != FILE_KIND]))
+        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in behind if a.kind not in GIVEN_KINDS]))
         draft.extra["summary_table"] = _summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
@@ -95,12 +95,12 @@ def _curation_sections(data: Curated) -> list[Section]:
 def _lineage(behind: Sequence[Artifact]) -> list[dict[str, Any]]:
     rows = []
     for artifact in behind:
-        is_file = artifact.kind == FILE_KIND
-        inputs = [] if is_file else artifact.manifest["inputs"]
+        is_given = artifact.kind in GIVEN_KINDS
+        inputs = [] if is_given else artifact.manifest["inputs"]
         rows.append(
             {
                 "artifact": artifact.ref,
-                "made by": "given" if is_file else artifact.manifest["step"],
+                "made by": "given" if is_given else artifact.manifest["step"],
                 "made from": ", ".join(f"{i['kind']}/{i['name']}-{i['key'][:12]}" for i in inputs),
                 "sha256 of what it is made of": artifact.key[:16] + "…",
             }

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
-from data_curation.readers.code_tests import TestSuite, decode_private, from_assertions, from_specification
+from data_curation.readers.code_tests import (
+    TestSuite,
+    decode_private,
+    from_assertions,
+    from_direct_assertions,
+    from_specification,
+    from_tables,
+)
 from data_curation.readers.columns import (
     Row,
     parse_structure,
@@ -43,12 +51,53 @@ def leetcode(row: Row) -> Row:
 
 
 def humaneval(row: Row) -> Row:
-    """HumanEval: the statement is a function header with a docstring, which the solution continues. Above it may stand
-    functions that the tests use too."""
+    """HumanEval and HumanEval+: the statement is a function header with a docstring, which the solution continues.
+    Above it may stand functions that the tests use too."""
     entry_point, prompt = take_text(row, "entry_point"), take_text(row, "prompt")
-    suite = from_assertions(row.pop("test") or "", entry_point, prompt)
+    test = row.pop("test") or ""
+    suite = from_tables(test, entry_point) or from_assertions(test, entry_point, prompt)
     golden = f"{prompt}{take_text(row, 'canonical_solution')}"
     return _tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
+
+
+def mbpp(row: Row) -> Row:
+    """MBPP, its sanitized part, and MBPP+. The statement does not name the function; the header is the solution's."""
+    code = take_text(row, "code")
+    suite = from_direct_assertions(row.pop("test_list"))
+    plus = from_tables(row.pop("test", None) or "", suite.entry_point)
+    suite = plus or suite
+    imports = "\n".join([*(row.pop("test_imports", None) or []), row.pop("test_setup_code", None) or ""]).strip()
+    suite.prelude = imports or None
+    header = re.search(rf"^def {suite.entry_point}\(.*?:\s*$", code, re.MULTILINE | re.DOTALL)
+    return _tested(row, suite) | {
+        "prompt": take_text(row, "prompt", "text"),
+        "starter_code": header[0].strip() if header else f"def {suite.entry_point}(",
+        "golden_solutions": [code],
+    }
+
+
+def codeforces(row: Row) -> Row:
+    """Codeforces as open-r1 publishes it. Several right outputs need the problem's own checker: not read."""
+    if row.get("generated_checker"):
+        raise Malformed("generated_checker", "several outputs are right: it needs a judge of its own")
+    if not row.get("official_tests") or row.get("official_tests_complete") is False:
+        raise Malformed("official_tests", "missing or incomplete")
+    cases = row.pop("official_tests")
+    parts = [take_text(row, "description")]
+    for title, name in (("Input", "input_format"), ("Output", "output_format"), ("Note", "note")):
+        if text := take(row, name):
+            parts.append(f"{title}\n\n{text}")
+    for example in row.pop("examples", None) or []:
+        parts.append(f"Example\n\nInput:\n{example['input']}\n\nOutput:\n{example['output']}")
+    started, contest, index = row.get("contest_start"), row.get("contest_id"), row.get("index")
+    row.pop("editorial", None)
+    return _tested(row, from_specification(cases)) | {
+        "prompt": "\n\n".join(parts),
+        "source_url": f"https://codeforces.com/contest/{contest}/problem/{index}" if contest and index else None,
+        "released": datetime.fromtimestamp(started, UTC).date() if started else None,
+        "time_limit_s": take_number(row, "time_limit"),
+        "memory_limit_mb": take_number(row, "memory_limit"),
+    }
 
 
 def taco(row: Row) -> Row:

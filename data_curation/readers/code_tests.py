@@ -66,6 +66,57 @@ def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> 
     return TestSuite(tests, entry_point, prelude=prelude)
 
 
+def from_tables(code: str, entry_point: str) -> TestSuite | None:
+    """EvalPlus: literal lists `inputs` and `results` beside a loop that compares them, in a script or in `check`; None
+    when the code is not of that kind. A case whose values JSON does not have (a set, a huge power) is left out."""
+    try:
+        tables = {
+            node.targets[0].id: node.value
+            for node in ast.walk(ast.parse(code))
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        inputs, results = (tables[name].elts for name in ("inputs", "results"))
+    except (*NOT_LITERAL, KeyError, AttributeError):
+        return None
+    if len(inputs) != len(results):
+        raise Malformed("test", f"{len(inputs)} inputs but {len(results)} results")
+    suite = TestSuite(entry_point=entry_point)
+    for arguments, result in zip(inputs, results, strict=True):
+        try:
+            call = {"args": plain(ast.literal_eval(arguments)), "kwargs": {}}
+            suite.tests.append({"call": call, "output": plain(ast.literal_eval(result))})
+        except NOT_LITERAL:
+            suite.left_out += 1
+    return suite
+
+
+def from_direct_assertions(assertions: list[str]) -> TestSuite:
+    """MBPP: assertions that call the function by its name, which is that of the first call in them."""
+    try:
+        trees = [ast.parse(line) for line in assertions]
+        name = next(n.func.id for n in ast.walk(trees[0]) if isinstance(n, ast.Call) and _is_the_function(n.func))
+    except (*NOT_LITERAL, StopIteration, IndexError):
+        raise Malformed("test_list", "no assertion that calls a function") from None
+    renamed = (ast.unparse(_Renamed(name).visit(tree)) for tree in trees)
+    lines = [f"    {line}" for text in renamed for line in text.splitlines()]
+    return from_assertions("\n".join(["def check(candidate):", *lines]), name)
+
+
+def _is_the_function(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id not in _COMPARERS
+
+
+_COMPARERS = {"set", "sorted", "list", "tuple", "len", "abs", "round", "str", "float", "int", "sum", "min", "max"}
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name("candidate", node.ctx) if node.id == self.name else node
+
+
 def decode_private(text: str) -> Any:
     """LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of JSON text.
 

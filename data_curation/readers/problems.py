@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from infra.errors import RatchetError
 from infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
 
 RULES = ("malformed", "other_domain")
+BENCHMARK_RULES = (*RULES, "outside_window")
+Window = tuple[date, date]  # from the first day up to, but not including, the second
 _ROWS_LOOKED_AT = 50  # to tell the format; a column may be absent from the rows in which it is null
 
 
@@ -42,17 +45,18 @@ def read_problems(path: Path, domain: str) -> Split:
     return _read(Path(path), domain, complete=True)
 
 
-def read_benchmark(path: Path, domain: str) -> Split:
+def read_benchmark(path: Path, domain: str, window: Window | None = None) -> Split:
     """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
-    without the templates that the file puts around them, as `normalisation` gives those of the rows."""
-    split = _read(Path(path), domain, complete=False)
+    without the templates that the file puts around them, as `normalisation` gives those of the rows. With a window,
+    rows released before its first day, on its last or later, or nobody knows when, are rejected as `outside_window`."""
+    split = _read(Path(path), domain, complete=False, window=window)
     columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
     clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
     kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
     return replace(split, kept=set_column(kept, "problem_id", [problem_id(domain, *item) for item in clean]))
 
 
-def _read(path: Path, domain: str, complete: bool) -> Split:
+def _read(path: Path, domain: str, complete: bool, window: Window | None = None) -> Split:
     if domain not in DOMAINS:
         raise RatchetError(f"{path}: there is no domain {domain!r}; there are {' and '.join(DOMAINS)}")
     rows = read_rows(path)
@@ -80,6 +84,10 @@ def _read(path: Path, domain: str, complete: bool) -> Split:
                 evidence = {"domain": problem["domain"]}
                 rejected.append(_rejected(problem, place, "other_domain", evidence))
                 continue
+            if window and not (problem.get("released") and window[0] <= problem["released"] < window[1]):
+                evidence = {"released": str(problem.get("released")), "window": [str(day) for day in window]}
+                rejected.append(_rejected(problem, place, "outside_window", evidence))
+                continue
             # A proof is published without an answer; that it is one is for the rules to say.
             if complete and domain == "math" and not (problem.get("answer") or asks_for_proof(problem["prompt"])):
                 raise Malformed("answer", "missing or empty")
@@ -89,7 +97,7 @@ def _read(path: Path, domain: str, complete: bool) -> Split:
             field, reason = (error.field, error.reason) if isinstance(error, Malformed) else ("row", repr(error)[:200])
             rejected.append(_rejected({"prompt": statement}, place, "malformed", {"field": field, "reason": reason}))
     table = pa.Table.from_pylist(kept, schema=PROBLEM_SCHEMA)
-    return assemble("read", RULES, table, rejected, format=layout.name, file=path.name)
+    return assemble("read", BENCHMARK_RULES if window else RULES, table, rejected, format=layout.name, file=path.name)
 
 
 def detect(columns: set[str], domain: str) -> Format | None:
@@ -156,6 +164,8 @@ FORMATS = (
     ),
     Format("leetcode", "code", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
     Format("humaneval", "code", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
+    Format("mbpp", "code", lambda c: has(c, "code", "test_list"), code_formats.mbpp),
+    Format("codeforces", "code", lambda c: has(c, "description", "official_tests"), code_formats.codeforces),
     Format("taco", "code", lambda c: has(c, "question", "input_output"), code_formats.taco),
     Format("code-contests", "code", lambda c: has(c, "description", "public_tests"), code_formats.code_contests),
     Format(

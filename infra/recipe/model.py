@@ -295,12 +295,15 @@ class Training(Section):
 
 
 class Benchmark(Section):
+    """A benchmark; of one that is known by its name (docs/evaluation.md) everything else may be left out."""
+
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    domain: Domain
+    domain: Domain | None = None
     path: str | None = None
-    """A file in its published format; with `curation.tiny_world`, none means the world's held-out problems."""
-    samples: int = Field(16, ge=1)
-    """Responses per problem: n of pass@k."""
+    """A file in its published format, or `hf://datasets/OWNER/NAME/FILE`. None: where the benchmark of this name is
+    published; for another name, with `curation.tiny_world`, the world's held-out problems."""
+    samples: int | None = Field(None, ge=1)
+    """Responses per problem: n of pass@k. None: as many as the benchmark of this name is known for, else 16."""
 
 
 class Endpoint(Section):

@@ -318,3 +318,79 @@ def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path):
     path = tmp_path / "m.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + b'\n{"problem": "P?", "answer": "1"}\n\n\n{"problem": "Q?", "answer": "2"}')
     assert read_problems(path, "math").kept.column("source_id").to_pylist() == ["0", "1"]
+
+
+def test_mbpp_and_mbpp_plus(tmp_path):
+    code = "def similar(a, b):\n  return tuple(set(a) & set(b))"
+    asserts = ["assert set(similar((3, 4), (4, 5))) == {4}", "assert similar([], [])==()"]
+    plain = {
+        "task_id": 2,
+        "text": "Find the similar elements.",
+        "code": code,
+        "test_list": asserts,
+        "test_setup_code": "",
+    }
+    problem = only(read_benchmark(write_lines(tmp_path / "mbpp.jsonl", [plain]), "code"))
+    assert problem.entry_point == "similar" and problem.starter_code == "def similar(a, b):"
+    assert problem.golden_solutions == [code]
+    check, call = problem.code_tests()
+    assert "set(candidate((3, 4), (4, 5))) == {4}" in check.check
+    assert call.call == {"args": [[], []], "kwargs": {}} and call.output == []
+    script = (
+        "import numpy as np\ndef assertion(out, exp, atol):\n    assert out == exp\n"
+        "inputs = [[[3, 4], [4]], [[1], [2]], [[{1}], []]]\nresults = [[4], [], []]\n"
+        "for i, (inp, exp) in enumerate(zip(inputs, results)):\n    assertion(similar(*inp), exp, 0)\n"
+    )
+    plus = {
+        "task_id": 2,
+        "prompt": "Find.",
+        "code": code,
+        "test_list": asserts,
+        "test_imports": ["import math"],
+        "test": script,
+    }
+    problem = only(read_benchmark(write_parquet(tmp_path / "plus.parquet", [plus]), "code"))
+    assert [test.call["args"] for test in problem.code_tests()] == [[[3, 4], [4]], [[1], [2]]]
+    assert (
+        json.loads(problem.metadata)["tests_left_out"] == 1 and json.loads(problem.metadata)["prelude"] == "import math"
+    )
+
+
+def test_humaneval_plus_tables_are_calls(tmp_path):
+    test = (
+        "def assertion(out, exp, atol):\n    assert out == exp\n\ndef check(candidate):\n    inputs = [[1], [2]]\n"
+        "    results = [2, 3]\n    for inp, exp in zip(inputs, results):\n        assertion(candidate(*inp), exp, 0)\n"
+    )
+    row = {
+        "task_id": "HumanEval/0",
+        "prompt": "def f(x):\n",
+        "entry_point": "f",
+        "canonical_solution": "    return x + 1\n",
+        "test": test,
+    }
+    problem = only(read_benchmark(write_lines(tmp_path / "plus.jsonl", [row]), "code"))
+    assert [(t.call["args"], t.output) for t in problem.code_tests()] == [([1], 2), ([2], 3)]
+
+
+def test_codeforces_with_its_rating_and_without_what_needs_a_checker(tmp_path):
+    row = {
+        "id": "1/A", "contest_id": "1", "index": "A", "description": "Tile.", "input_format": "n", "output_format": "m",
+        "examples": [{"input": "1", "output": "1"}], "official_tests": [{"input": "2", "output": "4"}],
+        "official_tests_complete": True, "rating": 1200, "tags": ["math"], "contest_start": 1725000000,
+        "time_limit": 1.0, "memory_limit": 256.0, "generated_checker": None,
+    }  # fmt: skip
+    rows = [row, {**row, "generated_checker": "def check(): ..."}, {**row, "official_tests_complete": False}]
+    split = read_benchmark(write_lines(tmp_path / "cf.jsonl", rows), "code")
+    assert [evidence["field"] for _, evidence in reasons(split)] == ["generated_checker", "official_tests"]
+    (problem,) = from_table(split.kept)
+    assert problem.released == date(2024, 8, 30) and problem.source_url.endswith("/1/problem/A")
+    assert "Example\n\nInput:\n1" in problem.prompt and json.loads(problem.metadata)["rating"] == 1200
+
+
+def test_a_window_is_half_open_and_what_is_outside_is_told(tmp_path):
+    days = ["2024-07-31", "2024-08-01", "2025-01-31", "2025-02-01", None]
+    rows = [{"problem": f"P{i}?", "answer": "1", "date": day} for i, day in enumerate(days)]
+    window = (date(2024, 8, 1), date(2025, 2, 1))
+    split = read_benchmark(write_lines(tmp_path / "dated.jsonl", rows), "math", window)
+    assert split.kept.column("prompt").to_pylist() == ["P1?", "P2?"]
+    assert split.summary["dropped"] == {"malformed": 0, "other_domain": 0, "outside_window": 3}

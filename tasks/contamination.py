@@ -1,0 +1,82 @@
+"""Which benchmark items stand in the training set: found for each evaluation, so that scores come with and without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data_curation.decontamination import decontaminate
+from infra.artifacts import Artifact, ArtifactStore, Draft
+from infra.recipe.model import Domain, Recipe
+from tasks.lineage import ancestors
+from tasks.step import Step, run_step
+
+CONTAMINATION = Step("contamination", 1, "contamination")
+SCHEMA = pa.schema(
+    [
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("problem_id", pa.string(), nullable=False),  # of the item
+        pa.field("rule", pa.string(), nullable=False),  # of data_curation.decontamination
+        pa.field("training_row", pa.string(), nullable=False),  # its problem_id
+        pa.field("evidence", pa.large_string(), nullable=False),  # JSON: shared text, coverage
+    ]
+)
+
+
+def contamination(
+    recipe: Recipe, benchmarks: Sequence[tuple[str, Domain, Artifact]], training: Sequence[Artifact]
+) -> Artifact:
+    """Compare every item with every training row of its domain, by the coverage rule of curation, whatever the recipe's
+    preset: a shared n-gram alone flags boilerplate. `benchmarks` are (name, domain, problems)."""
+    settings = {
+        domain: getattr(recipe.curation, domain).decontaminate.model_copy(
+            update={"preset": "coverage", "released_after": None}
+        )
+        for _, domain, _ in benchmarks
+    }
+
+    def make(draft: Draft) -> None:
+        rows = pa.concat_tables([pq.read_table(artifact.kept) for artifact in training])
+        flagged = []
+        for name, domain, problems in benchmarks:
+            items = pq.read_table(problems.kept)
+            places = zip(items["source"].to_pylist(), items["source_id"].to_pylist(), strict=True)
+            item_ids = dict(zip(places, items["problem_id"].to_pylist(), strict=True))
+            own = rows.filter(pa.compute.equal(rows["domain"], domain))
+            for row in decontaminate(own, items, settings[domain]).rejected.to_pylist() if len(own) else []:
+                evidence = json.loads(row["evidence"])
+                item = item_ids[evidence["benchmark"], evidence["item"]]
+                flagged.append(
+                    {"benchmark": name, "problem_id": item, "rule": row["rule"], "training_row": row["problem_id"],
+                     "evidence": row["evidence"]}
+                )  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")
+        items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
+        draft.counts = {"training_rows": len(rows), "items_flagged": items_flagged}
+        draft.extra["headline"] = f"{items_flagged} benchmark items among {len(rows):,} training rows"
+
+    parameters = {
+        "benchmarks": [[name, domain] for name, domain, _ in benchmarks],
+        "settings": {domain: rule.model_dump(mode="json") for domain, rule in settings.items()},
+    }
+    inputs = [*(problems for _, _, problems in benchmarks), *training]
+    return run_step(CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination")
+
+
+def contaminated_items(found: Artifact) -> dict[str, list[str]]:
+    """By benchmark, the problem_ids that were found in the training set."""
+    rows = pq.read_table(found.path / "flagged.parquet", columns=["benchmark", "problem_id"]).to_pylist()
+    names = [name for name, _ in found.manifest["parameters"]["benchmarks"]]
+    return {name: sorted({row["problem_id"] for row in rows if row["benchmark"] == name}) for name in names}
+
+
+def training_sets(checkpoint: Artifact, store: ArtifactStore) -> list[Artifact]:
+    """The curated problems that a checkpoint was trained on, as its lineage says."""
+    return [artifact for artifact in ancestors([checkpoint], store) if _is_training_set(artifact)]
+
+
+def _is_training_set(artifact: Artifact) -> bool:
+    return artifact.kind == "problems" and artifact.finished and artifact.manifest["step"] == "curated"

@@ -1,0 +1,87 @@
+"""Responses that must pass: reference answers and golden solutions, in ways a model might write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data_curation.readers import read_benchmark
+from evaluation.benchmarks import Benchmark, load_benchmark
+from evaluation.grading import Grading
+from evaluation.sampling import GENERATION_SCHEMA
+from evaluation.scores import score
+from infra.problems import Problem
+from verifiers.math_equivalence import reference_text
+from verifiers.tickets import Pool
+
+FILES = {"aime24": "math", "amc22_23": "math", "math500": "math", "olympiad_bench": "math", "HumanEval": "code"}
+REWRITINGS = 20
+AROUND_MATH = (
+    "{}", "The answer is {}.", "<think>\nMaybe \\boxed{{0}}?\n</think>\n\n{}", "First \\boxed{{17}}, but no: {}",
+    "$${}$$", "\\[ {} \\]", "**Final answer:** {}\n", "{}\n\nI hope it is correct.", "Thus ${}$, and we are done.",
+    "So\n\n\\begin{{aligned}} x &= {} \\end{{aligned}}",
+)  # fmt: skip
+AROUND_CODE = (
+    "```python\n{}\n```", "```py\n{}\n```", "```\n{}\n```",
+    "<think>\n```python\npass\n```\n</think>\n```python\n{}\n```",
+    "Here it is:\n\n```python\n{}\n```\n\nIt runs in linear time.", "```python\npass\n```\nBetter:\n```Python\n{}\n```",
+    "```python3\n{}\n\n```", "1. Do it:\n   ```python\n{}\n   ```", "```python \n{}\n``` ",
+    "## Code\n```python\n# solution\n{}\n```",
+)  # fmt: skip
+
+
+def benchmark(directory: Path, name: str, scratch: Path) -> Benchmark:
+    """A published file as an evaluation reads it."""
+    ending = "jsonl.gz" if name == "HumanEval" else "json"
+    split = read_benchmark(directory / "benchmarks" / f"{name}.{ending}", FILES[name])
+    assert len(split.rejected) == 0
+    pq.write_table(split.kept, scratch / f"{name}.parquet")
+    return load_benchmark(name, FILES[name], scratch / f"{name}.parquet")
+
+
+def golden(problem: Problem) -> str:
+    if problem.domain == "math":
+        return f"\\boxed{{{reference_text(problem.answer)}}}"
+    return f"```python\n{problem.golden_solutions[0]}\n```"
+
+
+def rewritings(problem: Problem) -> Iterator[str]:
+    """Twenty of them."""
+    if problem.domain == "code":
+        solution = problem.golden_solutions[0]
+        for text in (solution, f"\n{solution}\n\n"):
+            yield from (around.format(text) for around in AROUND_CODE)
+        return
+    answer = reference_text(problem.answer)
+    ways = [answer, f" {answer} ", f"{answer}.", f"\\displaystyle {answer}", f"{{{answer}}}"]
+    ways.append(f"${answer}$" if "$" not in answer else answer)
+    ways.append(answer.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace("\\frac", "\\dfrac"))
+    ways += [answer.replace("\\left", "").replace("\\right", ""), f"\\, {answer}", f"{answer}\\;"]
+    for way, around in zip(ways, AROUND_MATH, strict=True):
+        yield around.format(f"\\boxed{{{answer}}}")
+        yield f"\\boxed{{{way}}}"
+
+
+def scores_of(pool: Pool, given: Benchmark, responses: dict[str, list[str]]) -> dict:
+    """What an evaluation reports when these are the model's responses, by problem_id."""
+    rows = [
+        {
+            "benchmark": given.name,
+            "problem_id": problem,
+            "sample": i,
+            "text": text,
+            "finish_reason": "stop",
+            "tokens": 1,
+        }
+        for problem, texts in responses.items()
+        for i, text in enumerate(texts)
+    ]
+    grading = Grading(pool, [given], {given.name: ""})
+    grading.submit(rows)
+    grading.collect()
+    graded = grading.graded(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)).to_pylist()
+    asked = [problem for problem in given.problems if problem.problem_id in responses]
+    return score(graded, asked, (1,), vote=given.domain == "math")

@@ -1,0 +1,96 @@
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evaluation.benchmarks import Benchmark
+from evaluation.imported import import_generations
+from evaluation.main import main
+from infra.errors import RatchetError
+from infra.problems import Problem, problem_id
+
+SHORT, LONG = "What is 1 + 1?", "Let x = 2. What is 1 + 1? Add x."
+SUMS = tuple(Problem(problem_id("math", text), "math", text, answer=a) for text, a in ((SHORT, "2"), (LONG, "4")))
+MATH = Benchmark("sums", "math", SUMS, "h")
+CODE = Benchmark("lcb", "code", (Problem("c", "code", "Add.", metadata=json.dumps({"question_id": "abc301_a"})),), "h")
+
+
+def texts(table: pa.Table) -> dict[str, list]:
+    found: dict[str, list] = {}
+    for row in table.to_pylist():
+        assert row["sample"] == len(found.setdefault(row["problem_id"], []))
+        found[row["problem_id"]].append((row["text"], row["tokens"]))
+    return found
+
+
+def test_lightevals_details(tmp_path):
+    rows = [
+        {"doc": {"query": f"Solve.\n\nQ: {LONG}\nA:"}, "metric": {"pass@1": 1.0},
+         "model_response": {"text": ["\\boxed{4}", "\\boxed{5}"], "output_tokens": [[1, 2, 3], [1]]}},
+        {"doc": {"query": f"Solve.\n\nQ: {SHORT}\nA:"}, "metric": {"pass@1": 0.0},
+         "model_response": {"text": ["no"], "output_tokens": [[7, 7]]}},
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    found = texts(import_generations(tmp_path / "details.parquet", MATH))
+    short, long = (problem.problem_id for problem in MATH.problems)
+    assert found == {long: [("\\boxed{4}", 3), ("\\boxed{5}", 1)], short: [("no", 2)]}
+
+
+def test_lightevals_older_details(tmp_path):
+    rows = [{"full_prompt": f"<|user|>{SHORT}", "example": "x", "predictions": str(["\\boxed{2}", "it's 3"])}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    (found,) = texts(import_generations(tmp_path / "details.parquet", MATH)).values()
+    assert found == [("\\boxed{2}", None), ("it's 3", None)]
+
+
+@pytest.mark.parametrize(
+    "row, expected",
+    [
+        ({"output_list": ["Think.\n```python\nx\n```"], "code_list": ["x"]}, ["Think.\n```python\nx\n```"]),
+        ({"code_list": ["x", "y"]}, ["```python\nx\n```", "```python\ny\n```"]),
+        ({"output_list": ["x"], "code_list": ["x"]}, ["```python\nx\n```"]),  # bare programs, written to both
+    ],
+)
+def test_livecodebench_generations(tmp_path, row, expected):
+    (tmp_path / "lcb.json").write_text(json.dumps([{"question_id": "abc301_a", **row}]))
+    table = import_generations(tmp_path / "lcb.json", CODE)
+    assert table["text"].to_pylist() == expected
+    assert set(table["finish_reason"].to_pylist()) == {"unknown"} and set(table["tokens"].to_pylist()) == {None}
+
+
+@pytest.mark.parametrize(
+    "content, complaint",
+    [
+        ('[{"question_id": "other", "code_list": ["x"]}]', r"row 0: benchmark lcb has no question 'other'"),
+        ('[{"answer": "x"}]', r"row 0: neither lighteval's details .* It has answer"),
+        ('[["x"], ["y"]]', "not a list of objects"),
+        ("[]", "no responses"),
+        ("not json", "neither Parquet nor a JSON list"),
+    ],
+)
+def test_files_that_are_no_responses_to_this_benchmark(tmp_path, content, complaint):
+    (tmp_path / "file.json").write_text(content)
+    with pytest.raises(RatchetError, match=complaint):
+        import_generations(tmp_path / "file.json", CODE)
+
+
+def test_imported_responses_are_scored_and_what_is_unknown_stays_so(spec, tmp_path):
+    from evaluation.spec import load_plan, read_spec
+
+    (tmp_path / "first.json").write_text(json.dumps(spec))
+    problems = load_plan(read_spec(tmp_path / "first.json")).benchmarks[0]
+    rows = [
+        {"question_id": p.problem_id, "output_list": [f"\\boxed{{{p.answer}}}", "?"]} for p in problems.problems[:5]
+    ]
+    (tmp_path / "lcb.json").write_text(json.dumps(rows))
+    pq.write_table(import_generations(tmp_path / "lcb.json", problems), tmp_path / "imported.parquet")
+    spec["model"] = {"identity": "file", "generations": str(tmp_path / "imported.parquet")}
+    spec["benchmarks"] = spec["benchmarks"][:1]
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    assert main(tmp_path / "spec.json") == 0
+    scores = json.loads((tmp_path / "work/scores.json").read_text())
+    math = scores["benchmarks"]["small-math"]
+    assert math["pass_at"]["1"]["value"] == 0.5 and math["pass_at"]["2"]["value"] == 1
+    assert (math["questions"], math["questions_graded"]) == (7, 5)
+    assert math["truncation_rate"] is None and scores["settings"]["sampling"] is None
