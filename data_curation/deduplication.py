@@ -1,36 +1,45 @@
 """One problem, one row: copies by text, by near text and by address are found, and the best of each stays.
 
-Near copies are found with MinHash (datasketch makes the signatures, bands are compared as arrays), and every candidate
-pair is then measured exactly. A row is always compared with the row that stays, so that a chain of small differences
-never removes a problem that resembles nothing kept.
+Near copies are found with MinHash, and every candidate pair is then measured exactly. A row is always compared with the
+row that stays, so that a chain of small differences never removes a problem that resembles nothing kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import datasketch
 import numpy as np
 import pyarrow as pa
-from datasketch import MinHash
+import pyarrow.compute as pc
 
+from data_curation import minhash
+from data_curation.minhash import Shingles
 from data_curation.split import Rejection, Split, partition
-from data_curation.tokens import Tokens, tokenise
 from data_curation.urls import problem_key
-from infra.problems import Problem, from_table
 from infra.recipe.model import Deduplication
 
 STEP = "deduplicate"
 RULES = ("exact", "url", "near")
-SCHEME = "affine32"
-"""Of datasketch's hash families; signatures of another are not comparable with these."""
-SEED = 1
-MAX_MISSED = 0.01
+CHUNK = 8192
+"""Rows whose statements are Python text at the same time."""
+BLOCK = 512
+"""Rows whose candidates are measured together."""
+CLUSTER_SCHEMA = pa.schema(
+    [
+        pa.field("problem_id", pa.string()),  # of the row that stays
+        pa.field("source", pa.string()),
+        pa.field("source_id", pa.string()),
+        pa.field("size", pa.int64()),  # the row that stays included
+        pa.field("members", pa.list_(pa.struct([
+            ("source", pa.string()), ("source_id", pa.string()), ("rule", pa.string()), ("jaccard", pa.float64()),
+        ]))),
+    ]
+)  # fmt: skip
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
@@ -39,118 +48,146 @@ def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
     platform), `near` (token n-gram sets with a Jaccard similarity of at least `settings.jaccard`). Best is
     the row with a golden solution, then with more tests, then with the answer of most exact copies, then the earlier.
-    The evidence names the row that stays, the Jaccard similarity, and whether the two disagree about the answer.
+    The evidence names the row that stays, the Jaccard similarity, and whether the two disagree about the answer; `by`
+    is the row in between where one was the copy of a copy. The split's `clusters` has `CLUSTER_SCHEMA`.
+
+    Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
     """
-    problems = from_table(table)
-    tokens = tokenise([problem.prompt for problem in problems])
-    spans = list(zip(tokens.bounds[:-1].tolist(), tokens.bounds[1:].tolist(), strict=True))
-    exact = [(p.entry_point, tokens.hashes[s:e].tobytes()) for p, (s, e) in zip(problems, spans, strict=True)]
-    shingles = _shingles(tokens, settings.ngram)
-    order = _best_first(problems, exact)
+    prompts = table.column("prompt")
+    chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
+    shingles = minhash.shingle(chunks, settings.ngram)
+    rows = _Rows(table, _exact_groups(shingles, table))
 
-    verdicts: list[Rejection | None] = [None] * len(problems)
-    verdict_of = _first_of(exact, order)
-    for row, kept in verdict_of.items():
-        verdicts[row] = Rejection("exact", _evidence(problems, row, kept, 1.0))
+    copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule
+    for group in rows.exact:
+        best, *others = sorted(group, key=rows.preference)
+        copies |= {row: (best, "exact") for row in others}
 
-    left = [row for row in order if verdicts[row] is None]
-    keys = [problem_key(problem.source_url) for problem in problems]
-    by_url = _first_of(keys, [row for row in left if keys[row]])
-    for row, kept in by_url.items():
-        evidence = _evidence(problems, row, kept, _jaccard(shingles[row], shingles[kept]))
-        verdicts[row] = Rejection("url", evidence | {"url": keys[row]})
+    urls = table.column("source_url").to_pylist()
+    first_at: dict[str, int] = {}
+    keys = {row: key for row, url in enumerate(urls) if url and row not in copies and (key := problem_key(url))}
+    shared = {key for key, count in Counter(keys.values()).items() if count > 1}
+    for row in sorted((row for row, key in keys.items() if key in shared), key=rows.preference):
+        best = first_at.setdefault(keys[row], row)
+        if best != row:
+            copies[row] = best, "url"
 
-    left = [row for row in left if verdicts[row] is None]
-    for row, kept, similarity in _near_copies(left, shingles, settings):
-        verdicts[row] = Rejection("near", _evidence(problems, row, kept, similarity))
+    left = np.ones(len(table), bool)
+    left[list(copies)] = False
+    buckets = minhash.buckets(shingles, np.flatnonzero(left), settings)
+    for row, best in near_copies(shingles, buckets, settings, rows.preference):
+        copies[row] = best, "near"
 
-    bands, rows = _bands(settings)
-    minhash = {"scheme": SCHEME, "seed": SEED, "permutations": settings.permutations, "bands": bands, "rows": rows}
-    return partition(STEP, RULES, table, verdicts, minhash=minhash | {"datasketch": datasketch.__version__})
-
-
-def _best_first(problems: Sequence[Problem], exact: Sequence[Any]) -> list[int]:
-    """Row numbers in the order in which rows are preferred."""
-    votes: dict[tuple[Any, str | None], int] = defaultdict(int)
-    for problem, key in zip(problems, exact, strict=True):
-        votes[key, problem.answer] += 1
-
-    def preference(row: int) -> tuple[Any, ...]:
-        problem = problems[row]
-        tests = len(json.loads(problem.tests)) if problem.tests else 0
-        return (not problem.golden_solutions, -tests, -votes[exact[row], problem.answer], row)
-
-    return sorted(range(len(problems)), key=preference)
-
-
-def _first_of(keys: Sequence[Any], order: Iterable[int]) -> dict[int, int]:
-    """Each row whose key an earlier one of `order` has, to that earlier row."""
-    first: dict[Any, int] = {}
-    return {row: kept for row in order if (kept := first.setdefault(keys[row], row)) != row}
+    verdicts: list[Rejection | None] = [None] * len(table)
+    kept = {row: _root(copies, row) for row in copies}
+    pairs = np.array(list(kept.items()), np.int64).reshape(-1, 2)
+    similarity = shingles.sets(pairs.ravel()).jaccard(*pairs.T)
+    for (row, best), jaccard in zip(kept.items(), similarity.tolist(), strict=True):
+        rule = copies[row][1]
+        evidence = rows.evidence(row, best) | {"jaccard": round(jaccard, 4)}
+        if copies[row][0] != best:
+            evidence["by"] = rows.name(copies[row][0])
+        verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
+    split = partition(STEP, RULES, table, verdicts, minhash=minhash.described(settings))
+    found = clusters(split.rejected)
+    sizes = {str(size): count for size, count in sorted(Counter(found.column("size").to_pylist()).items())}
+    return replace(split, summary=split.summary | {"cluster_sizes": sizes}, tables={"clusters": found})
 
 
-def _near_copies(
-    order: Sequence[int], shingles: Sequence[np.ndarray], settings: Deduplication
-) -> Iterable[tuple[int, int, float]]:
-    """(row, kept row, Jaccard) for each row of `order` that is near one before it that stays; the nearest, then the
-    first, of those."""
-    signatures = _signatures([shingles[row] for row in order], settings.permutations)
-    bands, rows = _bands(settings)
-    buckets: list[dict[bytes, list[int]]] = [defaultdict(list) for _ in range(bands)]
-    for row, signature in zip(order, signatures, strict=True):
-        keys = [signature[band * rows : (band + 1) * rows].tobytes() for band in range(bands)]
-        candidates = {kept for bucket, key in zip(buckets, keys, strict=True) for kept in bucket.get(key, ())}
-        near = [(_jaccard(shingles[row], shingles[kept]), kept) for kept in sorted(candidates)]
-        similarity, kept = max(near, key=lambda pair: pair[0], default=(0.0, -1))
-        if similarity >= settings.jaccard:
-            yield row, kept, similarity
-            continue
-        for bucket, key in zip(buckets, keys, strict=True):
-            bucket[key].append(row)
+def _root(copies: Mapping[int, tuple[int, str]], row: int) -> int:
+    while row in copies:
+        row = copies[row][0]
+    return row
 
 
-def _bands(settings: Deduplication) -> tuple[int, int]:
-    """(bands, rows of a band): the longest bands with which a pair at the threshold is missed at most one time in a
-    hundred. Longer ones mean fewer candidates, and candidates are cheap: each is measured exactly."""
-    for rows in range(settings.permutations, 0, -1):
-        bands = settings.permutations // rows
-        if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
-            return bands, rows
-    return settings.permutations, 1
+def clusters(rejected: pa.Table) -> pa.Table:
+    """What the rejects of this step were copies of, with `CLUSTER_SCHEMA`, the largest cluster first."""
+    members: dict[tuple[str | None, ...], list[dict[str, Any]]] = defaultdict(list)
+    for source, source_id, rule, text in zip(
+        *(rejected.column(name).to_pylist() for name in ("source", "source_id", "rule", "evidence")), strict=True
+    ):
+        evidence = json.loads(text)
+        kept = evidence["kept"]
+        member = {"source": source, "source_id": source_id, "rule": rule, "jaccard": evidence["jaccard"]}
+        members[kept["problem_id"], kept["source"], kept["source_id"]].append(member)
+    largest_first = sorted(members.items(), key=lambda item: -len(item[1]))
+    rows = [(*kept, 1 + len(found), found) for kept, found in largest_first]
+    return pa.Table.from_pylist([dict(zip(CLUSTER_SCHEMA.names, row, strict=True)) for row in rows], CLUSTER_SCHEMA)
 
 
-def _signatures(sets: Sequence[np.ndarray], permutations: int) -> np.ndarray:
-    """MinHash signatures, one row a set; the shingles are hashes already, of which the lower half serves."""
-    if not sets:
-        return np.empty((0, permutations), np.uint32)
-    made = MinHash.bulk(
-        [(values & np.uint64(0xFFFFFFFF)).tolist() for values in sets],
-        num_perm=permutations, seed=SEED, scheme=SCHEME, hashfunc=int,
-    )  # fmt: skip
-    return np.stack([minhash.hashvalues for minhash in made])
+class _Rows:
+    """What decides between copies, read only for rows that have one."""
+
+    def __init__(self, table: pa.Table, exact: list[list[int]]) -> None:
+        self.exact = exact
+        self._columns = {
+            name: table.column(name) for name in ("problem_id", "source", "source_id", "answer", "tests")
+        }  # fmt: skip
+        self._has_golden = pc.fill_null(pc.greater(pc.list_value_length(table.column("golden_solutions")), 0), False)
+        self._votes: dict[int, int] = {}  # how many exact copies of a row give its answer, where it has copies
+        for group in exact:
+            answers = {row: self._value("answer", row) for row in group}
+            counts = Counter(answers.values())
+            self._votes |= {row: counts[answer] for row, answer in answers.items()}
+
+    def preference(self, row: int) -> tuple[Any, ...]:
+        """Sorts the better row first."""
+        tests = self._value("tests", row)
+        number = len(json.loads(tests)) if tests else 0
+        return (not self._has_golden[row].as_py(), -number, -self._votes.get(row, 1), row)
+
+    def evidence(self, row: int, kept: int) -> dict[str, Any]:
+        answers = [self._value("answer", row), self._value("answer", kept)]
+        evidence: dict[str, Any] = {"kept": self.name(kept)}
+        return evidence | ({"answers": answers} if answers[0] != answers[1] else {})
+
+    def name(self, row: int) -> dict[str, Any]:
+        return {name: self._value(name, row) for name in ("problem_id", "source", "source_id")}
+
+    def _value(self, column: str, row: int) -> Any:
+        return self._columns[column][row].as_py()
 
 
-def _shingles(tokens: Tokens, n: int) -> list[np.ndarray]:
-    """For each text its distinct token n-grams, as sorted hashes; a text of fewer tokens is one shingle."""
-    grams, first = tokens.ngrams(n)
-    bounds = np.searchsorted(tokens.texts[first], np.arange(len(tokens.bounds)))
-    sets = [np.unique(grams[start:end]) for start, end in pairwise(bounds)]
-    for text in np.flatnonzero(np.diff(bounds) == 0).tolist():
-        whole = tokens.hashes[tokens.bounds[text] : tokens.bounds[text + 1]]
-        sets[text] = np.frombuffer(hashlib.blake2b(whole.tobytes(), digest_size=8).digest(), np.uint64)
-    return sets
+def _exact_groups(shingles: Shingles, table: pa.Table) -> list[list[int]]:
+    """Rows, two or more, with the same tokens and the same entry point."""
+    entry_points = table.column("entry_point").combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
+    order = np.lexsort((entry_points, shingles.wholes))
+    repeats = (np.diff(shingles.wholes[order]) == 0) & (np.diff(entry_points[order]) == 0)
+    ends = np.flatnonzero(np.concatenate([[True], ~repeats, [True]])) if len(order) else np.empty(0, int)
+    return [order[start:end].tolist() for start, end in pairwise(ends.tolist()) if end - start > 1]
 
 
-def _jaccard(one: np.ndarray, other: np.ndarray) -> float:
-    """Size of the intersection over size of the union, exactly."""
-    shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / (len(one) + len(other) - shared)
-
-
-def _evidence(problems: Sequence[Problem], row: int, kept: int, similarity: float) -> dict[str, Any]:
-    mine, other = problems[row], problems[kept]
-    evidence = {
-        "kept": {"problem_id": other.problem_id, "source": other.source, "source_id": other.source_id},
-        "jaccard": round(similarity, 4),
-    }
-    return evidence | ({"answers": [mine.answer, other.answer]} if mine.answer != other.answer else {})
+def near_copies(
+    shingles: Shingles,
+    buckets: tuple[np.ndarray, np.ndarray],
+    settings: Deduplication,
+    preference: Callable[[int], Any],
+) -> Iterator[tuple[int, int]]:
+    """(row, kept row) for each row that is near a better one that stays; the nearest, then the first, of those.
+    `buckets` are those of `minhash.buckets`: a row in none of them is near nothing."""
+    members, numbers = buckets
+    rows, starts = np.unique(members, return_index=True)
+    places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
+    sets = shingles.sets(rows)
+    kept_in: dict[int, list[int]] = defaultdict(list)
+    best_first = sorted(places, key=preference)
+    for first in range(0, len(best_first), BLOCK):
+        block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
+        pairs: list[tuple[int, int]] = []
+        for row, mine in block.items():  # compared with what was kept before, and with all of the block before it
+            pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
+            for number in mine:
+                kept_in[number].append(row)
+        near: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+        for (row, other), similarity in zip(pairs, sets.jaccard(ones, others).tolist(), strict=True):
+            if similarity >= settings.jaccard:
+                near[row].append((-similarity, other))
+        copies: set[int] = set()
+        for row in near:  # in the order of the block
+            if staying := [pair for pair in near[row] if pair[1] not in copies]:
+                copies.add(row)
+                yield row, min(staying)[1]
+        for row in copies:
+            for number in block[row]:
+                kept_in[number].remove(row)

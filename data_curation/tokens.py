@@ -258,8 +258,13 @@ def _join_letters(
     return after
 
 
-def _mixed(values: np.ndarray) -> np.ndarray:
+def mixed(values: np.ndarray) -> np.ndarray:
     """The 64-bit finaliser of MurmurHash3: one to one, and every bit depends on every other."""
+    return _mixed(values.copy())
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """`mixed`, in place."""
     values ^= values >> np.uint64(33)
     values *= np.uint64(0xFF51AFD7ED558CCD)
     values ^= values >> np.uint64(33)

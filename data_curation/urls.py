@@ -1,48 +1,106 @@
-"""One name for a contest problem, whatever address it was copied from."""
+"""One name for a problem of a judge or a contest, whatever address it was copied from: mirrors, old and new addresses,
+and judges that repeat the problems of others under names of their own."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-# host (without www.) → patterns of the path; groups, joined by "/", name the problem on that platform.
-_PLATFORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+# platform, host (without www.), and where the problem is named: a pattern of the path whose groups, joined by "/", name
+# it, or a pattern of the path and, after a blank, the parameter of the query that does.
+_ADDRESSES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "codeforces",
-        r"(?:m\d\.)?codeforces\.com",
+        r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)",
         (
-            r"/(?:contest|gym)/(\d+)/problem/(\w+)",
-            r"/problemset/problem/(\d+)/(\w+)",
-            r"/problemset/gymproblem/(\d+)/(\w+)",
+            r"/(?:group/\w+/)?(?:contest|gym)/(\d+)/(?:problem|submit)/(\w+)",
+            r"/problemset/(?:gym)?problem/(\d+)/(\w+)",
         ),
     ),
-    ("atcoder", r"atcoder\.jp", (r"/contests/[^/]+/tasks/(\w+)",)),
+    ("sgu", r"codeforces\.com", (r"/problemsets/acmsguru/problem/\d+/(\d+)",)),
+    ("atcoder", r"(?:[\w-]+\.contest\.)?atcoder\.jp", (r"(?:/contests/[^/]+)?/tasks/(\w+)",)),
     ("leetcode", r"leetcode(?:-cn)?\.c(?:om|n)", (r"/(?:contest/[^/]+/)?problems/([\w-]+)",)),
-    ("codechef", r"codechef\.com", (r"/(?:[\w-]+/)?problems(?:-old)?/(\w+)",)),
+    ("codechef", r"codechef\.com", (r"/(?:[\w-]+/)*(?:problems|problems-old|submit)/(\w+)",)),
     ("hackerrank", r"hackerrank\.com", (r"/(?:contests/[^/]+/)?challenges/([\w-]+)",)),
-    ("kattis", r"(?:[\w-]+\.)?kattis\.com", (r"/problems/(\w+)",)),
-    ("geeksforgeeks", r"(?:practice\.)?geeksforgeeks\.org", (r"/problems/([\w-]+)",)),
-    ("aizu", r"onlinejudge\.u-aizu\.ac\.jp", (r"/problems/(\w+)", r"/courses/(?:[^/]+/)+(\w+)$")),
+    ("kattis", r"(?:[\w-]+\.)?kattis\.com", (r"/(?:(?:contests|sessions)/\w+/)?problems/([\w.]+)",)),
+    ("geeksforgeeks", r"(?:practice\.)?geeksforgeeks\.org", (r"/problems/([\w-]+)", r"/problem-page\.php pid")),
+    (
+        "aizu",
+        r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp",
+        (r"/problems/(\w+)", r"/courses/(?:[^/]+/)+(\w+)$", r"/onlinejudge/description\.jsp id"),
+    ),
     ("hackerearth", r"hackerearth\.com", (r"/(?:[\w-]+/)*(?:algorithm|problem)/([\w-]+)",)),
     ("codewars", r"codewars\.com", (r"/kata/(\w+)",)),
+    ("spoj", r"spoj\.com", (r"/problems/(\w+)",)),
+    ("hdu", r"acm\.hdu\.edu\.cn", (r"/showproblem\.php pid",)),
+    ("poj", r"poj\.org", (r"/problem id",)),
+    ("timus", r"acm\.timus\.ru", (r"/problem\.aspx num",)),
+    ("baekjoon", r"acmicpc\.net", (r"/problem/(\d+)",)),
+    ("cses", r"cses\.fi", (r"/(?:problemset|\d+)/task/(\d+)",)),
+    ("eolymp", r"(?:basecamp\.)?e-?olymp\.com", (r"/(?:\w\w/)?problems/(\d+)",)),
+    ("topcoder", r"(?:community|arena)\.topcoder\.com", (r"/stat pm",)),
+    ("usaco", r"usaco\.org", (r"/(?:current/)?index\.php cpid",)),
+    ("euler", r"projecteuler\.net", (r"/problem=(\d+)",)),
+    ("luogu", r"luogu\.(?:com\.cn|com|org)", (r"/problem/show pid", r"/(?:problem|problemnew/show)/(\w+)")),
+    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", (r"/problem/([^/]+)",)),
+    (
+        "aops",
+        r"(?:artofproblemsolving|aops)\.com",
+        (
+            r"/wiki/index\.php/(.+/problem.\d+)$",  # not the page that has all of a contest's problems
+            r"/community/(?:\w+/)*c\d+_?h(\d+)",
+            r"/forum/viewtopic\.php t",
+        ),
+    ),
+)
+_ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
+# A mirror's name for another judge's problem, to that judge's own: what luogu and vjudge call them.
+_MIRRORED = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"luogu:cf(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
+        (r"luogu:at_(\w+)", r"atcoder:\1"),
+        (r"luogu:uva(\d+)", r"uva:\1"),
+        (r"vjudge:(?:codeforces|gym)-(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
+        (r"vjudge:ural-(\w+)", r"timus:\1"),
+        (r"vjudge:e-olymp-(\w+)", r"eolymp:\1"),
+        (r"vjudge:洛谷-(\w+)", r"luogu:\1"),
+        (r"vjudge:(atcoder|codechef|hackerrank|kattis|aizu|spoj|hdu|poj|uva|sgu|baekjoon|topcoder)-(.+)", r"\1:\2"),
+    )
 )
 
 
 def problem_key(url: str | None) -> str | None:
-    """`platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`; None when the address names no problem of a
-    platform known here."""
+    """`platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`, `aops:2020_aime_i_problems/problem_5`; None
+    when the address names no problem of a platform known here."""
     if not url:
         return None
+    url = _ARCHIVED.sub("", url.strip())
     try:
-        parts = urlsplit(url.strip() if "//" in url else f"https://{url.strip()}")
+        parts = urlsplit(url if "//" in url else f"https://{url}")
         host = (parts.hostname or "").removeprefix("www.")
     except ValueError:
         return None
-    path = parts.path.rstrip("/")
-    for platform, pattern, paths in _PLATFORMS:
-        if re.fullmatch(pattern, host):
-            found = next((m for p in paths if (m := re.match(p, path))), None)
-            return f"{platform}:{'/'.join(found.groups()).lower()}" if found else None
-    if host == "judge.u-aizu.ac.jp" and (identity := parse_qs(parts.query).get("id")):
-        return f"aizu:{identity[0].lower()}"
+    path, query = unquote(parts.path).rstrip("/"), parse_qs(parts.query)
+    path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of an address
+    for platform, hosts, places in _ADDRESSES:
+        if re.fullmatch(hosts, host):
+            name = next((found for place in places if (found := _named(place, path, query))), None)
+            if name:
+                return _original(f"{platform}:{name.strip().replace(' ', '_').lower()}")
     return None
+
+
+def _named(place: str, path: str, query: dict[str, list[str]]) -> str | None:
+    pattern, _, parameter = place.partition(" ")
+    found = re.match(pattern, path, re.IGNORECASE)
+    if not found:
+        return None
+    return query.get(parameter, [None])[0] if parameter else "/".join(found.groups())
+
+
+def _original(key: str) -> str:
+    for pattern, name in _MIRRORED:
+        if found := pattern.fullmatch(key):
+            return _original(found.expand(name))
+    return key

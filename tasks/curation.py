@@ -39,7 +39,7 @@ from infra.inference.protocol import Engine, derive_seed
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
 from tasks.step import Step, not_done, record_isolation, run_step, write_split
-from verifiers.pool import open_pool
+from verifiers.pool import VerifierPool, open_pool
 from verifiers.tickets import Pool
 
 TINY_WORLD = Step("tiny_world", 1, "raw")
@@ -50,7 +50,7 @@ DECONTAMINATE = Step("decontaminate", 2, "problems")
 DEDUPLICATE = Step("deduplicate", 2, "problems")
 TEACHER_ATTEMPTS = Step("teacher_attempts", 2, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 3, "problems")
-VALIDATE_TESTS = Step("validate_tests", 2, "problems")
+VALIDATE_TESTS = Step("validate_tests", 3, "problems", resumable=True)
 DIFFICULTY = Step("difficulty", 3, "problems")
 LENGTH = Step("length", 2, "problems")
 CURATED = Step("curated", 2, "problems")
@@ -278,14 +278,16 @@ def validate_tests(recipe: Recipe, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
     settings = recipe.curation.code.validation
 
-    def apply(table: pa.Table) -> Split:
+    def apply(table: pa.Table, journal: Path) -> Split:
         watcher = active_run().watcher
-        with _judges(recipe) as pool:
+        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
             return validation.validate_tests(
-                table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {})
+                table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )
 
-    return _filter(VALIDATE_TESTS, recipe, "code", problems, settings.model_dump(mode="json"), apply, runs_code=True)
+    return _filter(
+        VALIDATE_TESTS, recipe, "code", problems, settings.model_dump(mode="json"), apply, runs_code=True, here=True
+    )
 
 
 def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> Artifact:
@@ -368,14 +370,20 @@ def _filter(
     apply: Any,
     others: Sequence[Artifact] = (),
     runs_code: bool = False,
+    here: bool = False,
 ) -> Artifact:
-    """A step that splits one data set: read the kept rows of the last step, apply, store both sides."""
+    """A step that splits one data set: read the kept rows of the last step, apply, store both sides. A resumable one is
+    also given a journal, which a killed run leaves in the draft for the next."""
 
     def make(draft: Draft) -> None:
         if runs_code:
-            record_isolation(draft, recipe)
-        split = apply(pq.read_table(problems.kept))
+            record_isolation(draft, recipe, here)
+        table, journal = pq.read_table(problems.kept), draft.path / "journal.jsonl"
+        split = apply(table, journal) if step.resumable else apply(table)
         write_split(draft, split.kept, split.rejected, split.summary, _settings(recipe, domain).max_rejected)
+        for name, reported in split.tables.items():
+            pq.write_table(reported, draft.path / f"{name}.parquet")
+        journal.unlink(missing_ok=True)
 
     return run_step(
         step, f"{domain}-{step.name}", parameters=parameters, inputs=[problems, *others], make=make,

@@ -156,11 +156,11 @@ def write_split(
     draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "rows_rejected": len(rejected)}
 
 
-def record_isolation(draft: Draft, recipe: Recipe) -> None:
+def record_isolation(draft: Draft, recipe: Recipe, here: bool = False) -> None:
     """Put on record how this machine confines the programs that the step judges; reward servers, where the recipe has
-    any, answer for their own. Raises RatchetError, before any work is done, when that is less than the recipe
-    demands."""
-    if not recipe.training.reward_servers:
+    any, answer for their own, unless the step runs programs `here` all the same. Raises RatchetError, before any work
+    is done, when that is less than the recipe demands."""
+    if here or not recipe.training.reward_servers:
         draft.extra["isolation"] = sandbox_isolation(recipe.verification.minimum_isolation)
 
 

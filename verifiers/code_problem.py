@@ -70,7 +70,7 @@ def _read(
     if any(test.call or test.check for test in read):
         _check_entry_point(entry_point)
     prelude, tolerance = _read_metadata(metadata)
-    requests = {number: _request(test) for number, test in enumerate(read) if test.check is None}
+    requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
     return CodeProblem(
         read, dict(sorted(requests.items(), key=lambda item: -_size(item[1]))), entry_point, prelude, tolerance,
@@ -137,7 +137,8 @@ def _check_number(name: str, value: Any) -> None:
         raise InvalidProblem(f"its {name} is {value!r}: it must be a number, not negative, or null")
 
 
-def _request(test: CodeTest) -> Request:
+def request_of(test: CodeTest) -> Request:
+    """How the sandbox is told of a test that is no check."""
     if test.call is not None:
         return {"kind": "call", "args": test.call.get("args", []), "kwargs": test.call.get("kwargs", {})}
     return {"kind": "stdin", "input": test.input or ""}

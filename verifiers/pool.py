@@ -6,12 +6,13 @@ import hashlib
 import heapq
 import itertools
 import os
+import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from infra.errors import RatchetError
 from infra.problems import Problem
@@ -23,6 +24,7 @@ from verifiers.sandbox.server import Sandbox
 from verifiers.symbolic import Symbolic
 from verifiers.tickets import CLOSED, Deliver, Pool, Submission
 
+T = TypeVar("T")
 REMEMBERED = 8_192
 """Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
 ATTEMPTS = 3
@@ -83,6 +85,26 @@ class VerifierPool(Pool):
             deliver(prepared)
             return lambda: None
         return self._share(prepared, deliver)
+
+    def map_programs(
+        self, function: Callable[[Problem, str, Sandbox], T], programs: Iterable[tuple[Problem, str]]
+    ) -> list[T]:
+        """`function` of each program and a worker's sandbox, in order, for who needs more than verdicts:
+        `code_judge.examine`, `recording.record`. Raises RatchetError when it fails again and again."""
+        finished: queue.SimpleQueue = queue.SimpleQueue()
+        count = 0
+        for problem, source in programs:
+            job = lambda tools, p=problem, s=source: function(p, s, tools.sandbox)  # noqa: E731
+            work = _Work(problem, source, (next(self._serial),), job)
+            self._share(work, lambda result, number=count: finished.put((number, result)))
+            count += 1
+        results = dict(finished.get() for _ in range(count))
+        for result in results.values():
+            if isinstance(result, RatchetError):
+                raise result
+            if isinstance(result, Verdict) and result.outcome is Outcome.INFRA_ERROR:
+                raise RatchetError(f"A program cannot be run: {result.detail}. `ratchet doctor` may say why.")
+        return [results[number] for number in range(count)]
 
     def _share(self, work: _Work, deliver: Deliver) -> Callable[[], None]:
         """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
@@ -147,7 +169,7 @@ class VerifierPool(Pool):
                 self._changed.wait()
         return None
 
-    def _finish(self, work: _Work, result: Verdict | RatchetError, seconds: float) -> None:
+    def _finish(self, work: _Work, result: Any, seconds: float) -> None:
         with self._changed:
             self.running -= 1
             del self._works[work.key]
@@ -180,7 +202,7 @@ class VerifierPool(Pool):
 class _Work:
     """What one worker does at a time, for all who wait for it."""
 
-    def __init__(self, problem: Problem, subject: str, facts: Sequence[Any], run: Callable[[_Tools], Verdict]) -> None:
+    def __init__(self, problem: Problem, subject: str, facts: Sequence[Any], run: Callable[[_Tools], Any]) -> None:
         self.problem_id, self.domain = problem.problem_id, problem.domain
         self.subject = subject  # the answer or program to judge
         self.run = run
@@ -211,7 +233,7 @@ def _prepare(submission: Submission) -> Verdict | _Work:
     return _Work(problem, source, facts, lambda tools: judge(problem, source, tools.sandbox, fraction=fraction))
 
 
-def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
+def _judged(work: _Work, tools: _Tools) -> Any:
     """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
     worker that something killed. RatchetError says that nothing can be judged here at all."""
     verdict = CLOSED
@@ -228,7 +250,7 @@ def _judged(work: _Work, tools: _Tools) -> Verdict | RatchetError:
                 Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
                 extracted=work.subject,
             )  # fmt: skip
-        if verdict.outcome is not Outcome.INFRA_ERROR:
+        if not isinstance(verdict, Verdict) or verdict.outcome is not Outcome.INFRA_ERROR:
             return verdict
     return verdict
 

@@ -153,6 +153,11 @@ class TestValidation(Section):
     min_mutants_killed: float = Field(0.5, ge=0, le=1)
     """Share of small faults put into the golden solution that the tests must notice."""
     max_mutants: int = 12
+    generated_inputs: int = Field(48, ge=0)
+    """Inputs made for a problem whose tests look weak, to tell faults that are none from those that the tests let
+    through; with 0 every fault that is not noticed counts."""
+    max_added_tests: int = Field(8, ge=0)
+    """The most of those inputs that become tests, where that is enough; with 0 weak tests are never strengthened."""
 
 
 class MathCuration(Section):

@@ -2,10 +2,10 @@ import json
 
 import numpy as np
 import pytest
-from datasketch import MinHash
+from datasketch import MinHash, MinHashLSH
 
-from data_curation.deduplication import MAX_MISSED, SEED, _bands, _jaccard, _shingles, _signatures, deduplicate
-from data_curation.tokens import tokenise
+from data_curation.deduplication import CLUSTER_SCHEMA, deduplicate
+from data_curation.minhash import MAX_MISSED, SCHEME, SEED, Shingles, bands_of, buckets, shingle, signatures
 from infra.recipe.model import Deduplication
 from tests.data_curation.conftest import problems
 
@@ -21,6 +21,11 @@ CONFIG = Deduplication()
 def run(table, config=CONFIG):
     split = deduplicate(table, config)
     return split, {r["source_id"]: (r["rule"], json.loads(r["evidence"])) for r in split.rejected.to_pylist()}
+
+
+def similarity_of(sets: Shingles, one: int, other: int) -> float:
+    mine, theirs = (set(sets.hashes[sets.bounds[text] : sets.bounds[text + 1]].tolist()) for text in (one, other))
+    return len(mine & theirs) / len(mine | theirs)
 
 
 def test_exact_copies_in_other_typesetting_and_near_copies_leave_one_row():
@@ -53,45 +58,81 @@ def test_a_chain_of_small_changes_does_not_remove_what_resembles_nothing_kept():
     words = [f"word{i}" for i in range(60)]
     chain = [" ".join(words[:i] + [f"new{k}" for k in range(i)] + words[2 * i :]) for i in (0, 3, 6, 9, 12, 15)]
     split, rejected = run(problems("math", *chain), Deduplication(jaccard=0.7))
-    prompts = dict(
-        zip(split.kept.column("source_id").to_pylist(), split.kept.column("prompt").to_pylist(), strict=True)
-    )
-    assert len(prompts) > 1
+    assert len(split.kept) > 1
+    sets = shingle([chain], 5)
     for row, (_, evidence) in rejected.items():
-        ours, kept = _shingles(tokenise([chain[int(row)], prompts[evidence["kept"]["source_id"]]]), 5)
-        assert _jaccard(ours, kept) == pytest.approx(evidence["jaccard"], abs=1e-4) and evidence["jaccard"] >= 0.7
+        similarity = similarity_of(sets, int(row), int(evidence["kept"]["source_id"]))
+        assert similarity == pytest.approx(evidence["jaccard"], abs=1e-4) and similarity >= 0.7
 
 
-def test_every_pair_above_the_threshold_is_found_and_none_below():
-    rng = np.random.default_rng(0)
-    texts = []
-    for _ in range(120):
+def test_the_copy_of_a_copy_names_the_row_that_stays_and_what_came_between():
+    url = "https://leetcode.com/problems/two-sum/"
+    tests = ['[{"output": 1}]', None, None]
+    table = problems(
+        "code", BASE, FAR, FAR.upper(), golden_solutions=[["s"]] * 3, source_url=[url, url, None], tests=tests
+    )
+    split, rejected = run(table)
+    assert rejected["2"][0] == "exact" and rejected["2"][1]["kept"]["source_id"] == "0"
+    assert rejected["2"][1]["by"]["source_id"] == "1" and rejected["2"][1]["jaccard"] < 0.1
+    assert "by" not in rejected["1"][1]
+    assert split.tables["clusters"].schema.equals(CLUSTER_SCHEMA) and split.summary["cluster_sizes"] == {"3": 1}
+    [cluster] = split.tables["clusters"].to_pylist()
+    assert cluster["source_id"] == "0" and cluster["size"] == 3
+    assert {(member["source_id"], member["rule"]) for member in cluster["members"]} == {("1", "url"), ("2", "exact")}
+
+
+def sentences(count: int) -> list[str]:
+    """Pairs of texts of 80 words, the second with one to four words changed."""
+    rng, texts = np.random.default_rng(0), []
+    for _ in range(count):
         words = [f"w{k}" for k in rng.integers(0, 5000, 80)]
         copy = list(words)
         for at in rng.choice(80, rng.integers(1, 5), replace=False):
             copy[at] = "changed" + str(at)
         texts += [" ".join(words), " ".join(copy)]
+    return texts
+
+
+def test_every_pair_above_the_threshold_is_found_and_none_below():
+    texts = sentences(120)
     _, rejected = run(problems("math", *texts))
-    sets = _shingles(tokenise(texts), 5)
-    above = {str(i + 1) for i in range(0, len(texts), 2) if _jaccard(sets[i], sets[i + 1]) >= CONFIG.jaccard}
+    sets = shingle([texts], 5)
+    pairs = ((i, i + 1) for i in range(0, len(texts), 2))
+    above = {str(two) for one, two in pairs if similarity_of(sets, one, two) >= CONFIG.jaccard}
     assert set(rejected) <= above and len(rejected) >= (1 - 3 * MAX_MISSED) * len(above) and 20 < len(above) < 120
 
 
-def test_signatures_are_datasketchs_own():
-    [values] = _shingles(tokenise([BASE]), 5)
-    oracle = MinHash(num_perm=64, seed=SEED, scheme="affine32", hashfunc=int)
-    for value in values.tolist():
-        oracle.update(value & 0xFFFFFFFF)
-    assert (_signatures([values], 64)[0] == oracle.hashvalues).all()
+def test_signatures_and_candidates_are_datasketchs_own():
+    texts = [*sentences(60), BASE, NEAR, "Two words", "two words!", "", *(f"{BASE} {FAR} {n} " * 9 for n in range(3))]
+    sets = shingle([texts[:50], [], texts[50:]], 5)
+    signed = signatures(sets.hashes, sets.bounds, 128)
+    bands, rows = bands_of(CONFIG)
+    index = MinHashLSH(num_perm=128, params=(bands, rows))
+    minhashes = {}
+    for text in range(len(texts)):
+        oracle = minhashes[text] = MinHash(num_perm=128, seed=SEED, scheme=SCHEME, hashfunc=int)
+        oracle.update_batch(sets.hashes[sets.bounds[text] : sets.bounds[text + 1]].tolist())
+        assert (signed[:, text] == oracle.hashvalues).all()
+        index.insert(text, oracle)
+    members, numbers = buckets(sets, np.arange(len(texts)), CONFIG)
+    for text, oracle in minhashes.items():
+        ours = set(members[np.isin(numbers, numbers[members == text])].tolist()) | {text}
+        assert ours == set(index.query(oracle))
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 0.95])
 def test_bands_miss_one_pair_at_the_threshold_in_a_hundred(threshold):
-    bands, rows = _bands(Deduplication(jaccard=threshold))
+    bands, rows = bands_of(Deduplication(jaccard=threshold))
     assert (1 - threshold**rows) ** bands <= MAX_MISSED and bands * rows <= 128
     assert (1 - threshold ** (rows + 1)) ** (128 // (rows + 1)) > MAX_MISSED
 
 
-def test_the_same_statement_for_two_functions_is_two_problems():
+def test_the_same_statement_for_two_functions_is_no_exact_copy():
     split, rejected = run(problems("code", FAR, FAR, entry_point=["f", "g"]))
     assert rejected["1"][0] == "near" and len(split.kept) == 1
+
+
+def test_no_rows_and_one_row():
+    for texts in ([], [BASE]):
+        split, rejected = run(problems("math", *texts))
+        assert len(split.kept) == len(texts) and not rejected and len(split.tables["clusters"]) == 0

@@ -55,7 +55,9 @@ def test_each_rule_takes_its_own(pool):
 def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
     slow = "import time\n\n\ndef solve(xs):\n    time.sleep(0.3)\n    return len(xs) + 1\n"
     table = to_table([row("slow", [slow], [([1], 2), ([3, 4], 3)])])
-    split = validate_tests(table, TestValidation(min_tests=2, min_mutants_killed=1.0, max_mutants=3), pool)
+    split = validate_tests(
+        table, TestValidation(min_tests=2, min_mutants_killed=1.0, max_mutants=3, generated_inputs=0), pool
+    )
     assert split.rejected.column("rule").to_pylist() == ["weak_tests"]
     # The survivor is the program without its sleep; held to the mutants' limit, every mutant would have died.
     assert "sleep" not in json.loads(split.rejected.column("evidence")[0].as_py())["survivor"]

@@ -1,0 +1,167 @@
+"""Near duplicates: rows a second against datasketch's own loop, and whether both find the same clusters.
+
+Both run here, one after the other, in this process, on the same rows and the same shingles (hashes of token 5-grams).
+The other way is datasketch as its documentation has it: `MinHash.bulk`, then for each row, best first, `query` of a
+`MinHashLSH` with the same bands, and `insert` if nothing kept is near; candidates are measured exactly in both. A row's
+cluster is the row that stays.
+
+Rows are thirds of three real statements of MATH and AIME, so that any number of different ones can be made; of some a
+copy is planted with one to six words left out, exchanged or added.
+
+    python benchmarks/deduplication.py ../shared/data --rows 60000
+    python benchmarks/deduplication.py ../shared/data --rows 1000000 --alone   # peak memory, without the other way
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+import pyarrow as pa
+from datasketch import MinHash, MinHashLSH
+
+from data_curation import minhash
+from data_curation.deduplication import deduplicate, near_copies
+from data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
+from data_curation.normalisation import read_and_normalise
+from infra.problems import PROBLEM_SCHEMA
+from infra.recipe.model import Deduplication
+
+FILES = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")
+PLANTED = 0.25
+"""Share of the rows that are near copies of another."""
+
+
+def near_copy(rng: Random, text: str, words: list[str]) -> str:
+    parts = text.split(" ")
+    for _ in range(rng.randint(1, 6)):
+        place = rng.randrange(len(parts))
+        kind = rng.randrange(3)
+        parts[place : place + (kind != 2)] = [] if kind == 0 else [rng.choice(words)]
+    return " ".join(parts)
+
+
+def make_rows(statements: list[str], count: int) -> list[str]:
+    rng = Random(0)
+    words = [word for text in statements for word in text.split(" ") if word.isalpha()]
+    texts = []
+    originals = round(count * (1 - PLANTED))
+    for _ in range(originals):
+        thirds = [rng.choice(statements).split(" ") for _ in range(3)]
+        texts.append(
+            " ".join(word for i, t in enumerate(thirds) for word in t[i * len(t) // 3 : (i + 1) * len(t) // 3])
+        )
+    texts += [near_copy(rng, rng.choice(texts[:originals]), words) for _ in range(count - originals)]
+    rng.shuffle(texts)
+    return texts
+
+
+def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
+
+def datasketch_loop(shingles: Shingles, settings: Deduplication) -> tuple[dict[str, float], dict[int, int]]:
+    """CPU seconds of its signatures and of its index; each near copy's kept row."""
+    started = time.process_time()
+    sets = [shingles.hashes[s:e].tolist() for s, e in zip(shingles.bounds[:-1], shingles.bounds[1:], strict=True)]
+    made = MinHash.bulk(sets, num_perm=settings.permutations, seed=SEED, scheme=SCHEME, hashfunc=int)
+    signed = time.process_time()
+    index = MinHashLSH(num_perm=settings.permutations, params=bands_of(settings))
+    set_of = lru_cache(1 << 14)(lambda row: frozenset(sets[row]))
+    copies: dict[int, int] = {}
+    for row, signature in enumerate(made):
+        near = [(jaccard(set_of(row), set_of(kept)), kept) for kept in sorted(index.query(signature))]
+        similarity, kept = max(near, key=lambda pair: pair[0], default=(0.0, -1))
+        if similarity >= settings.jaccard:
+            copies[row] = kept
+        else:
+            index.insert(row, signature, check_duplication=False)
+    return {"signatures": signed - started, "clusters": time.process_time() - signed}, copies
+
+
+def ours(shingles: Shingles, settings: Deduplication) -> tuple[dict[str, float], dict[int, int]]:
+    started = time.process_time()
+    pairs = minhash.buckets(shingles, np.arange(len(shingles.wholes)), settings)
+    bucketed = time.process_time()
+    copies = dict(near_copies(shingles, pairs, settings, preference=int))
+    return {"signatures and buckets": bucketed - started, "clusters": time.process_time() - bucketed}, copies
+
+
+def fastest(work: Callable[[], tuple[dict[str, float], Any]], times: int) -> tuple[dict[str, float], Any]:
+    return min((work() for _ in range(times)), key=lambda result: sum(result[0].values()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="the directory that holds math_raw/")
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the fastest counts")
+    parser.add_argument("--alone", action="store_true", help="only our step, and the memory it took")
+    arguments = parser.parse_args()
+
+    settings = Deduplication()
+    read = read_and_normalise([arguments.data / file for file in FILES], "math").kept
+    texts = make_rows(read.column("prompt").to_pylist(), arguments.rows)
+    columns: dict[str, Any] = {"prompt": texts, "problem_id": [str(row) for row in range(len(texts))]}
+    columns |= {"source_id": columns["problem_id"], "domain": ["math"] * len(texts)}
+    table = pa.table(
+        [pa.array(columns.get(f.name, [None] * len(texts)), f.type) for f in PROBLEM_SCHEMA], PROBLEM_SCHEMA
+    )
+    del columns
+
+    if arguments.alone:
+        del texts, read
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        started = time.process_time()
+        split = deduplicate(table, settings)
+        seconds = time.process_time() - started
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        print(
+            f"{len(table):,} rows of {table.nbytes / 1e6:,.0f} MB in {seconds:.1f} s of CPU, the whole step: "
+            f"{len(table) / seconds:,.0f} rows/s, {len(split.rejected):,} copies; {grown:,.0f} MB more than before it"
+        )
+        return
+
+    started = time.process_time()
+    shingles = shingle([texts], settings.ngram)
+    shingled = time.process_time() - started
+    theirs_s, theirs = fastest(lambda: datasketch_loop(shingles, settings), 1)
+    ours_s, found = fastest(lambda: ours(shingles, settings), arguments.repeat)
+    started = time.process_time()
+    deduplicate(table, settings)
+    step = time.process_time() - started
+
+    bands, rows = bands_of(settings)
+    print(
+        f"{len(texts):,} rows, {len(shingles.hashes) / len(texts):.0f} shingles each; {settings.permutations} "
+        f"permutations, {bands} bands of {rows}; Jaccard {settings.jaccard}; CPU time of one core\n"
+    )
+    print("| | rows/s | times |\n|---|---:|---:|")
+    total = sum(theirs_s.values())
+    lines = (
+        ("datasketch: bulk, MinHashLSH", total),
+        ("ours, from the same shingles", sum(ours_s.values())),
+        ("ours, the whole step from text, with evidence", step),
+    )
+    for name, seconds in lines:
+        print(f"| {name} | {len(texts) / seconds:,.0f} | {total / seconds:.1f} |")
+    for name, parts in (("datasketch", theirs_s), ("ours", ours_s | {"(shingles, not counted)": shingled})):
+        print(f"\n{name}: " + ", ".join(f"{part} {seconds:.2f} s" for part, seconds in parts.items()))
+    same = theirs == found
+    print(f"\nnear copies: {len(found):,}; the same as datasketch's, each with the same kept row: {same}")
+    raise SystemExit(not same)
+
+
+if __name__ == "__main__":
+    main()

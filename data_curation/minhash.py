@@ -1,0 +1,183 @@
+"""MinHash of a whole column of texts: datasketch's signatures, bit for bit, made and compared as arrays.
+
+A text is a set of token n-grams, its shingles. Texts whose signatures agree in one whole band share a bucket; only
+those are ever compared, and exactly. What is held for a text are its shingles (4 bytes each) and one key a band (8
+bytes): signatures live for a block of texts only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import datasketch
+import numpy as np
+from datasketch import MinHash
+
+from data_curation.tokens import Tokens, mixed, tokenise
+from infra.recipe.model import Deduplication
+
+SCHEME = "affine32"
+"""Of datasketch's hash families; signatures of another are not comparable with these."""
+SEED = 1
+MAX_MISSED = 0.01
+_BLOCK = 1 << 16
+"""Shingles permuted at a time: a quarter of a megabyte, which stays in the processor's cache."""
+
+
+_PART = 1 << 14
+"""Texts, or pairs of them, whose sets are handled at a time."""
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The shingles of some texts without repeats: `texts[i]` has `hashes[bounds[i]:bounds[i + 1]]`, sorted."""
+
+    texts: np.ndarray
+    hashes: np.ndarray
+    bounds: np.ndarray
+
+    def jaccard(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Of each pair of texts `ones[i]`, `others[i]`: the size of the intersection over the size of the union."""
+        similarity = np.empty(len(ones))
+        for first in range(0, len(ones), _PART):
+            part = slice(first, first + _PART)
+            mine, theirs = (np.searchsorted(self.texts, texts[part]) for texts in (ones, others))
+            left, right = (_numbered(self.hashes, self.bounds, places) for places in (mine, theirs))
+            found = right[np.minimum(np.searchsorted(right, left), len(right) - 1)] == left
+            shared = np.bincount(left[found] >> _HALF, minlength=len(mine))
+            sizes = np.diff(self.bounds)
+            similarity[part] = shared / (sizes[mine] + sizes[theirs] - shared)
+        return similarity
+
+
+@dataclass(frozen=True)
+class Shingles:
+    """The token n-grams of several texts as 32-bit hashes: text i has `hashes[bounds[i]:bounds[i + 1]]`, at least one,
+    with repeats. `wholes[i]` is a 64-bit hash of all its tokens in order."""
+
+    hashes: np.ndarray
+    bounds: np.ndarray
+    wholes: np.ndarray
+
+    def sets(self, texts: np.ndarray) -> Sets:
+        texts = np.unique(texts)
+        hashes, counts = [np.empty(0, np.uint32)], [np.zeros(1, np.int64)]
+        for first in range(0, len(texts), _PART):
+            part = texts[first : first + _PART]
+            values = _numbered(self.hashes, self.bounds, part)
+            values.sort()
+            values = values[np.concatenate([[True], values[1:] != values[:-1]])]
+            hashes.append(values.astype(np.uint32))
+            counts.append(np.bincount(values >> _HALF, minlength=len(part)))
+        return Sets(texts, np.concatenate(hashes), np.cumsum(np.concatenate(counts)))
+
+
+def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.ndarray:
+    """The hashes of some texts, one text after another, with its position among `texts` in the upper half."""
+    counts = bounds[texts + 1] - bounds[texts]
+    ends = np.cumsum(counts)
+    places = np.arange(ends[-1]) + np.repeat(bounds[texts] - ends + counts, counts)
+    return np.repeat(np.arange(len(texts), dtype=np.uint64) << _HALF, counts) | hashes[places]
+
+
+def shingle(chunks: Iterable[Sequence[str]], n: int) -> Shingles:
+    """The shingles of all texts, which come in chunks. A text of fewer than `n` tokens has one shingle, the whole."""
+    parts = [_shingle_chunk(tokenise(texts), n) for texts in chunks if len(texts)]
+    if not parts:
+        return Shingles(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, np.uint64))
+    hashes, counts, wholes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), wholes)
+
+
+def _shingle_chunk(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    texts = len(tokens.bounds) - 1
+    places = np.arange(len(tokens.hashes), dtype=np.uint64) - tokens.bounds[tokens.texts].astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(tokens.hashes ^ mixed(places)))])
+    wholes = mixed(sums[tokens.bounds[1:]] - sums[tokens.bounds[:-1]])
+
+    grams, first = tokens.ngrams(n)
+    counts = np.bincount(tokens.texts[first], minlength=texts)
+    is_short = counts == 0
+    counts[is_short] = 1
+    hashes = np.empty(counts.sum(), np.uint32)
+    of_short = np.zeros(len(hashes), bool)
+    of_short[(np.cumsum(counts) - counts)[is_short]] = True
+    hashes[of_short] = wholes[is_short].astype(np.uint32)
+    hashes[~of_short] = grams.astype(np.uint32)
+    return hashes, counts, wholes
+
+
+def bands_of(settings: Deduplication) -> tuple[int, int]:
+    """(bands, rows of a band): the longest bands with which a pair at the threshold is missed at most one time in a
+    hundred. Longer ones mean fewer candidates, and candidates are cheap: each is measured exactly."""
+    for rows in range(settings.permutations, 0, -1):
+        bands = settings.permutations // rows
+        if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
+            return bands, rows
+    return settings.permutations, 1
+
+
+def described(settings: Deduplication) -> dict[str, int | str]:
+    """What makes two signatures comparable, for the record."""
+    bands, rows = bands_of(settings)
+    return {
+        "scheme": SCHEME, "seed": SEED, "permutations": settings.permutations, "bands": bands, "rows": rows,
+        "datasketch": datasketch.__version__,
+    }  # fmt: skip
+
+
+def buckets(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> tuple[np.ndarray, np.ndarray]:
+    """Who may be near whom: pairs of a text of `texts` and a bucket it is in, sorted by text. Buckets with one text are
+    left out; there is one for each band and each value of it."""
+    keys = _band_keys(shingles, texts, settings)
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for band, values in enumerate(keys):
+        order = np.argsort(values)
+        values = values[order]
+        repeats = np.zeros(len(order) + 1, bool)  # whether the value here is that of the one before
+        repeats[1:-1] = values[1:] == values[:-1]
+        shared = repeats[:-1] | repeats[1:]
+        numbers = np.cumsum(~repeats[:-1]) + band * len(texts)
+        found.append((texts[order[shared]], numbers[shared]))
+    members, numbers = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    order = np.argsort(members, kind="stable")
+    return members[order], numbers[order]
+
+
+def _band_keys(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> np.ndarray:
+    """(bands, texts): a 64-bit hash of each band of each signature."""
+    bands, rows = bands_of(settings)
+    keys = np.empty((bands, len(shingles.wholes)), np.uint64)
+    blocks = np.searchsorted(shingles.bounds, np.arange(0, len(shingles.hashes) + _BLOCK, _BLOCK))
+    for first, end in pairwise(np.unique(blocks).tolist()):
+        end = min(end, len(shingles.wholes))
+        signed = signatures(shingles.hashes, shingles.bounds[first : end + 1], settings.permutations)
+        for band in range(bands):
+            key = keys[band, first:end]
+            key[:] = 0
+            for row in range(band * rows, (band + 1) * rows):
+                key[:] = mixed(key + signed[row])
+    return keys[:, texts] if len(texts) < len(shingles.wholes) else keys
+
+
+def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.ndarray:
+    """(permutations, texts): datasketch's affine32 signatures. The shingles of text i, at least one, are
+    `hashes[bounds[i]:bounds[i + 1]]`."""
+    factors, terms = MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME).permutations
+    values, starts = _fmix32(hashes[bounds[0] : bounds[-1]]), bounds[:-1] - bounds[0]
+    signed = np.empty((permutations, len(starts)), np.uint32)
+    for number, (factor, term) in enumerate(zip(factors, terms, strict=True)):
+        np.minimum.reduceat(values * factor + term, starts, out=signed[number])
+    return signed
+
+
+def _fmix32(values: np.ndarray) -> np.ndarray:
+    """The 32-bit finaliser of MurmurHash3, which affine32 applies before it permutes."""
+    values = values ^ (values >> np.uint32(16))
+    values = values * np.uint32(0x85EBCA6B)
+    values = values ^ (values >> np.uint32(13))
+    values = values * np.uint32(0xC2B2AE35)
+    return values ^ (values >> np.uint32(16))

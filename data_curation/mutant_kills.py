@@ -1,0 +1,160 @@
+"""Do the tests notice small faults? Where too few are noticed: is the fault one at all, and which test would show it?
+
+A mutant that survives may mean the same as the golden solution. So both are run on new inputs: a mutant that differs on
+one is wrong, and one that never does is taken for equivalent and counts for nothing. An input on which a wrong mutant
+shows, legal as far as the published tests tell, can become a test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from data_curation.input_generation import generate_inputs, is_like
+from data_curation.mutation import mutants
+from data_curation.split import Rejection
+from data_curation.validation_case import Case, check_judged, verdicts
+from infra.problems import CodeTest
+from infra.recipe.model import TestValidation
+from verifiers.code_judge import examine
+from verifiers.pool import VerifierPool
+from verifiers.recording import record
+
+_OTHER_SEED = "import random\nrandom.seed(1)\n"
+"""Before a golden solution, to see whether its output depends on drawn numbers: the sandbox seeds with 0."""
+
+
+@dataclass
+class _Trial:
+    """The mutants of one golden solution."""
+
+    case: Case
+    mutants: list[str]
+    needed: int
+    run: int = 0
+    killed: int = 0
+    survivors: list[str] = field(default_factory=list)
+    careful: list[CodeTest] = field(default_factory=list)
+    bold: list[CodeTest] = field(default_factory=list)
+    shown_by: dict[str, tuple[CodeTest, str]] = field(default_factory=dict)
+    """Of a survivor that is wrong: a new test that fails it, and how."""
+
+    @classmethod
+    def of(cls, case: Case, settings: TestValidation) -> _Trial:
+        found = mutants(case.golden[0], settings.max_mutants)
+        return cls(case, found, ceil(settings.min_mutants_killed * len(found)))
+
+    def wave(self) -> list[str]:
+        """The mutants to run next: as many as could settle it; none when it is settled."""
+        missing = self.needed - self.killed
+        if missing <= 0 or len(self.survivors) > len(self.mutants) - self.needed:
+            return []
+        return self.mutants[self.run : self.run + missing]
+
+    def rest(self) -> list[str]:
+        return self.mutants[self.run :]
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.killed < self.needed
+
+
+def strengthen(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
+    """Leave each case with tests that kill `min_mutants_killed` of the mutants that are wrong, new tests among them
+    where it takes them, or with the rejection `weak_tests`. Facts: mutants run, killed, and of the survivors
+    `wrong` and `equivalent`, where new inputs told them apart; `generated`, the places of new tests."""
+    trials = [_Trial.of(case, settings) for case in cases]
+    while waves := [(trial, mutant) for trial in trials for mutant in trial.wave()]:
+        _run(waves, pool)
+    suspects = [trial for trial in trials if trial.is_suspect]
+    if settings.generated_inputs:
+        _run([(trial, mutant) for trial in suspects for mutant in trial.rest()], pool)
+        _make_inputs(suspects, settings.generated_inputs, pool)
+        _show_faults(suspects, pool)
+    for trial in trials:
+        trial.case.facts |= {"mutants": trial.run, "killed": trial.killed}
+        if trial.is_suspect:
+            _conclude(trial, settings)
+
+
+def _run(asked: Sequence[tuple[_Trial, str]], pool: VerifierPool) -> None:
+    """Mutants against the problem's own tests."""
+    pairs = [(t.case.problem_with(t.case.tests, t.case.time_limit_s), mutant) for t, mutant in asked]
+    for (trial, mutant), verdict in zip(asked, verdicts(pool, pairs), strict=True):
+        trial.run += 1
+        trial.killed += not verdict.passed
+        if verdict.passed:
+            trial.survivors.append(mutant)
+
+
+def _make_inputs(trials: Sequence[_Trial], count: int, pool: VerifierPool) -> None:
+    """New tests for each trial, expecting what the golden solutions give, where all give the same, twice."""
+    for trial in trials:
+        case = trial.case
+        seed, program = case.problem.problem_id, case.golden[0]
+        trial.careful = generate_inputs(case.tests, count - count // 2, seed)
+        bold = generate_inputs(case.tests, count, seed, bold=True, program=program)
+        trial.bold = [test for test in bold if test not in trial.careful][: count - len(trial.careful)]
+    programs = [
+        (t.case.problem_with([*t.careful, *t.bold], t.case.time_limit_s), source)
+        for t in trials
+        for source in (t.case.golden[0], _reseeded(t.case.golden[0]), *t.case.golden[1:])
+    ]
+    recorded = iter(pool.map_programs(record, programs))
+    for trial in trials:
+        first, *others = [next(recorded) for _ in range(1 + len(trial.case.golden))]
+        agreed = [
+            test if test is not None and all(test == other[number] for other in others) else None
+            for number, test in enumerate(first)
+        ]
+        published = [test.output for test in trial.case.tests if test.check is None]
+        careful = [test for test in agreed[: len(trial.careful)] if test]
+        trial.bold = [test for test in agreed[len(trial.careful) :] if test]
+        trial.bold += [test for test in careful if not is_like(test.output, published)]
+        trial.careful = [test for test in careful if is_like(test.output, published)]
+
+
+def _reseeded(source: str) -> str:
+    return source if "__future__" in source else _OTHER_SEED + source  # nothing may stand before such an import
+
+
+def _show_faults(trials: Sequence[_Trial], pool: VerifierPool) -> None:
+    """Which survivors differ from the golden solutions on a new input; on a careful one, if on any."""
+    for kind in ("careful", "bold"):
+        asked = [(t, s) for t in trials if getattr(t, kind) for s in t.survivors if s not in t.shown_by]
+        pairs = [(t.case.problem_with(getattr(t, kind), t.case.time_limit_s), source) for t, source in asked]
+        for (trial, source), (verdict, results) in zip(asked, pool.map_programs(examine, pairs), strict=True):
+            check_judged(trial.case.problem, verdict)
+            if failed := next((result for result in results if result.status != "passed"), None):
+                test = getattr(trial, kind)[failed.index]
+                trial.shown_by[source] = test, failed.difference or failed.status
+
+
+def _conclude(trial: _Trial, settings: TestValidation) -> None:
+    case = trial.case
+    inputs = len(trial.careful) + len(trial.bold)
+    # Without inputs nothing is known of the survivors: then all count as wrong.
+    wrong = len(trial.shown_by) if inputs else len(trial.survivors)
+    if settings.generated_inputs:
+        case.facts |= {"inputs": inputs, "wrong": wrong, "equivalent": len(trial.survivors) - wrong}
+    needed = settings.min_mutants_killed * (trial.killed + wrong)
+    if needed and trial.killed >= needed:
+        return
+    killers = Counter(trial.careful.index(test) for test, _ in trial.shown_by.values() if test in trial.careful)
+    added = killers.most_common(settings.max_added_tests)
+    if needed and trial.killed + sum(kills for _, kills in added) >= needed:
+        first = len(case.tests)
+        case.tests = [*case.tests, *(trial.careful[number] for number, _ in added)]
+        case.is_changed = True
+        case.facts["generated"] = list(range(first, len(case.tests)))
+        return
+    evidence: dict[str, Any] = dict(case.facts)
+    survivor = next(iter(trial.shown_by), trial.survivors[0] if trial.survivors else None)
+    evidence["survivor"] = survivor
+    if survivor in trial.shown_by:
+        test, difference = trial.shown_by[survivor]
+        evidence |= {"shown_by": test.call or test.input, "difference": difference}
+    case.rejection = Rejection("weak_tests", evidence)

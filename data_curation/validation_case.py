@@ -1,0 +1,105 @@
+"""One problem on its way through test validation: its tests and golden solutions as they stand, and what was found."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from data_curation.split import Rejection
+from infra.errors import RatchetError
+from infra.problems import CodeTest, Problem
+from verifiers.outcome import Outcome, Verdict
+from verifiers.pool import VerifierPool
+from verifiers.published_checks import read_check
+
+MAX_GOLDEN = 3
+"""Independent golden solutions of a problem that are run: a majority needs no more."""
+
+
+@dataclass
+class Case:
+    problem: Problem
+    tests: list[CodeTest]
+    golden: list[str]
+    """Independent ones; once settled, those that pass all tests."""
+    time_limit_s: float | None
+    """What golden solutions need, and mutants get."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What was measured: becomes the problem's metadata."""
+    rejection: Rejection | None = None
+    is_changed: bool = False
+    """Whether `tests` are no longer the published ones."""
+    failed_golden: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, problem: Problem) -> Case:
+        tests = [part for test in problem.code_tests() for part in _parts(test)]
+        independent = {_structure(source): source for source in reversed(problem.golden_solutions or [])}
+        golden = list(reversed(independent.values()))[:MAX_GOLDEN]
+        return cls(problem, tests, golden, problem.time_limit_s)
+
+    def problem_with(self, tests: Sequence[CodeTest], time_limit_s: float | None) -> Problem:
+        return replace(self.problem, tests=tests_text(tests), time_limit_s=time_limit_s)
+
+    def count_tests(self) -> int:
+        """A check counts its assertions."""
+        return sum(1 if test.check is None else test.check.count("assert") for test in self.tests)
+
+    def outcome(self) -> dict[str, Any]:
+        """What is to be done with the row, as JSON: `rejection`, `facts`; `tests` and `golden` where they change."""
+        keeps = [source for source in self.problem.golden_solutions or [] if source not in self.failed_golden]
+        return {
+            "rejection": asdict(self.rejection) if self.rejection else None,
+            "facts": {"tests": self.count_tests()} | self.facts,
+            "tests": tests_text(self.tests) if self.is_changed else None,
+            "golden": keeps if self.failed_golden else None,
+        }
+
+
+def tests_text(tests: Sequence[CodeTest]) -> str:
+    """Tests as the JSON of the `tests` column."""
+    rows = []
+    for test in tests:
+        if test.check is not None:
+            rows.append({"check": test.check})
+        else:
+            asked = {"input": test.input} if test.call is None else {"call": test.call}
+            rows.append({**asked, "output": test.output})
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def verdicts(pool: VerifierPool, pairs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+    """Of programs; raises RatchetError when one cannot be judged on this machine."""
+    found = pool.run_programs(pairs)
+    for (problem, _), verdict in zip(pairs, found, strict=True):
+        check_judged(problem, verdict)
+    return found
+
+
+def check_judged(problem: Problem, verdict: Verdict) -> None:
+    if verdict.outcome is Outcome.INFRA_ERROR:
+        raise RatchetError(
+            f"Problem {problem.problem_id} ({problem.source}, row {problem.source_id}) could not be judged: "
+            f"{verdict.detail}. `ratchet doctor` says what is wrong with the sandbox."
+        )
+
+
+def _parts(test: CodeTest) -> list[CodeTest]:
+    """A check as the judge reads it: each assertion that stands alone is a test of its own."""
+    if test.check is None:
+        return [test]
+    try:
+        return [CodeTest(**part) for part in read_check(test.check)] or [test]
+    except ValueError:
+        return [test]
+
+
+def _structure(source: str) -> str:
+    """The same for programs that differ in comments and layout only."""
+    try:
+        return ast.dump(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
