@@ -236,10 +236,8 @@ def _steps(only: str, start: str, refresh: list[str]) -> Steps:
     for name in filter(None, (only, start, *refresh)):
         if name not in (names := get_args(CurationStep)):
             near = difflib.get_close_matches(name, names, n=1)
-            raise RatchetError(
-                f"There is no step {name!r}. "
-                + (f"Did you mean {near[0]!r}?" if near else f"Steps: {', '.join(names)}.")
-            )
+            hint = f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(names)}."
+            raise RatchetError(f"There is no step {name!r}. {hint}")
     return Steps(only=only or None, start=start or None, refresh=tuple(refresh))
 
 

@@ -11,32 +11,31 @@ from __future__ import annotations
 import sys
 
 from prefect import serve
+from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
 
 from flows.curate_code import curate_code
 from flows.curate_math import curate_math
 from flows.evaluate import evaluate
 from flows.pipeline import pipeline
-from infra.recipe import load_recipe
+from infra.recipe import Recipe, load_recipe
 
 FLOWS = (pipeline, curate_math, curate_code, evaluate)
 
 
-def main(recipes: list[str]) -> None:
-    """Register every flow with every recipe, and run what is asked for, one run at a time: a run fills the machine."""
-    deployments = []
-    for name in recipes:
-        recipe = load_recipe(name)
-        for flow in FLOWS:
-            deployment = flow.to_deployment(
-                recipe.name,
-                parameters={"recipe": recipe.model_dump(mode="json")},
-                description=recipe.description,
-                entrypoint_type=EntrypointType.MODULE_PATH,
-            )
-            deployments.append(deployment)
-    serve(*deployments, limit=1, print_starting_message=False)
+def deployments(recipe: Recipe) -> list[RunnerDeployment]:
+    """Every flow with this recipe filled in."""
+    return [
+        flow.to_deployment(
+            recipe.name,
+            parameters={"recipe": recipe.model_dump(mode="json")},
+            description=recipe.description,
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        for flow in FLOWS
+    ]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    served = [deployment for name in sys.argv[1:] for deployment in deployments(load_recipe(name))]
+    serve(*served, limit=1, print_starting_message=False)  # one run at a time: a run fills the machine

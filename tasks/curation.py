@@ -225,7 +225,7 @@ def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Te
     try:
         return attempting.collect_attempts(
             problems, engine, teacher, recipe.model.prompt, journal, _attempt_seed(recipe, teacher, purpose),
-            draft.path / KEPT, progress=watcher.progress, note=watcher.note,
+            draft.path / KEPT, watcher.progress, watcher.note if teacher.kind == "openai" else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()

@@ -144,8 +144,8 @@ class PipelineRun:
         absent = [a for a in inputs if a.key not in made_here and not a.path.exists()]
         if taken and absent:
             raise RatchetError(
-                f"{title} reads {', '.join(a.ref for a in absent)}, not made yet: with these settings, an earlier step "
-                "has to be taken first. Run the same command without --only and --from."
+                f"{title} reads {', '.join(a.ref for a in absent)}, which is not made yet with these settings. "
+                "Take the steps before it first: run without --only and --from."
             )
         return taken
 

@@ -31,7 +31,10 @@ TRUTH_SCHEMA = pa.schema(
         pa.field("benchmark_item", pa.string()),  # of a contaminated row: the item's problem_id
     ]
 )
-BY_DESIGN = ("majority_vote:no_majority", "majority_vote:tie", "majority_vote:no_answer", "difficulty:*", "length:*")
+BY_DESIGN = (
+    "majority_vote:no_majority", "majority_vote:tie", "majority_vote:no_answer", "majority_vote:no_attempt",
+    "majority_vote:undecided", "difficulty:*", "length:*",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

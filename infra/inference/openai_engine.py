@@ -303,7 +303,9 @@ class OpenAIEngine:
             ) as response:
                 yield response
         except openai.APITimeoutError as error:
-            raise _Failed(f"silent for {self._silence_s:g} s", busy=True) from error
+            if type(error.__cause__).__name__ == "ConnectTimeout":
+                raise _Failed(f"no connection within {CONNECT_TIMEOUT_S:g} s", busy=True) from error
+            raise _Failed(f"silent for {self._silence_s:g} s") from error
         except openai.APIConnectionError as error:
             raise _Failed(f"connection failed: {error.__cause__ or error}", busy=True) from error
         except openai.APIStatusError as error:

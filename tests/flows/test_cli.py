@@ -24,6 +24,7 @@ def test_every_command_teaches_with_an_example(ratchet, command):
         (["run", MINI, "--set", "training.stages.0.stps=3"], "Did you mean 'steps'"),
         (["curate", "maths", MINI], "There is no curation flow 'maths'"),
         (["curate", "math", "examples/math_files"], "curation.math.inputs is empty"),
+        (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json"], "nowhere.json"),
         (["evaluate", MINI], "Say which model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000"], "No artifact"),

@@ -1,0 +1,69 @@
+"""Some steps of a curation, from the command line and from Prefect's form."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from flows.curate_math import curate_math
+from flows.deployments import deployments
+from infra.errors import RatchetError
+from infra.recipe import Recipe, load_recipe
+from infra.settings import load_settings
+from tasks.pipeline_run import Steps, plan_run
+from tests.flows.conftest import MINI
+
+
+def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
+    """Which steps would be taken, and whether each would run."""
+    with plan_run(load_recipe(MINI, overrides), load_settings(home), steps) as run:
+        curate_math.fn(run.recipe, steps)
+    return {step.title: not step.cached for step in run.plan if not step.left_out}
+
+
+def test_only_and_from_take_no_other_step(finished_home):
+    shorter = "curation.math.length.downsample_keep=0.5"
+    assert plan(finished_home, Steps(only="length"), shorter) == {"length math": True}
+    assert plan(finished_home, Steps(start="length"), shorter) == {"length math": True, "curated math": True}
+    assert list(plan(finished_home, Steps(start="deduplicate"))) == [
+        "deduplicate math", "teacher attempts math", "majority vote math", "length math", "curated math",
+    ]  # fmt: skip
+    assert [step for step, runs in plan(finished_home, Steps(refresh=("rules",))).items() if runs] == ["rules math"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "overrides", "message"),
+    [
+        (Steps(only="length"), ["seed=2"], r"length math reads problems/math-majority_vote-\w+, which is not made yet"),
+        (Steps(start="validate_tests"), [], "There is no step validate_tests here"),
+        (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot be taken: no teacher"),
+    ],
+)
+def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(finished_home, steps, overrides, message):
+    with pytest.raises(RatchetError, match=message):
+        plan(finished_home, steps, *overrides)
+
+
+def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(finished_home, ratchet, tmp_path):
+    for part in ("artifacts", "teacher"):
+        shutil.copytree(finished_home / part, tmp_path / part)
+    (journal,) = (tmp_path / "teacher").iterdir()
+    answers = [json.loads(line) for line in journal.read_text().splitlines()]
+    journal.write_text("".join(json.dumps(answer | {"tokens": answer["tokens"] + 1}) + "\n" for answer in answers))
+    done = ratchet("curate", "math", MINI, "--refresh", "teacher_attempts", "--refresh", "rules", "--home", tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = re.findall(r"✓ (.*?) math \((?!cached)", done.stdout)
+    assert made == ["rules", "teacher attempts", "majority vote", "length", "curated"]
+
+
+def test_the_form_is_the_recipe_and_the_steps():
+    recipe = load_recipe(MINI)
+    served = {deployment.flow_name: deployment for deployment in deployments(recipe)}
+    assert set(served) == {"pipeline", "curate-math", "curate-code", "evaluate"}
+    for deployment in served.values():
+        assert Recipe.model_validate(deployment.parameters["recipe"]) == recipe
+        assert deployment.entrypoint.startswith("flows.")
+    form = served["curate-math"]._parameter_openapi_schema
+    assert list(form.properties) == ["recipe", "steps"]
+    assert "majority_vote" in str(form.definitions["Steps"]) and "Teacher" in form.definitions
