@@ -95,7 +95,7 @@ _SPECIAL_JUDGE = {
         _I,
     ),
     "unordered": re.compile(
-        rf"\b(?:{_GIVE}|answers?|results?|them|listed|printed|solution set)\b[^.?!\n]{{0,100}}"
+        rf"\b(?:{_GIVE}|answers?|results?|listed|printed|returned|solution set)\b[^.?!\n]{{0,100}}"
         r"\bin (?:any|whatever|whichever|(?:an )?arbitrary) order\b"
         r"|\border (?:of|in which) (?:the |your )?(?:output|answers?|results?|returned|printed|elements)\b[^.?!\n]{0,60}"
         r"(?:(?:not|n't) matter|irrelevant|arbitrary|not important)"
@@ -104,7 +104,7 @@ _SPECIAL_JUDGE = {
     ),
     "tolerance": re.compile(
         r"\b(?:absolute|relative)(?: or (?:relative|absolute))? error\b"
-        r"|\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|\$?10\s*(?:\^|\*\*)\s*\{?\s*[-−]|1e-)"
+        r"|\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|\$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]|1e-)"
         r"|\berror (?:of|is|does|should|must|at|not)\b[^.?!\n]{0,40}(?:10\s*\^|1e-|0\.0)"
         r"|\b(?:answers?|outputs?|results?)\b[^.?!]{0,60}\bdiffers? (?:from|by)\b[^.?!]{0,60}\b(?:less than|at most|no more than)\b"
         r"|\bdeviation of (?:at most |up to )?\d|\bcalculation error\b|\|a\s*-\s*b\|\}?\{?\\max",

@@ -41,6 +41,9 @@ _CUE = re.compile(
     _I,
 )
 _CHOOSE = re.compile(r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b", _I)
+_NAMED_OPTIONS = re.compile(  # Enter "odd", "even", or "neither"
+    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? [^.?!]{0,160}\b(?:or|and) [\"“']", _I
+)
 _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
 
 
@@ -54,7 +57,7 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
         if _offers(options, bool(letter), bool(numeral)):
             start, end = options.span
             return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
-    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text)
+    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text) or _NAMED_OPTIONS.search(text)
     return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
@@ -201,7 +204,7 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     """An answer that is long, a sentence, a series, or made of many numbers is hard to verify."""
     answer = problem.answer or ""
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
-    prose = re.sub(r"\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
+    prose = re.sub(r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
     words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
     symbols = numbers + len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi"))
     measured = {"answer": answer, "characters": characters, "numbers": numbers, "symbols": symbols, "words": words}
