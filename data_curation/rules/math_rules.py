@@ -64,6 +64,8 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
 def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
     """Are these options to choose from? Conditions are followed by a question, and parts ask one each."""
     *others, last = options.parts
+    if not all(re.search(r"[^\s$\\{}~,;]", part) for part in options.parts):
+        return False  # \underline{A} \underline{B} is a number of two digits
     if _COUNTS.search(options.stem) or len(options.parts) < (2 if answer_is_letter else 3):
         return False
     if answer_is_letter and options.kind in ("upper", "lower"):
@@ -155,6 +157,7 @@ _BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of th
 _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
 _QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", _I)
 _REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", _I)
+_IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", _I)  # "It can be written as $\frac mn$. What is $m+n$?"
 _ALSO = re.compile(
     r"\beach of the following:[^.?!;]{1,80};|"
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b|[.;]\s+(?:find|determine|compute) also\b"
@@ -180,7 +183,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
         return None
     plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     questions = [found for found in _QUESTION.finditer(plain) if not _REPHRASED.match(found[0])]
-    if len(questions) >= 2:
+    if len(questions) >= 2 and not _IN_A_FORM.search(plain, questions[0].end(), questions[1].end()):
         return {"text": text[slice(*questions[1].span())], "span": list(questions[1].span())}
     return None
 
