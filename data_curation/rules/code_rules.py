@@ -95,16 +95,16 @@ _SPECIAL_JUDGE = {
         _I,
     ),
     "unordered": re.compile(
-        rf"\b(?:{_GIVE}|answers?|results?|them|listed|printed|solution set)\b[^.?!\n]{{0,100}}"
+        rf"\b(?:{_GIVE}|answers?|results?|listed|printed|returned|solution set)\b[^.?!\n]{{0,100}}"
         r"\bin (?:any|whatever|whichever|(?:an )?arbitrary) order\b"
-        r"|\border (?:of|in which) (?:the |your )?(?:output|answers?|results?|returned|printed|elements)\b[^.?!\n]{0,60}"
-        r"(?:(?:not|n't) matter|irrelevant|arbitrary|not important)"
+        r"|\border (?:of|in which) (?:the |your )?(?:output|answers?|results?|returned|printed)\b[^.?!\n]{0,60}"
+        r"(?:(?:not|n't) matter|irrelevant|not important)"
         r"|\bexcept for the order\b",
         _I,
     ),
     "tolerance": re.compile(
         r"\b(?:absolute|relative)(?: or (?:relative|absolute))? error\b"
-        r"|\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|\$?10\s*(?:\^|\*\*)\s*\{?\s*[-−]|1e-)"
+        r"|\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|\$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]|1e-)"
         r"|\berror (?:of|is|does|should|must|at|not)\b[^.?!\n]{0,40}(?:10\s*\^|1e-|0\.0)"
         r"|\b(?:answers?|outputs?|results?)\b[^.?!]{0,60}\bdiffers? (?:from|by)\b[^.?!]{0,60}\b(?:less than|at most|no more than)\b"
         r"|\bdeviation of (?:at most |up to )?\d|\bcalculation error\b|\|a\s*-\s*b\|\}?\{?\\max",
@@ -114,7 +114,7 @@ _SPECIAL_JUDGE = {
         r"\bequal(?:ly)? (?:probability|likely|probable)\b|\bprobability (?:in|is) proportion|\buniformly (?:at )?random\b", _I
     ),
 }
-_RANDOM_ASKED = re.compile(r"\b(?:implement|return|pick|generate|shuffle)\w*", _I)
+_RANDOM_ASKED = re.compile(r"\bimplement\b|\breturns? a random\b", _I)
 _AN_OPERATION = re.compile(
     r"\b(?:prepared|visited|done|performed|processed|served)\b[^.?!]{0,20}\Z|\b(?:formed|concatenating)\b[^.?!]*\Z", _I
 )
@@ -190,7 +190,8 @@ def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
 def image(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture, words of the task that point at one, or a source that counts pictures. Pictures that only illustrate an
     example are no loss, and words about them do not count."""
-    found = drawing(problem.prompt) or reference(task_of(problem.prompt))
+    task = task_of(problem.prompt)
+    found = drawing(task) or reference(task)
     return seen(found) if found else declared(problem, "picture_num", *map(str, range(1, 100)))
 
 

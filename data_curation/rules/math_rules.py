@@ -41,6 +41,9 @@ _CUE = re.compile(
     _I,
 )
 _CHOOSE = re.compile(r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b", _I)
+_NAMED_OPTIONS = re.compile(  # Enter "odd", "even", or "neither"
+    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? [^.?!]{0,160}\b(?:or|and) [\"“']", _I
+)
 _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
 
 
@@ -54,13 +57,15 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
         if _offers(options, bool(letter), bool(numeral)):
             start, end = options.span
             return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
-    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text)
+    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text) or _NAMED_OPTIONS.search(text)
     return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
 def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
     """Are these options to choose from? Conditions are followed by a question, and parts ask one each."""
     *others, last = options.parts
+    if not all(re.search(r"[^\s$\\{}~,;]", part) for part in options.parts):
+        return False  # \underline{A} \underline{B} is a number of two digits
     if _COUNTS.search(options.stem) or len(options.parts) < (2 if answer_is_letter else 3):
         return False
     if answer_is_letter and options.kind in ("upper", "lower"):
@@ -152,6 +157,7 @@ _BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of th
 _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
 _QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", _I)
 _REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", _I)
+_IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", _I)  # "It can be written as $\frac mn$. What is $m+n$?"
 _ALSO = re.compile(
     r"\beach of the following:[^.?!;]{1,80};|"
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b|[.;]\s+(?:find|determine|compute) also\b"
@@ -177,7 +183,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
         return None
     plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     questions = [found for found in _QUESTION.finditer(plain) if not _REPHRASED.match(found[0])]
-    if len(questions) >= 2:
+    if len(questions) >= 2 and not _IN_A_FORM.search(plain, questions[0].end(), questions[1].end()):
         return {"text": text[slice(*questions[1].span())], "span": list(questions[1].span())}
     return None
 
@@ -201,7 +207,7 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     """An answer that is long, a sentence, a series, or made of many numbers is hard to verify."""
     answer = problem.answer or ""
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
-    prose = re.sub(r"\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
+    prose = re.sub(r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
     words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
     symbols = numbers + len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi"))
     measured = {"answer": answer, "characters": characters, "numbers": numbers, "symbols": symbols, "words": words}

@@ -31,8 +31,8 @@ _REFERENCE = re.compile(
     rf" (?:the|this|these|each) (?:(?!same\b)[\w-]+ ){{0,2}}?{_PICTURE}\b(?! (?:out|plane)\b)"
     rf"|\bof (?:the|this) (?:(?:following|given|adjoining|above|whole) )?figure\b|\battached (?:\w+ )?(?:map|{_PICTURE})|\(see {_PICTURE}"
     # it does something, or is told from others by its place or number
-    rf"|(?:\A|[.?!:;\n]\s{{0,4}})(?:the|this|these|a portion of the|on the) (?:[\w-]+ ){{0,2}}{_PICTURE}\b"
-    rf"(?= (?:shows?|represents?|depicts?|displays?|illustrates?|gives?|is|are|consists?|{_SIDE}|of\b|here|visuali[sz]es))"
+    rf"|(?:\A|(?<=[.?!:;\n])|(?<=[.?!:;]\s))(?:the|this|these|a portion of the|on the) (?:[\w-]+ ){{0,2}}{_PICTURE}\b"
+    rf"(?= (?:shows?|represents?|depicts?|displays?|illustrates?|indicates?|gives?|is|are|consists?|{_SIDE}|of\b|here|visuali[sz]es))"
     rf"|\b(?:fig\.|figures?)\s?(?:\d|\([a-d]\))"
     # something drawn is shown, or stands at a side
     rf"|\b{_DRAWN_THING} (?:(?:is|are|as|that is|that are|which is) )?{_SHOWS}(?! (?:to|that|by|how|in (?:example|\d)))\b"
@@ -52,6 +52,8 @@ _TEXTUAL = re.compile(  # what can be shown in words and formulas
     _I,
 )
 _NOUN = re.compile(rf"\b{_PICTURE}\b", _I)
+_POINTS = re.compile(rf"\b(?:{_SHOWS}|below|above|following|see)\b", _I)
+_TYPESET = re.compile(r"\\begin\{(?:array|tabular)")
 _ROW_OF_DATA = re.compile(r"\n[^\n?]*(?::|&|\d[^\n?]*\d|[#.*]{2})[^\n?]*(?=\n|\Z)")
 
 
@@ -63,14 +65,17 @@ def drawing(text: str) -> re.Match[str] | None:
 def reference(text: str) -> re.Match[str] | None:
     """Words that point at a picture. A picture that the text has introduced ("a picture hangs …") is a thing in the story,
     and what is shown as rows of data or as a formula stands in the text itself."""
+    typeset = bool(_TYPESET.search(text))
     for found in _REFERENCE.finditer(text):
         noun = _NOUN.search(found[0])
         before = text[: found.start()].lower()
         if noun and noun[0].lower().rstrip("s") in before:
             continue
-        if noun and noun[0].lower().startswith("image") and _MOVED.search(text):
+        if noun and noun[0].lower().startswith("image") and _MOVED.search(text) and not _POINTS.search(found[0]):
             continue
         told = noun is None or "chart" in noun[0].lower()
+        if typeset or (noun is None and "above" in found[0] + text[found.end() : found.end() + 7] and "$$" in before):
+            continue
         if told and (_TEXTUAL.search(before + found[0]) or _ROW_OF_DATA.search(text, found.end())):
             continue
         return found
