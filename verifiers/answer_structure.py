@@ -9,9 +9,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from verifiers.answer import Answer
+from verifiers.expression import parse_rational
 from verifiers.intervals import both, intervals_of, is_relation, is_variable, merged, tidy, with_usual_brackets
 from verifiers.latex_normalization import normalize
-from verifiers.rational import parse_rational
 from verifiers.units import DEGREE, DOLLAR, parse_unit
 
 _OPENING, _CLOSING = "([{", ")]}"

@@ -1,4 +1,5 @@
-"""The grammar of the numeric tier: a normalized answer as a tree of sums, products, powers, roots and functions.
+"""The grammar of the exact and the numeric tier: a normalized answer as a tree of sums, products, powers, roots and
+functions.
 
 A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
 ("factorial", node), ("binomial", node, node), ("abs", node), or (function, node). What is not covered, or would be read
@@ -8,14 +9,17 @@ in more than one way (1/2x, f(3)), is no expression.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-_TOKEN = re.compile(
-    r"\s*(\\[A-Za-z]+(?:_\{?\w+\}?)?|\d+(?:\.\d+)?|\.\d+|[A-Za-z](?:_(?:\w|\{\w+\}))?'*|[-+*/^!(){}\[\]|,_])\s*"
-)
-_SCIENTIFIC = re.compile(r"\de[-+\d]")
+from verifiers.rational import read_number
+
+_TOKEN = re.compile(r"\\[A-Za-z]+(?:_\{?\w+\}?)?|[A-Za-z](?:_(?:\w|\{\w+\}))?'*|[-+*/^!(){}\[\]|,_]")
+_SIMPLE = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|-?\.\d+")
+_LARGEST_BITS = 16_384
+_LARGEST_FACTORIAL = 500
 _NAMED = {"\\theta", "\\alpha", "\\beta", "\\gamma", "\\delta", "\\lambda", "\\mu", "\\phi", "\\omega", "\\rho"}
 _FUNCTIONS = {"\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc", "\\ln", "\\exp", "\\arctan"}
 _MOST_NODES = 160
@@ -55,27 +59,34 @@ class _Parser:
     """Sum, product, power, atom: LaTeX as it stands in answers. Juxtaposition multiplies."""
 
     def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
+        self.tokens: list[str | Fraction] = []
         self.position = 0
         self.names: set[str] = set()
         self.algebraic, self.exponential = True, False
         self._in_function = 0
         end = 0
         while end < len(text):
-            match = _TOKEN.match(text, end)
-            if not match:
+            if text[end].isspace():
+                end += 1
+            elif text[end].isdigit() or text[end] == ".":
+                if (number := read_number(text, end)) is None:
+                    raise Unsupported
+                self.tokens.append(number[0])
+                end = number[1]
+            elif match := _TOKEN.match(text, end):
+                self.tokens.append(match[0])
+                end = match.end()
+            else:
                 raise Unsupported
-            self.tokens.append(match[1])
-            end = match.end()
-        if _SCIENTIFIC.search(text) or len(self.tokens) > _MOST_NODES:
-            raise Unsupported
+            if len(self.tokens) > _MOST_NODES:
+                raise Unsupported
 
-    def token(self) -> str:
+    def token(self) -> str | Fraction:
         return self.tokens[self.position] if self.position < len(self.tokens) else ""
 
     def _eat(self, *options: str) -> str:
         token = self.token()
-        if token and token in options:
+        if isinstance(token, str) and token in options:
             self.position += 1
             return token
         return ""
@@ -99,12 +110,10 @@ class _Parser:
         node = self._power(depth)
         divided = False
         while True:
-            if self._eat("*", "\\cdot", "\\times"):
-                sign = self._eat("-", "+")
-                factor = self._power(depth)
-                node = ("*", node, ("-", ("number", Fraction(0)), factor) if sign == "-" else factor)
-            elif self._eat("/"):
-                node, divided = ("/", node, self._power(depth)), True
+            if sign := self._eat("*", "\\cdot", "\\times", "/"):
+                negative ^= self._eat("-", "+") == "-"
+                node = ("/" if sign == "/" else "*", node, self._power(depth))
+                divided |= sign == "/"
             elif self._starts_factor():
                 if divided:
                     raise Unsupported  # 1/2x: which of the two?
@@ -115,7 +124,7 @@ class _Parser:
 
     def _starts_factor(self) -> bool:
         token = self.token()
-        return bool(token) and token not in ")]}+-*/^!|,_"
+        return isinstance(token, Fraction) or (token != "" and token not in ")]}+-*/^!|,_")
 
     def _juxtaposed(self, node: Node, depth: int) -> Node:
         begin = self.position
@@ -125,7 +134,7 @@ class _Parser:
             if not (node[1].denominator == 1 and 0 <= factor[1][1] < factor[2][1]):
                 raise Unsupported
             return ("+", node, factor)  # a mixed number
-        if self.tokens[begin][0].isdigit() or self.tokens[begin][0] == ".":
+        if isinstance(self.tokens[begin], Fraction):
             raise Unsupported  # two numbers side by side
         return ("*", node, factor)
 
@@ -163,10 +172,10 @@ class _Parser:
     def _atom(self, depth: int) -> Node:
         token = self.token()
         self.position += 1
+        if isinstance(token, Fraction):
+            return ("number", token)
         if not token:
             raise Unsupported
-        if token[0].isdigit() or token[0] == ".":
-            return ("number", Fraction(token))
         if token in ("(", "[", "{"):
             self.position -= 1
             return self._group(depth, token, {"(": ")", "[": "]", "{": "}"}[token])
@@ -231,18 +240,43 @@ def _names(node: Node) -> set[str]:
 
 
 def rational_value(node: Node, point: Point) -> Fraction | None:
-    """The exact value of an exponent; None when it is not rational."""
+    """The exact value of a node without roots and functions; None when it is not rational, or too large."""
     kind = node[0]
     if kind == "number":
         return node[1]
     if kind == "name":
-        value = point.get(node[1])
-        return value if node[1] not in ("i", "e", "\\pi") else None
-    if kind in "+-*/" and len(node) == 3:
-        one, two = rational_value(node[1], point), rational_value(node[2], point)
-        if one is None or two is None or max(one.denominator, two.denominator) > 2**64:
+        return point.get(node[1]) if node[1] not in ("i", "e", "\\pi") else None
+    if kind == "factorial":
+        value = rational_value(node[1], point)
+        if value is None or value.denominator != 1 or not 0 <= value <= _LARGEST_FACTORIAL:
             return None
-        if kind == "/":
-            return one / two if two else None
-        return one + two if kind == "+" else one - two if kind == "-" else one * two
-    return None
+        return Fraction(math.factorial(int(value)))
+    if kind not in ("+", "-", "*", "/", "^", "binomial"):
+        return None
+    one, two = rational_value(node[1], point), rational_value(node[2], point)
+    if one is None or two is None or max(map(_bits, (one, two))) > _LARGEST_BITS:
+        return None
+    if kind == "^":
+        if two.denominator != 1 or abs(two) * _bits(one) > _LARGEST_BITS or (two < 0 and not one):
+            return None
+        return one ** int(two)
+    if kind == "binomial":
+        is_small = one.denominator * two.denominator == 1 and 0 <= two <= one <= _LARGEST_FACTORIAL
+        return Fraction(math.comb(int(one), int(two))) if is_small else None
+    if kind == "/":
+        return one / two if two else None
+    return one + two if kind == "+" else one - two if kind == "-" else one * two
+
+
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
+def parse_rational(text: str) -> Fraction | None:
+    """The exact value of a normalized answer, or None when it is not (written as) a rational number."""
+    if _SIMPLE.fullmatch(text):
+        return Fraction(text.replace(",", "")) if len(text) <= 2000 else None
+    if not any(character.isdigit() for character in text):
+        return None
+    parsed = parse_expression(text)
+    return None if parsed is None or parsed.names else rational_value(parsed.node, {})

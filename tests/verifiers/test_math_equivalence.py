@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.verifiers.tricky_pairs import BARE, ROWS
+from verifiers.expression import parse_rational
 from verifiers.math_equivalence import (
     asked_reference,
     decide,
@@ -14,7 +15,6 @@ from verifiers.math_equivalence import (
     verify_math,
 )
 from verifiers.outcome import Outcome
-from verifiers.rational import parse_rational
 from verifiers.symbolic import Symbolic, SymbolicTimeout
 
 
