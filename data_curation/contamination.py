@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_curation.split import Rejection
-from data_curation.tokens import Texts, Tokens, cut, tokenise, tokenised_batches
+from data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
 from infra.recipe.model import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
@@ -69,15 +69,23 @@ class BenchmarkIndex:
         self.texts, self.names, self.n = list(texts), list(names), n
         self.tokens = tokenise(self.texts)
         grams, first = self.tokens.ngrams(n)
-        prose = _prose_ngrams(self.tokens, n)[0]
-        owners, prose = self.tokens.texts[first], prose[first]
-        order = np.lexsort((~prose, owners, grams))
-        grams, owners, prose = grams[order], owners[order], prose[order]
-        new = np.ones(len(grams), bool)
-        new[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
-        self._grams, self._owners, self._prose = grams[new], owners[new], prose[new]
+        owners = self.tokens.texts[first]
+        drawn = np.zeros(len(self.tokens.hashes), bool)
+        for text in range(len(self.texts)):
+            for touched in _drawn_ngrams(self.tokens, text, n, DRAWINGS):
+                drawn[touched] = True
+        # An n-gram that stands twice in an item counts once, as prose if it is that in one place.
+        order = np.lexsort((drawn[first], grams, owners))
+        grams, owners, drawn = grams[order], owners[order], drawn[first][order]
+        new = _first_of_equals(grams, owners)
+        grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
         self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
         self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
+        # To each n-gram the places, in the order of items, where it stands in one.
+        self._places = np.argsort(grams, kind="stable")
+        self._grams, self._first_place, self._place_counts = np.unique(
+            grams[self._places], return_index=True, return_counts=True
+        )
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
         # Of each length below n: the hashes of whole items, sorted, and the items.
@@ -98,7 +106,7 @@ class BenchmarkIndex:
         pairs = self._pairs(tokens)
         best = np.lexsort((-pairs.items, pairs.shared, pairs.coverage, pairs.rows))
         sorted_rows = pairs.rows[best]
-        best = best[np.append(sorted_rows[1:] != sorted_rows[:-1], True)] if len(best) else best
+        best = best[np.roll(_first_of_equals(sorted_rows), -1)]  # the last of each row
         overlaps = Overlaps(
             np.full(rows, -1), np.zeros(rows), np.zeros(rows, np.int64),
             np.bincount(pairs.rows, minlength=rows), self._whole_matches(tokens),
@@ -111,24 +119,34 @@ class BenchmarkIndex:
     def _pairs(self, tokens: Tokens) -> Pairs:
         grams = tokens.runs(self.n)
         at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # nearly all n-grams of clean rows end here
-        grams = grams[at]
-        left = np.searchsorted(self._grams, grams, side="left")
-        counts = np.searchsorted(self._grams, grams, side="right") - left
+        known = np.minimum(np.searchsorted(self._grams, grams[at]), len(self._grams) - 1)
         rows, inside = _rows_of(tokens, at, self.n)
-        counts[~inside] = 0
-        # One line for each (row, n-gram, item); an n-gram that stands twice in a row counts once.
-        lines = np.repeat(np.arange(len(grams)), counts)
-        postings = np.arange(len(lines)) - np.repeat(np.cumsum(counts) - counts, counts) + left[lines]
-        size, items = max(len(self._grams), 1), max(len(self.texts), 1)
-        gram_rows, posting = np.divmod(np.unique(rows[lines] * size + postings), size)
-        pairs, of_pair, shared = np.unique(
-            gram_rows * items + self._owners[posting], return_inverse=True, return_counts=True
-        )
-        rows, items = np.divmod(pairs, items)
+        same = inside & (self._grams[known] == grams[at])
+        rows, known = rows[same], known[same]
+        # One line for each (row, n-gram, item), those of a row and item together; what stands twice in a row counts once.
+        counts = self._place_counts[known]
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = self._places[np.repeat(self._first_place[known], counts) + offsets]
+        size = max(len(self._owners), 1)
+        lines = np.sort(np.repeat(rows, counts) * size + places)
+        rows, places = np.divmod(lines[_first_of_equals(lines)], size)
+        items = self._owners[places]
+        first = np.flatnonzero(_first_of_equals(rows, items))
+        return self._coverage(tokens, rows[first], items[first], np.diff(np.append(first, len(rows))),
+                              np.add.reduceat(self._prose[places], first, dtype=np.int64) if len(first) else first)  # fmt: skip
+
+    def _coverage(
+        self, tokens: Tokens, rows: np.ndarray, items: np.ndarray, shared: np.ndarray, shared_prose: np.ndarray
+    ) -> Pairs:
+        """Coverage of pairs that share so many n-grams, and so many outside of drawings."""
+        total = np.maximum(np.diff(tokens.bounds) - self.n + 1, 0)
+        prose = total.copy()
+        drawings = _drawings(tokens)
+        for row in rows[_first_of_equals(rows)].tolist() if drawings else ():
+            for touched in _drawn_ngrams(tokens, row, self.n, drawings):
+                prose[row] -= touched.stop - touched.start
         # Without the drawings where both have enough words besides, else with them.
-        _, prose, total = _prose_ngrams(tokens, self.n)
         plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
-        shared_prose = np.bincount(of_pair[self._prose[posting]], minlength=len(pairs))
         shared = np.where(plain, shared_prose, shared)
         shorter = np.where(
             plain, np.minimum(self._prose_counts[items], prose[rows]), np.minimum(self.gram_counts[items], total[rows])
@@ -202,22 +220,26 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
     return findings
 
 
-def shared_runs(one: Sequence[Any], other: Sequence[Any], n: int) -> list[tuple[int, int, int]]:
-    """(place in one, place in the other, length) of every longest run of at least n tokens that both have."""
-    places: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at in range(len(other) - n + 1):
-        same = places[tuple(other[at : at + n])]
+def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, int, int]]:
+    """(place in one, place in the other, length) of every run of at least n hashes that both have and that cannot be
+    made longer."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for at, gram in enumerate(run_hashes(other, n).tolist()):
+        same = places[gram]
         if len(same) < _PLACES:
             same.append(at)
+    starts = [(start, places[gram]) for start, gram in enumerate(run_hashes(one, n).tolist()) if gram in places]
+    mine, its = one.tolist(), other.tolist()
     runs = []
-    for start in range(len(one) - n + 1):
-        for at in places.get(tuple(one[start : start + n]), ()):
-            if start and at and one[start - 1] == other[at - 1]:
+    for start, found in starts:
+        for at in found:
+            if start and at and mine[start - 1] == its[at - 1]:
                 continue  # inside a run that was told already
-            length = n
-            while one[start + length : start + length + 1] == other[at + length : at + length + 1] != []:
+            length = 0
+            while start + length < len(mine) and at + length < len(its) and mine[start + length] == its[at + length]:
                 length += 1
-            runs.append((start, at, length))
+            if length >= n:
+                runs.append((start, at, length))
     return runs
 
 
@@ -260,7 +282,7 @@ def _shared_text(
     there is no such text, which means that hashes agreed by accident."""
     row_first, row_end = tokens.bounds[row : row + 2].tolist()
     item_first, item_end = index.tokens.bounds[item : item + 2].tolist()
-    mine, its = tokens.hashes[row_first:row_end].tolist(), index.tokens.hashes[item_first:item_end].tolist()
+    mine, its = tokens.hashes[row_first:row_end], index.tokens.hashes[item_first:item_end]
     run = max(shared_runs(mine, its, n or len(its)), key=lambda found: found[2], default=None)
     if run is None:
         return None
@@ -277,42 +299,46 @@ def _shared_text(
     }
 
 
-def _prose_ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of the n-gram from each token on, whether it touches no drawing; how many such each text has, and how many
-    n-grams in all."""
-    total = np.maximum(np.diff(tokens.bounds) - n + 1, 0)
-    prose = np.ones(len(tokens.hashes), bool)
-    drawings = _drawings(tokens)
-    if not drawings:
-        return prose, total, total
-    drawn = np.zeros(len(tokens.hashes) + 1, np.int64)
-    for first, end in np.searchsorted(tokens.starts, drawings):
-        drawn[first + 1 : end + 1] = 1
-    drawn = np.cumsum(drawn)  # tokens of drawings before each token
-    prose[: len(prose) - n + 1] = drawn[n:] == drawn[:-n]
-    before = np.append(0, np.cumsum(prose))
-    first = tokens.bounds[:-1]
-    return prose, before[first + total] - before[first], total
+def _drawings(tokens: Tokens) -> list[tuple[bytes, bytes]]:
+    """The kinds of drawings in these texts."""
+    return [kind for kind in DRAWINGS if kind[0] in tokens.folded]
 
 
-def _drawings(tokens: Tokens) -> list[tuple[int, int]]:
-    """The spans of `tokens.folded` that are code of drawings; one that is not closed reaches to the end of its text."""
+def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> list[slice]:
+    """The n-grams of a text, by their first tokens, that touch the code of a drawing; one that is not closed reaches to
+    the end of its text. No two slices overlap."""
+    begin, stop = tokens.offsets[text : text + 2].tolist()
     spans = []
-    for opening, closing in DRAWINGS:
-        start = tokens.folded.find(opening)
+    for opening, closing in drawings:
+        start = tokens.folded.find(opening, begin, stop)
         while start >= 0:
-            text_end = int(tokens.offsets[np.searchsorted(tokens.offsets, start, side="right")])
-            closed = tokens.folded.find(closing, start, text_end)
-            end = closed + len(closing) if closed >= 0 else text_end
-            spans.append((start, end))
-            start = tokens.folded.find(opening, end)
-    return spans
+            closed = tokens.folded.find(closing, start, stop)
+            spans.append((start, closed + len(closing) if closed >= 0 else stop))
+            start = tokens.folded.find(opening, spans[-1][1], stop)
+    if not spans:
+        return []
+    first, end = tokens.bounds[text : text + 2].tolist()
+    end -= n - 1
+    slices = []
+    for opened, closed in np.searchsorted(tokens.starts, sorted(spans)).tolist():
+        first, last = max(first, opened - n + 1), min(end, closed)
+        if first < last:
+            slices.append(slice(first, last))
+            first = last
+    return slices
 
 
 def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """The row that each run of `length` tokens begins in, and whether it ends in it."""
     rows = np.searchsorted(tokens.bounds, at, side="right") - 1
     return rows, at + length <= tokens.bounds[rows + 1]
+
+
+def _first_of_equals(*columns: np.ndarray) -> np.ndarray:
+    """Of sorted values whether each differs from the one before it."""
+    new = np.ones(len(columns[0]), bool)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return new
 
 
 def _bitmap(hashes: np.ndarray, bits: int) -> np.ndarray:

@@ -44,6 +44,7 @@ _PLANE = 0x10000
 _BASE = 0x9E3779B97F4A7C15  # odd, so that no information is lost modulo 2^64
 _BATCH_BYTES = 1 << 19  # a batch and its temporaries stay in the processor's cache
 _PAD = bytes(8)
+_BACKSLASH = ord("\\")
 _MAX_GAP = 4  # bytes between letters that are one word
 _BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
 _BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
@@ -79,15 +80,8 @@ class Tokens:
         return grams[inside], inside
 
     def runs(self, n: int) -> np.ndarray:
-        """Hashes of any n tokens in a row, also of those that reach into the next text: a polynomial of the tokens'
-        hashes, made by doubling."""
-        if len(self.hashes) < n:
-            return np.empty(0, np.uint64)
-        if n == 1:
-            return self.hashes
-        half = self.runs(n // 2)
-        twice = half[: -(n // 2)] * _power(n // 2) + half[n // 2 :]
-        return twice[:-1] * _power(1) + self.hashes[n - 1 :] if n % 2 else twice
+        """Hashes of any n tokens in a row, also of those that reach into the next text."""
+        return run_hashes(self.hashes, n)
 
     def runs_at(self, at: np.ndarray, n: int) -> np.ndarray:
         """The same for the n tokens from each token of `at`, all of which must be there."""
@@ -103,11 +97,24 @@ class Tokens:
 
     def words(self, first: int, end: int) -> list[bytes]:
         """What is hashed of the tokens `first:end`: folded, and of synonyms the one that stands for all."""
-        words = []
+        words, canonical = [], _canonical()
         for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
-            word = self.folded[start:stop].translate(None, _BLANKS).replace(_NO_BREAK, b"")
-            words.append(_canonical().get(word, word) if self.folded[start - 1 : start] == b"\\" else word)
+            word = self.folded[start:stop]
+            if not word.isalnum():
+                word = word.translate(None, _BLANKS).replace(_NO_BREAK, b"")
+            words.append(canonical.get(word, word) if start and self.folded[start - 1] == _BACKSLASH else word)
         return words
+
+
+def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
+    """Hashes of every n values in a row: a polynomial of them, made by doubling."""
+    if len(hashes) < n:
+        return hashes[:0]
+    if n == 1:
+        return hashes
+    half = run_hashes(hashes, n // 2)
+    twice = half[: -(n // 2)] * _power(n // 2) + half[n // 2 :]
+    return twice[:-1] * _power(1) + hashes[n - 1 :] if n % 2 else twice
 
 
 def tokenise(texts: Texts) -> Tokens:
@@ -200,7 +207,7 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
     dropped = np.zeros(len(hashes), bool)
     bounds = np.searchsorted(starts, offsets)
     dropped[_join_letters(padded, kinds, bounds, hashes, starts, ends)] = True
-    after_backslash = padded[starts - 1] == ord("\\")  # of the very first byte, the padding
+    after_backslash = padded[starts - 1] == _BACKSLASH  # of the very first byte, the padding
     opening = bounds[bounds < len(starts)]
     after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # that is the text before
     commands = np.flatnonzero(after_backslash)

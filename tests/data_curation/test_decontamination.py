@@ -1,6 +1,7 @@
 import json
 from datetime import date
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,7 +186,8 @@ def test_shared_runs_are_all_that_cannot_be_made_longer(one, other, n):
              if one[s : s + length] == other[t : t + length] and len(one[s : s + length]) == length
              and (at(one, s - 1) is None or at(other, t - 1) is None or at(one, s - 1) != at(other, t - 1))
              and (at(one, s + length) is None or at(one, s + length) != at(other, t + length))}  # fmt: skip
-    assert set(shared_runs(list(one), list(other), n)) == found
+    hashes = [np.array([ord(c) for c in text], np.uint64) for text in (one, other)]
+    assert set(shared_runs(*hashes, n)) == found
 
 
 def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_and_the_others_too():
