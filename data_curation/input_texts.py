@@ -1,7 +1,4 @@
-"""Standard input as lines of tokens, and small changes that keep its layout.
-
-Careful and bold: see `input_generation`.
-"""
+"""Standard input as lines of tokens, and small changes that keep its layout. Careful, bold: see `input_generation`."""
 
 from __future__ import annotations
 

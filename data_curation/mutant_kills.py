@@ -28,8 +28,8 @@ _OTHER_SEED = "import random\nrandom.seed(1)\n"
 
 
 @dataclass
-class _Trial:
-    """The mutants of one golden solution."""
+class Trial:
+    """The mutants of one golden solution, and how they fared."""
 
     case: Case
     mutants: list[str]
@@ -43,7 +43,7 @@ class _Trial:
     """Of a survivor that is wrong: a new test that fails it, and how."""
 
     @classmethod
-    def of(cls, case: Case, settings: TestValidation) -> _Trial:
+    def of(cls, case: Case, settings: TestValidation) -> Trial:
         found = mutants(case.golden[0], settings.max_mutants)
         return cls(case, found, ceil(settings.min_mutants_killed * len(found)))
 
@@ -54,9 +54,6 @@ class _Trial:
             return []
         return self.mutants[self.run : self.run + missing]
 
-    def rest(self) -> list[str]:
-        return self.mutants[self.run :]
-
     @property
     def is_suspect(self) -> bool:
         return self.killed < self.needed
@@ -66,21 +63,26 @@ def strengthen(cases: Sequence[Case], settings: TestValidation, pool: VerifierPo
     """Leave each case with tests that kill `min_mutants_killed` of the mutants that are wrong, new tests among them
     where it takes them, or with the rejection `weak_tests`. Facts: mutants run, killed, and of the survivors
     `wrong` and `equivalent`, where new inputs told them apart; `generated`, the places of new tests."""
-    trials = [_Trial.of(case, settings) for case in cases]
+    trials = [Trial.of(case, settings) for case in cases]
     while waves := [(trial, mutant) for trial in trials for mutant in trial.wave()]:
         _run(waves, pool)
     suspects = [trial for trial in trials if trial.is_suspect]
     if settings.generated_inputs:
-        _run([(trial, mutant) for trial in suspects for mutant in trial.rest()], pool)
-        _make_inputs(suspects, settings.generated_inputs, pool)
-        _show_faults(suspects, pool)
+        measure(suspects, settings.generated_inputs, pool)
     for trial in trials:
         trial.case.facts |= {"mutants": trial.run, "killed": trial.killed}
         if trial.is_suspect:
             _conclude(trial, settings)
 
 
-def _run(asked: Sequence[tuple[_Trial, str]], pool: VerifierPool) -> None:
+def measure(trials: Sequence[Trial], inputs: int, pool: VerifierPool) -> None:
+    """Run the mutants that are left, and the survivors on up to `inputs` new inputs, which show some to be wrong."""
+    _run([(trial, mutant) for trial in trials for mutant in trial.mutants[trial.run :]], pool)
+    _make_inputs(trials, inputs, pool)
+    _show_faults(trials, pool)
+
+
+def _run(asked: Sequence[tuple[Trial, str]], pool: VerifierPool) -> None:
     """Mutants against the problem's own tests."""
     pairs = [(t.case.problem_with(t.case.tests, t.case.time_limit_s), mutant) for t, mutant in asked]
     for (trial, mutant), verdict in zip(asked, verdicts(pool, pairs), strict=True):
@@ -90,7 +92,7 @@ def _run(asked: Sequence[tuple[_Trial, str]], pool: VerifierPool) -> None:
             trial.survivors.append(mutant)
 
 
-def _make_inputs(trials: Sequence[_Trial], count: int, pool: VerifierPool) -> None:
+def _make_inputs(trials: Sequence[Trial], count: int, pool: VerifierPool) -> None:
     """New tests for each trial, expecting what the golden solutions give, where all give the same, twice."""
     for trial in trials:
         case = trial.case
@@ -121,7 +123,7 @@ def _reseeded(source: str) -> str:
     return source if "__future__" in source else _OTHER_SEED + source  # nothing may stand before such an import
 
 
-def _show_faults(trials: Sequence[_Trial], pool: VerifierPool) -> None:
+def _show_faults(trials: Sequence[Trial], pool: VerifierPool) -> None:
     """Which survivors differ from the golden solutions on a new input; on a careful one, if on any."""
     for kind in ("careful", "bold"):
         asked = [(t, s) for t in trials if getattr(t, kind) for s in t.survivors if s not in t.shown_by]
@@ -133,7 +135,7 @@ def _show_faults(trials: Sequence[_Trial], pool: VerifierPool) -> None:
                 trial.shown_by[source] = test, failed.difference or failed.status
 
 
-def _conclude(trial: _Trial, settings: TestValidation) -> None:
+def _conclude(trial: Trial, settings: TestValidation) -> None:
     case = trial.case
     inputs = len(trial.careful) + len(trial.bold)
     # Without inputs nothing is known of the survivors: then all count as wrong.

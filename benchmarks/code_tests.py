@@ -1,0 +1,154 @@
+"""How good are published tests, and what does test validation make of them?
+
+    python benchmarks/code_tests.py ../shared/data --journal journal.jsonl
+
+LeetCodeDataset's training problems go through the code flow as far as it needs no teacher. Validation is asked to have
+every fault noticed (`min_mutants_killed: 1`), so that all mutants are run and every problem that lets a wrong one
+through is strengthened; what lower thresholds would do is counted from that. Then, of the problems that were
+strengthened, other mutants are tried, on the published and on the strengthened tests. Last, the solution that a model
+wrote for each problem (`response`, part of the data set and no golden solution) is judged by the new tests: where it
+fails one, it is wrong, or the new test is.
+
+Takes minutes. Killed, it goes on from the journal; delete that to begin anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rich.progress import Progress
+
+from data_curation.decontamination import decontaminate
+from data_curation.deduplication import deduplicate
+from data_curation.mutant_kills import Trial, measure
+from data_curation.mutation import mutants
+from data_curation.normalisation import read_and_normalise
+from data_curation.readers import read_benchmark
+from data_curation.rules import filter_by_rules
+from data_curation.validation import STEP, validate_tests
+from data_curation.validation_case import Case
+from infra.problems import CodeTest, Problem, from_table
+from infra.recipe.model import CodeCuration, TestValidation
+from verifiers.code_judge import examine
+from verifiers.extraction import python_program
+from verifiers.pool import VerifierPool
+
+FILE, BENCHMARK = "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "benchmarks/HumanEval.jsonl.gz"
+SETTINGS = TestValidation(min_tests=2, min_mutants_killed=1.0)
+THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 1.0)
+HELD_OUT = 12
+
+
+def facts_of(problem: Problem) -> dict:
+    return json.loads(problem.metadata or "{}")[STEP]
+
+
+def halves(problem: Problem) -> tuple[list[CodeTest], list[CodeTest]]:
+    """The published tests and the new ones."""
+    new = set(facts_of(problem)["generated"])
+    tests = problem.code_tests()
+    return [t for i, t in enumerate(tests) if i not in new], [t for i, t in enumerate(tests) if i in new]
+
+
+def try_other_mutants(strengthened: Sequence[Problem], pool: VerifierPool) -> None:
+    """Mutants that validation did not see, told from equivalent ones on inputs that it did not see."""
+    trials = []
+    for problem in strengthened:
+        case = Case.of(replace(problem, problem_id=problem.problem_id + " again"))
+        case.tests, case.time_limit_s = halves(problem)[0], 0.2
+        seen = mutants(case.golden[0], SETTINGS.max_mutants)
+        other = [m for m in mutants(case.golden[0], SETTINGS.max_mutants + HELD_OUT) if m not in seen]
+        trials.append(Trial(case, other, len(other)))
+    measure(trials, SETTINGS.generated_inputs, pool)
+    wrong = [
+        (trial.case.problem_with(halves(problem)[1], 0.2), mutant)
+        for trial, problem in zip(trials, strengthened, strict=True)
+        for mutant in trial.shown_by
+    ]
+    through = sum(verdict.passed for verdict in pool.run_programs(wrong))
+    killed, equivalent = sum(t.killed for t in trials), sum(len(t.survivors) - len(t.shown_by) for t in trials)
+    total = killed + len(wrong)
+    print(
+        f"\nOther mutants of the {len(trials)} strengthened problems: {total} wrong, {equivalent} taken for equivalent."
+    )
+    for name, passed in (("published", len(wrong)), ("strengthened", through)):
+        print(f"- let through by the {name} tests: {passed} ({passed / total:.1%})")
+
+
+def try_responses(strengthened: Sequence[Problem], pool: VerifierPool) -> None:
+    pairs = [(p, source) for p in strengthened if (source := python_program(json.loads(p.metadata)["response"]))]
+    published = pool.run_programs([(Case.of(p).problem_with(halves(p)[0], p.time_limit_s), s) for p, s in pairs])
+    right = [pair for pair, verdict in zip(pairs, published, strict=True) if verdict.passed]
+    again = pool.map_programs(
+        partial(examine, fraction=True), [(Case.of(p).problem_with(halves(p)[1], p.time_limit_s), s) for p, s in right]
+    )
+    failed = [
+        (p, [r for r in results if r.status != "passed"]) for (p, _), (_, results) in zip(right, again, strict=True)
+    ]
+    tests = sum(len(results) for _, results in again)
+    disputed = [(problem, results) for problem, results in failed if results]
+    failures = sum(len(results) for _, results in disputed)
+    print(f"\nModels' solutions that pass the published tests of these: {len(right)}. Of {tests} new tests they fail")
+    print(f"{failures}, of {len(disputed)} problems:")
+    for problem, results in disputed:
+        test = halves(problem)[1][results[0].index]
+        print(f"- {problem.source_url}: {json.dumps(test.call)[:200]}: {results[0].difference[:120]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="the directory that holds code_raw/ and benchmarks/")
+    parser.add_argument("--journal", type=Path, required=True, help="what was settled, for when this is killed")
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+
+    config = CodeCuration()
+    items = read_benchmark(arguments.data / BENCHMARK, "code").kept
+    splits = [read_and_normalise([arguments.data / FILE], "code")]
+    splits.append(filter_by_rules(splits[-1].kept, "code", config.rules))
+    splits.append(decontaminate(splits[-1].kept, items, config.decontaminate))
+    splits.append(deduplicate(splits[-1].kept, config.deduplicate))
+    with VerifierPool(arguments.workers) as pool, Progress() as progress:
+        task = progress.add_task("validating", total=len(splits[-1].kept))
+        splits.append(
+            validate_tests(
+                splits[-1].kept, SETTINGS, pool, journal=arguments.journal,
+                progress=lambda done, total: progress.update(task, completed=done),
+            )
+        )  # fmt: skip
+        for split in splits:
+            print(split.step, split.summary["rows_in"], "->", split.summary["rows_out"], split.summary["dropped"])
+        print({name: value for name, value in splits[-1].summary.items() if type(value) is int})
+        kept = from_table(splits[-1].kept)
+        rejected = splits[-1].rejected.filter(
+            [rule == "weak_tests" for rule in splits[-1].rejected["rule"].to_pylist()]
+        )
+        facts = [facts_of(problem) for problem in kept] + [json.loads(e) for e in rejected["evidence"].to_pylist()]
+        rates = [(f["killed"], f["killed"] + f.get("wrong", 0), f.get("equivalent", 0)) for f in facts if f["mutants"]]
+        print(f"\nOf {len(rates)} problems with mutants, weak by threshold: without new inputs, and with them")
+        for threshold in THRESHOLDS:
+            seeming = sum(killed < threshold * (wrong + equal) for killed, wrong, equal in rates)
+            weak = sum(killed < threshold * wrong or not wrong for killed, wrong, equal in rates)
+            print(f"- {threshold}: {seeming} ({seeming / len(rates):.1%}), {weak} ({weak / len(rates):.1%})")
+        total = sum(wrong for _, wrong, _ in rates)
+        through = total - sum(killed for killed, _, _ in rates)
+        print(f"\nMutants: {total} wrong, of which the published tests let through {through} ({through / total:.1%}); "
+              f"{sum(equal for *_, equal in rates)} taken for equivalent.")  # fmt: skip
+        strengthened = [problem for problem in kept if "generated" in facts_of(problem)]
+        try_other_mutants(strengthened, pool)
+        try_responses(strengthened, pool)
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(f"\nCPU of this run: {sum(s.ru_utime + s.ru_stime for s in spent):.0f} s")
+
+
+if __name__ == "__main__":
+    main()
