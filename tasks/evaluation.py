@@ -63,10 +63,12 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
-    """The validation blend of a stage that stops on a plateau: the recipe's benchmarks, one a domain."""
-    if not stage.plateau_evaluations:
+    """The validation blend of a stage, by benchmark: those the stage names, or else those of its domain."""
+    if not stage.validates:
         return {}
-    return {b.domain: benchmark_problems(recipe, b.domain, b.path) for b in recipe.evaluation.benchmarks}
+    named = [b for b in recipe.evaluation.benchmarks if b.name in stage.validation]
+    chosen = named or [b for b in recipe.evaluation.benchmarks if b.domain == stage.domain]
+    return {b.name: benchmark_problems(recipe, b.domain, b.path) for b in chosen}
 
 
 def given_model(model: str) -> Artifact:

@@ -27,6 +27,8 @@ class Watcher(Protocol):
 
     def not_done(self, title: str, reason: str) -> None: ...
 
+    def warning(self, text: str) -> None: ...
+
 
 class LogWatcher:
     """One printed line a step: for pipes, files and served flows."""
@@ -46,6 +48,9 @@ class LogWatcher:
 
     def not_done(self, title: str, reason: str) -> None:
         print(f"– {title}: not done, {reason}", flush=True)
+
+    def warning(self, text: str) -> None:
+        print(f"! {text}", flush=True)
 
 
 class Unwatched(LogWatcher):

@@ -33,6 +33,7 @@ def walk(c: Curriculum, steps: int, passed=lambda problem_id: False) -> list[lis
     for _ in range(steps):
         drawn.append(ids(c.draw()))
         c.record({problem_id: passed(problem_id) for problem_id in drawn[-1]})
+        c.advance()
     return drawn
 
 
@@ -97,7 +98,6 @@ def test_filters_by_difficulty_pass_rate_and_length_are_explained():
     c = Curriculum(
         stage(max_difficulty=5, max_pass_rate=0.5), 0, {"math": sums(10)}, lambda p: p.problem_id != "sum-01"
     )
-    assert c.needs_pass_rates
     assert {p.problem_id for p in c.candidates()} == {f"sum-0{i}" for i in (0, 2, 3, 4, 5, 8, 9)}
     c.start({p.problem_id: 0.75 if p.problem_id == "sum-02" else 0.5 for p in c.candidates()})
     reasons = {d["problem_id"]: (d["rule"], d["evidence"]) for d in c.decisions}

@@ -4,7 +4,8 @@ import torch
 
 from infra.errors import RatchetError
 from infra.recipe.model import Hardware, Optimizer, Stage
-from training.learner import Learner, group
+from training.groups import group
+from training.learner import Learner
 from training.policy import Policy
 from training.rollout import Rollout
 from verifiers.outcome import Outcome
@@ -30,7 +31,7 @@ PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
 
 def learnt(micro_model: str, rollouts: list[Rollout], **settings):
     policy = Policy(micro_model, Hardware(), Optimizer())
-    metrics = Learner(policy, stage(**settings)).learn(group(rollouts, stage(**settings)), 1.0, step=0)
+    metrics = Learner(policy, stage(**settings)).learn(group(rollouts, stage(**settings)), 1.0)
     return metrics, [weight.detach().clone() for weight in policy.model.parameters()]
 
 
@@ -102,12 +103,12 @@ def test_a_policy_that_is_not_finite_is_reported(alone, micro_model):
     with torch.no_grad():
         policy.model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(RatchetError, match="diverged"):
-        Learner(policy, stage()).learn(group(mixed(0), stage()), 1.0, step=0)
+        Learner(policy, stage()).learn(group(mixed(0), stage()), 1.0)
 
 
 def test_mismatch_is_measured_against_what_the_engine_reported(alone, micro_model):
     policy = Policy(micro_model, Hardware(), Optimizer())
-    metrics = Learner(policy, stage()).learn(group(mixed(0), stage()), 1.0, step=0)
+    metrics = Learner(policy, stage()).learn(group(mixed(0), stage()), 1.0)
     # The rollouts claim probability one for every token; a random model gives each about one in 320.
     assert metrics["mismatch_largest"] > 3
     assert metrics["mismatch_kl"] > 1
