@@ -12,19 +12,26 @@ There is no generator state to keep: every random choice is a function of (seed,
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from infra.artifacts import disk_errors, sha256_file, write_atomically
 from infra.errors import RatchetError
 from training import ranks
 from training.policy import Policy
 
+WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
+"""In what torch and safetensors say when a file cannot be written."""
 KEPT = 2
 """The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
 
@@ -48,7 +55,7 @@ class Checkpoints:
         """
         draft = self._directory / f".draft-{step:08d}"
         final = self._directory / f"step-{step:08d}"
-        with disk_errors(self._directory):
+        with writing(self._directory):
             if self._policy.rank == 0:
                 for leftover in (draft, final):
                     shutil.rmtree(leftover, ignore_errors=True)
@@ -139,6 +146,18 @@ class Checkpoints:
                 f"No checkpoint can be read ({'; '.join(damaged)}). Delete {self._directory} to start this stage again."
             )
         return None
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """`disk_errors`, also for torch and safetensors, which have errors of their own for a disk that is full."""
+    with disk_errors(directory):
+        try:
+            yield
+        except (RuntimeError, SafetensorError) as error:
+            if not any(sign in str(error) for sign in WRITE_FAILED):
+                raise
+            raise OSError(errno.ENOSPC, "the write failed; is the disk full?", str(directory)) from error
 
 
 def _steps(directory: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from infra.problems import Problem, from_table
 from infra.recipe.model import Recipe, Stage
 from training import growth, loop, ranks, warm_start
 from training.batches import Batches
-from training.checkpoint import Checkpoints, replace_directory
+from training.checkpoint import Checkpoints, replace_directory, writing
 from training.curriculum import Curriculum
 from training.journal import Journal
 from training.learner import Learner
@@ -43,9 +43,10 @@ def run(spec: dict[str, Any], work: Path) -> int:
     else:
         policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
         draft = work / ".model"
-        policy.save_model(draft)
-        if ranks.rank() == 0:
-            replace_directory(draft, work / "model")
+        with writing(work):
+            policy.save_model(draft)
+            if ranks.rank() == 0:
+                replace_directory(draft, work / "model")
     ranks.leave()
     return steps
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
@@ -76,11 +77,18 @@ def broadcast(item: Any) -> Any:
     return items[0]
 
 
-def shared_counter(name: str) -> Iterator[int]:
-    """0, 1, 2, … without end, each number given to one rank only: who is free takes the next. `name` is used once."""
+_counters = count()
+
+
+def shared_counter() -> Iterator[int]:
+    """0, 1, 2, … without end, each number given to one rank only: who is free takes the next. Calls are collective."""
     from torch.distributed.distributed_c10d import _get_default_store
 
-    store = _get_default_store()
+    store, name = _get_default_store(), f"ratchet-counter-{next(_counters)}"
+    return _numbers(store, name)
+
+
+def _numbers(store: Any, name: str) -> Iterator[int]:
     while True:
         yield store.add(name, 1) - 1
 

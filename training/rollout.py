@@ -46,7 +46,7 @@ class RolloutWorker:
     def __init__(self, policy: Policy, pool: Pool, prompt_format: PromptFormat, batch_size: int) -> None:
         self._policy, self._pool, self._format = policy, pool, prompt_format
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
-        self._batch_size, self._runs = batch_size, 0
+        self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
         self.judge_wait_s = 0.0
         """Of the last run: how long this rank waited for verdicts after its last response had ended."""
@@ -72,9 +72,8 @@ class RolloutWorker:
         """
         by_id = {problem.problem_id: problem for problem in problems}
         judging = Judging(self._pool, self._format.response_prefix)
-        self._runs += 1
         batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
-        turns = takewhile(len(batches).__gt__, ranks.shared_counter(f"rollouts-{self._runs}"))
+        turns = takewhile(len(batches).__gt__, ranks.shared_counter())
         requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
         for completion in self._generate(requests, sampling):
             judging.submit(by_id[completion.key[0]], completion)
