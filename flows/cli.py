@@ -132,6 +132,13 @@ def curate(
 @app.command()
 def train(
     recipe: RecipeArgument = "tiny",
+    stage: Annotated[str, typer.Option("--stage", help="Train this stage only, from the checkpoint before it.")] = "",
+    from_: Annotated[
+        str, typer.Option("--from", metavar="CHECKPOINT", help="Train from this checkpoint or model directory.")
+    ] = "",
+    machine: Annotated[
+        str, typer.Option("--machine", metavar="NxGPU", help="With --dry-run: estimate for these, e.g. 128xH100.")
+    ] = "",
     set_: SetOption = None,
     seed: SeedOption = None,
     dry_run: DryRunOption = False,
@@ -139,9 +146,16 @@ def train(
 ) -> None:
     """Warm start and all stages, on the curated problems (curated first where they are not yet).
 
-    Example: `ratchet train tiny --set training.stages.0.learning_rate=2e-4 --dry-run`
+    With `--dry-run` also what each stage needs of memory and time, on this machine or the one you name.
+
+    Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
-    _run_flow("train", _recipe(recipe, set_, seed), (), dry_run, home)
+    resolved = _recipe(recipe, set_, seed)
+    if dry_run:
+        from flows.inspection import show_estimate
+
+        show_estimate(console, resolved, stage, from_, machine, load_settings(home))
+    _run_flow("train", resolved, (None, None, stage, from_), dry_run, home)
 
 
 @app.command()

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.tree import Tree
 
 from infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from infra.errors import RatchetError
+from infra.recipe import Recipe
 from infra.settings import Settings
 from infra.tracking import read_state
 from tasks.lineage import parents
@@ -49,6 +51,64 @@ def show_plan(console: Console, plan: Sequence[PlannedStep]) -> None:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
             console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
     console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run.")
+
+
+def show_estimate(console: Console, recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> None:
+    """What each stage needs of memory and time, on the machine told or found."""
+    from training.estimate import GIB, estimate, found_machine, told_machine
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    given = told_machine(machine) if machine else found_machine(_core_count(), memory)
+    try:
+        shape = _model_shape(recipe, start, settings)
+    except (RatchetError, OSError, ValueError) as error:
+        console.print(f"Memory and time are not estimated: {error}\n")
+        return
+    hardware = recipe.training.hardware
+    in_all = hardware.processes if given.name.startswith("CPU") else 1  # ranks that share one memory
+    console.print(f"{shape.parameters:,} parameters on {given}, ZeRO {hardware.zero_stage}, {hardware.dtype}")
+    table = Table("stage", "memory", "of", "most of it", "a step", "the stage", box=None, padding=(0, 2, 0, 0))
+    for stage in (s for s in recipe.training.stages if only in ("", s.name)):
+        needs = estimate(shape, stage, hardware, given)
+        peak = needs.peak * in_all
+        phase = max(needs.sampling, needs.updating, key=lambda held: sum(held.values()))
+        largest = sorted(phase, key=phase.__getitem__, reverse=True)[:3]
+        parts = ", ".join(f"{name} {phase[name] * in_all / GIB:.2g}" for name in largest)
+        fits = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * given.memory else "bold red")
+        seconds = needs.step_seconds
+        table.add_row(
+            stage.name, fits, f"{given.memory / GIB:.0f}", parts, _seconds(seconds), _seconds(seconds * stage.steps)
+        )
+    console.print(table)
+    console.print(
+        "[dim]Memory is what is allocated by design; keep some GB for the framework. Time is rough, and responses are "
+        "taken to be half the longest.[/]\n"
+    )
+
+
+def _model_shape(recipe: Recipe, start: str, settings: Settings) -> Any:
+    from training.estimate import Shape
+
+    path = recipe.model.path
+    if start:
+        directory = Path(start).expanduser()
+        path = str(directory if directory.is_dir() else ArtifactStore(settings.artifacts).open(start).path / "model")
+    if path is None:
+        grown = recipe.model.grow
+        return Shape(
+            grown.vocabulary, grown.hidden_size, grown.layers, grown.attention_heads, grown.key_value_heads,
+            grown.head_dim, grown.intermediate_size, tied=False,
+        )  # fmt: skip
+    from transformers import AutoConfig  # a hub name is looked up in the cache, then on the hub
+
+    return Shape.of(AutoConfig.from_pretrained(path).to_dict())
+
+
+def _seconds(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def show_result(console: Console, run: PipelineRun, result: Any) -> None:
@@ -151,8 +211,12 @@ def _versions() -> list[Check]:
     return found
 
 
+def _core_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _cores() -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = _core_count()
     return cores >= 2, "cores", f"{cores}: so many verifiers" + ("" if cores >= 2 else " (the tiny recipe wants two)")
 
 

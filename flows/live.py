@@ -54,6 +54,9 @@ class LiveWatcher:
     def not_done(self, title: str, reason: str) -> None:
         self._line(Text("–", style="yellow"), title, Text(f"not done: {reason}", style="yellow"), Text(""))
 
+    def warning(self, text: str) -> None:
+        self.console.print(Text.assemble(("  ! ", "bold yellow"), (text, "yellow")), soft_wrap=True)
+
     def _line(self, mark: Text, title: str, summary: str | Text, took: Text) -> None:
         line = Table.grid(padding=(0, 1))
         line.add_column(width=2, justify="right")

@@ -10,9 +10,10 @@ from flows.curate_code import curate_code
 from flows.curate_math import curate_math
 from flows.subflow import call
 from infra.artifacts import Artifact
+from infra.errors import RatchetError
 from infra.recipe.model import Recipe
 from tasks.curation import Curated
-from tasks.evaluation import evaluate_model, validation_problems
+from tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from tasks.pipeline_run import open_run
 from tasks.traces import teacher_traces
 from tasks.training import train_stage, warm_start
@@ -27,8 +28,17 @@ class Trained:
 
 
 @flow(name="train")
-def train(recipe: Recipe, math: Curated | None = None, code: Curated | None = None) -> Trained:
-    """From curated problems to the last checkpoint, evaluated where the recipe says; curates what is not given."""
+def train(
+    recipe: Recipe, math: Curated | None = None, code: Curated | None = None, only: str = "", start: str = ""
+) -> Trained:
+    """From curated problems to the last checkpoint, evaluated where the recipe says; curates what is not given.
+
+    `only` names one stage: it is trained from the checkpoint that the recipe has before it. `start` is a checkpoint or
+    a model directory to train from instead, with no warm start and no earlier stages.
+    """
+    names = [stage.name for stage in recipe.training.stages]
+    if only and only not in names:
+        raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
         math = math or call(curate_math, recipe)
         code = code or call(curate_code, recipe)
@@ -36,13 +46,19 @@ def train(recipe: Recipe, math: Curated | None = None, code: Curated | None = No
         training = list(problems.values())
 
         run.watcher.phase("Train")
-        traces = teacher_traces(recipe, problems) if recipe.training.warm_start else None
-        checkpoint = warm_start(recipe, traces)
+        if start:
+            checkpoint = given_checkpoint(start)
+        else:
+            traces = teacher_traces(recipe, problems) if recipe.training.warm_start else None
+            checkpoint = warm_start(recipe, traces)
         evaluations = []
-        if "start" in recipe.evaluation.after:
+        if "start" in recipe.evaluation.after and not only:
             evaluations.append(evaluate_model(recipe, checkpoint, "start", training))
-        for stage in recipe.training.stages:
+        stages = recipe.training.stages[names.index(only) if only and start else 0 :]
+        for stage in stages:
             checkpoint = train_stage(recipe, stage, checkpoint, problems, validation_problems(recipe, stage))
-            if stage.name in recipe.evaluation.after:
+            if stage.name in recipe.evaluation.after and only in ("", stage.name):
                 evaluations.append(evaluate_model(recipe, checkpoint, stage.name, training))
+            if stage.name == only:
+                break
         return Trained(checkpoint, tuple(evaluations))

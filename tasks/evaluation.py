@@ -97,14 +97,18 @@ def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
             raise RatchetError(f"{model} names no model: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
         endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
         return _updated(recipe, endpoint=endpoint), endpoint
-    directory = Path(model).expanduser()
-    store = active_run().store
+    return recipe, given_checkpoint(model)
+
+
+def given_checkpoint(model: str) -> Artifact:
+    """A checkpoint of the store by its reference, or a directory with a Hugging Face model."""
+    directory, store = Path(model).expanduser(), active_run().store
     if (directory / "config.json").is_file():
-        return recipe, store.directory(directory, "model")
+        return store.directory(directory, "model")
     artifact = store.open(model)
     if artifact.kind != "checkpoint":
         raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")
-    return recipe, artifact
+    return artifact
 
 
 def _updated(recipe: Recipe, **evaluation: Any) -> Recipe:
@@ -218,8 +222,12 @@ def training_of(subject: Subject) -> list[Artifact] | None:
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
-    """The validation blend of a stage that stops on a plateau: the recipe's benchmarks, one a domain."""
-    return {b.domain: b.problems for b in chosen_benchmarks(recipe)} if stage.plateau_evaluations else {}
+    """The validation blend of a stage, by benchmark: those the stage names, or else those of its domain."""
+    if not stage.validates:
+        return {}
+    benchmarks = chosen_benchmarks(recipe)
+    named = [b for b in benchmarks if b.name in stage.validation]
+    return {b.name: b.problems for b in named or [b for b in benchmarks if b.domain == stage.domain]}
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:

@@ -37,6 +37,8 @@ class Watcher(Protocol):
 
     def not_done(self, title: str, reason: str) -> None: ...
 
+    def warning(self, text: str) -> None: ...
+
 
 class LogWatcher:
     """One printed line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and served flows."""
@@ -67,6 +69,9 @@ class LogWatcher:
 
     def not_done(self, title: str, reason: str) -> None:
         print(f"– {title}: not done, {reason}", flush=True)
+
+    def warning(self, text: str) -> None:
+        print(f"! {text}", flush=True)
 
 
 class Unwatched(LogWatcher):

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from infra.artifacts import Artifact, Draft, write_atomically
@@ -18,7 +19,8 @@ from tasks.pipeline_run import PipelineRun, active_run
 from tasks.step import Step, record_isolation, run_step
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
-STAGE = Step("train", 2, "checkpoint", resumable=True)
+STAGE = Step("train", 3, "checkpoint", resumable=True)
+PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
 
@@ -41,29 +43,54 @@ def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
     """One stage of the curriculum: from checkpoint to checkpoint."""
-    validation = validation if stage.plateau_evaluations else {}
-    spec = _spec(
-        recipe,
-        kind="stage",
-        stage=stage.name,
-        model_dir=str(start.path / "model"),
-        problems={domain: str(artifact.kept) for domain, artifact in problems.items()},
-        validation={domain: str(artifact.kept) for domain, artifact in validation.items()},
-    )
+    spec = _stage_spec(recipe, stage, start, problems) | {
+        "kind": "stage",
+        "validation": {name: str(artifact.kept) for name, artifact in validation.items()},
+    }
+    inputs = [start, *problems.values(), *validation.values()]
+    if stage.max_pass_rate is not None:
+        measured = _pass_rates(recipe, stage, start, problems)
+        spec["pass_rates"] = str(measured.path / "pass_rates.jsonl")
+        inputs.append(measured)
     parameters = {
         "seed": recipe.seed,
         "prompt": recipe.model.prompt.model_dump(mode="json"),
         "stage": stage.model_dump(mode="json"),
         "optimizer": recipe.training.optimizer.model_dump(mode="json"),
-        "hardware": recipe.training.hardware.model_dump(mode="json"),
+        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
         "max_infra_errors": recipe.training.max_infra_errors,
     }
-    inputs = [start, *problems.values(), *validation.values()]
     return run_step(STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec))
 
 
+def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
+    """How often the policy that starts a stage solves each prompt that the stage may train on."""
+    own = {stage.domain: problems[stage.domain]}
+    spec = _stage_spec(recipe, stage, start, own) | {"kind": "pass_rates"}
+    measured = {"domain", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "code_reward"}
+    parameters = {
+        "seed": recipe.seed,
+        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "stage": stage.model_dump(mode="json", include=measured | {"name", "prompts_per_batch"}),
+        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
+    }
+    inputs = [start, *own.values()]
+    title = f"pass rates {stage.name}"
+    return run_step(PASS_RATES, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), title=title)
+
+
+def _stage_spec(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> dict[str, Any]:
+    return _spec(
+        recipe,
+        stage=stage.name,
+        model_dir=str(start.path if start.kind == "model" else start.path / "model"),
+        problems={domain: str(artifact.kept) for domain, artifact in problems.items()},
+    )
+
+
 def _spec(recipe: Recipe, **facts: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"stage": None, "model_dir": None, "problems": {}, "traces": None, "validation": {}}
+    nothing = dict.fromkeys(("stage", "model_dir", "traces", "pass_rates"))
+    empty: dict[str, Any] = {**nothing, "problems": {}, "validation": {}}
     return {**empty, "recipe": recipe.model_dump(mode="json"), **facts}
 
 
@@ -72,19 +99,34 @@ def _train(spec: dict[str, Any]) -> Any:
         run = active_run()
         processes = run.recipe.training.hardware.processes
         argv = [run.settings.python, "-m", "training.launch", str(processes)]
-        name = spec["stage"] or spec["kind"]
-        if "code" in {**spec["problems"], **spec["validation"]}:
+        name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
+        domains = {stage.domain for stage in run.recipe.training.stages if stage.name == spec["stage"]}
+        if "code" in {*spec["problems"], *domains}:
             record_isolation(draft, run.recipe)
-        follow = MetricsFollower(run, draft.path / "metrics.jsonl")
+        measures = spec["kind"] == "pass_rates"
+        follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
         run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
+        if measures:
+            draft.extra["headline"] = _describe_pass_rates(draft)
+            return
         last = follow.last
         draft.extra["metrics"] = {key: value for key, value in last.items() if isinstance(value, int | float)}
         draft.extra["headline"] = headline(last)
         draft.counts["steps"] = int(last.get("step", 0))
-        draft.extra["shown"] = ["metrics.jsonl"]
+        draft.extra["shown"] = [
+            name for name in ("metrics.jsonl", "decisions.jsonl", "samples.jsonl") if (draft.path / name).is_file()
+        ]
 
     return make
+
+
+def _describe_pass_rates(draft: Draft) -> str:
+    lines = [json.loads(line) for line in (draft.path / "pass_rates.jsonl").read_text().splitlines()]
+    rates = [passed / judged for line in lines for passed, judged in line["counts"].values() if judged]
+    draft.counts["problems"] = sum(len(line["counts"]) for line in lines)
+    draft.extra["metrics"] = {"pass_rate": fmean(rates)} if rates else {}
+    return f"{draft.counts['problems']:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
 
 
 def run_worker(
@@ -133,6 +175,7 @@ class MetricsFollower:
         self.child = run.current_child
         self.offset = 0
         self.last: dict[str, Any] = {}
+        self.warned: set[str] = set()
 
     def poll(self) -> None:
         if not self.path.is_file():
@@ -149,6 +192,10 @@ class MetricsFollower:
     def _record(self, record: dict[str, Any]) -> None:
         self.last = record
         facts = {k: v for k, v in record.items() if isinstance(v, int | float) and k not in ("step", "steps", "time")}
+        alarms = record.get("alarms", {})
+        for name in alarms.keys() - self.warned:  # once, and again when it comes back
+            self.run.watcher.warning(f"step {record['step']}: {alarms[name]}")
+        self.warned = set(alarms)
         if self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
         self.run.watcher.progress(record["step"], record.get("steps"), facts)

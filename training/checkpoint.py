@@ -1,30 +1,39 @@
 """Checkpoints: everything a stage needs to go on as if it had never stopped.
 
     checkpoints/step-00000040/
-        model/           configuration, safetensors, tokenizer: a directory that transformers loads
-        engine/          DeepSpeed's own state: weights, optimizer moments, counters, one part per rank
-        manifest.json    step, state of the curriculum, sha256 of every file; written last
+        model/                   configuration, safetensors, tokenizer: a directory that transformers and vLLM load
+        engine/                  DeepSpeed's own state: weights, optimizer moments, counters, one part per rank
+        reference.safetensors    the reference policy, where it has been reset
+        state.json               curriculum with its history of resets, learner, groups carried over
+        manifest.json            step, ranks, validation score, what model it is, sha256 of every file; written last
 
 There is no generator state to keep: every random choice is a function of (seed, step, problem, sample).
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from infra.artifacts import disk_errors, sha256_file, write_atomically
 from infra.errors import RatchetError
 from training import ranks
 from training.policy import Policy
 
+WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
+"""In what torch and safetensors say when a file cannot be written."""
 KEPT = 2
-"""The newest, and the one before it in case the newest turns out unreadable."""
+"""The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +48,14 @@ class Checkpoints:
     def __init__(self, directory: Path, policy: Policy) -> None:
         self._directory, self._policy = directory, policy
 
-    def save(self, step: int, state: dict[str, Any]) -> None:
-        """Write a checkpoint that exists either whole or not at all, then delete all but the last two. Collective.
+    def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
+        """Write a checkpoint that exists either whole or not at all, then delete those that are not kept. Collective.
 
-        `state` is JSON. Raises RatchetError when the disk is full.
+        `state` is JSON; `score` what the step validated at, where it did. Raises RatchetError when the disk is full.
         """
         draft = self._directory / f".draft-{step:08d}"
         final = self._directory / f"step-{step:08d}"
-        with disk_errors(self._directory):
+        with writing(self._directory):
             if self._policy.rank == 0:
                 for leftover in (draft, final):
                     shutil.rmtree(leftover, ignore_errors=True)
@@ -56,21 +65,37 @@ class Checkpoints:
             self._policy.save_model(draft / "model")
             ranks.barrier()
             if self._policy.rank == 0:
+                (draft / "state.json").write_text(json.dumps(state))
                 files = sorted(path for path in draft.rglob("*") if path.is_file())
                 hashes = {str(path.relative_to(draft)): sha256_file(path) for path in files}
                 for path in files:
                     _sync(path)
-                manifest = {"step": step, "ranks": self._policy.ranks, "state": state, "files": hashes}
+                manifest = {
+                    "step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape,
+                    "files": hashes,
+                }  # fmt: skip
                 write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1))
                 os.replace(draft, final)
                 _sync(self._directory)
-                for old in _steps(self._directory)[:-KEPT]:
-                    shutil.rmtree(old)
+                self._prune()
+
+    def _prune(self) -> None:
+        best = self._best()
+        for old in _steps(self._directory)[:-KEPT]:
+            if best is None or old != best:
+                shutil.rmtree(old)
+
+    def _best(self) -> Path | None:
+        """The checkpoint with the best validation score, the earliest of equals."""
+        scored = [(score, path) for path in _steps(self._directory) if (score := _score(path)) is not None]
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
     def restore(self) -> Restored | None:
         """Load the newest checkpoint that is whole into the policy; None when there is none at all. Collective.
 
-        A damaged one is reported on stderr and the one before it used. Raises RatchetError when all are damaged.
+        A damaged one is reported on stderr and the one before it used. One that another number of processes wrote is
+        converted, and it is said that from there on the run is no longer bit for bit the one that was interrupted.
+        Raises RatchetError when all are damaged.
         """
         found = ranks.broadcast(self._newest() if self._policy.rank == 0 else None)
         if isinstance(found, RatchetError):
@@ -78,15 +103,42 @@ class Checkpoints:
         if found is None:
             return None
         path, manifest = found
-        self._policy.load_state(path)
-        return Restored(manifest["step"], manifest["state"])
+        self._load(path, manifest)
+        return Restored(manifest["step"], json.loads((path / "state.json").read_text()))
+
+    def restore_best(self) -> int | None:
+        """Load the checkpoint that validated best; its step, or None when none did. Collective."""
+        path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
+        if path is None:
+            return None
+        self._load(path, _manifest(path))
+        return _manifest(path)["step"]
+
+    def _load(self, path: Path, manifest: dict[str, Any]) -> None:
+        if manifest["ranks"] == self._policy.ranks:
+            self._policy.load_state(path)
+            return
+        if self._policy.rank == 0:
+            print(
+                f"checkpoint {path} was written by {manifest['ranks']} processes, and there are {self._policy.ranks} "
+                "now: converting it. From here on the run is no longer bit for bit the one that was interrupted.",
+                file=sys.stderr,
+                flush=True,
+            )
+        self._policy.load_state_of_other_ranks(path)
 
     def _newest(self) -> tuple[Path, dict[str, Any]] | RatchetError | None:
         damaged = []
         for path in reversed(_steps(self._directory)):
-            damage = _damage(path, self._policy.ranks)
+            damage = _damage(path)
             if damage is None:
-                return path, json.loads((path / "manifest.json").read_text())
+                manifest = _manifest(path)
+                if manifest["model"] != self._policy.shape:
+                    return RatchetError(
+                        f"{path} is a checkpoint of another model ({manifest['model']}; this is {self._policy.shape}). "
+                        f"Delete {self._directory} to start this stage again, or give the model it belongs to."
+                    )
+                return path, manifest
             damaged.append(f"{path}: {damage}")
             print(f"checkpoint not used, {damaged[-1]}", file=sys.stderr, flush=True)
         if damaged:
@@ -96,18 +148,38 @@ class Checkpoints:
         return None
 
 
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """`disk_errors`, also for torch and safetensors, which have errors of their own for a disk that is full."""
+    with disk_errors(directory):
+        try:
+            yield
+        except (RuntimeError, SafetensorError) as error:
+            if not any(sign in str(error) for sign in WRITE_FAILED):
+                raise
+            raise OSError(errno.ENOSPC, "the write failed; is the disk full?", str(directory)) from error
+
+
 def _steps(directory: Path) -> list[Path]:
     """Finished checkpoints, oldest first."""
     return sorted(directory.glob("step-*"))
 
 
-def _damage(path: Path, ranks_now: int) -> str | None:
+def _manifest(path: Path) -> dict[str, Any]:
+    return json.loads((path / "manifest.json").read_text())
+
+
+def _score(path: Path) -> float | None:
+    try:
+        return _manifest(path)["score"]
+    except (OSError, ValueError):  # damaged, which is told where it is to be used
+        return None
+
+
+def _damage(path: Path) -> str | None:
     """What is wrong with a checkpoint, None when it is as it was written."""
     try:
-        manifest = json.loads((path / "manifest.json").read_text())
-        if manifest["ranks"] != ranks_now:
-            return f"written by {manifest['ranks']} processes, and there are {ranks_now} now"
-        for name, wanted in manifest["files"].items():
+        for name, wanted in _manifest(path)["files"].items():
             if sha256_file(path / name) != wanted:
                 return f"{name} is not what was written (sha256 differs)"
     except (OSError, ValueError, KeyError) as error:

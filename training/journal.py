@@ -16,6 +16,8 @@ class Journal:
     def __init__(self, path: Path, last_step: int, rank: int) -> None:
         """Open `path`, keeping the records up to and including `last_step`; a half-written last line is dropped."""
         self._writes = rank == 0
+        self.records = 0
+        """How many were there already."""
         if not self._writes:
             return
         kept = []
@@ -24,7 +26,7 @@ class Journal:
                 if json.loads(line)["step"] > last_step:
                     break
                 kept.append(line + b"\n")
-        self.path = path
+        self.path, self.records = path, len(kept)
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(".tmp")

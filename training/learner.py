@@ -1,118 +1,170 @@
-"""One batch of judged rollouts to new weights: advantages, micro-batches, updates, and what happened in numbers."""
+"""One batch of groups to new weights: micro-batches, the loss put together, updates, and what happened in numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 
 from infra.errors import RatchetError
 from infra.recipe.model import Stage
 from training import grpo, ranks
-from training.policy import MicroBatch, Policy, Sample
-from training.rewards import reward
-from training.rollout import Rollout
-from verifiers.outcome import Outcome
-
-Metrics = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Group:
-    """One prompt's rollouts: rewards, which of them count, and their advantages."""
-
-    rollouts: tuple[Rollout, ...]
-    rewards: tuple[float, ...]
-    valid: tuple[bool, ...]
-    advantages: grpo.GroupAdvantages
-
-
-def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
-    """Rollouts of a batch, adjacent by problem, to groups with rewards and advantages."""
-    groups = []
-    for _, members in groupby(rollouts, key=lambda rollout: rollout.problem_id):
-        members = tuple(members)
-        rewards = tuple(reward(r.outcome, r.fraction, r.domain, stage) for r in members)
-        valid = tuple(
-            r.outcome is not Outcome.INFRA_ERROR and not (r.truncated and stage.truncation == "mask") for r in members
-        )
-        groups.append(Group(members, rewards, valid, grpo.group_advantages(rewards, valid)))
-    return groups
+from training.groups import Group, Metrics
+from training.packing import MicroBatch, Sample
+from training.policy import Policy
 
 
 class Learner:
-    """Updates the policy from batches of one stage."""
+    """Updates the policy from batches of one stage. Methods marked *collective* are called by all ranks together."""
 
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._stage = policy, stage
+        self._updates = 0  # optimizer steps since the stage's start or its last reset, skipped ones included
+        self._entropy = stage.entropy_bonus  # the coefficient in use
+        self._adapted = 0.0  # what it would be while the entropy is below its target
+
+    def learn(self, groups: Sequence[Group], temperature: float) -> Metrics:
+        """The stage's updates from one batch, the same groups on every rank. Collective.
+
+        With one update the policy is the one that sampled, and the ratio is one: rollouts of other weights are
+        refused. With more, the batch is dealt into as many parts by prompt, and the trainer's log-probabilities of all
+        of them are taken before the first update. Raises RatchetError when the policy has diverged.
+        """
+        parts = [groups[part :: self._stage.updates_per_batch] for part in range(self._stage.updates_per_batch)]
+        if len(parts) == 1:
+            self._check_on_policy(groups)
+        work = [(self._micro_batches(part), sum(g.tokens for g in part)) for part in parts]
+        if len(parts) > 1:
+            work = [([self._with_old(b, temperature) for b in batches], tokens) for batches, tokens in work]
+        watch, norms, first_rate = _TokenWatch(), [], self.learning_rate(self._updates)
+        for batches, tokens in work:
+            self._updates += 1
+            if not batches:  # the same on every rank: no group of this part has anything to teach
+                continue
+            rate = self.learning_rate(self._updates - 1)
+            norms.append(self._policy.update(batches, self._loss(tokens, watch, temperature), temperature, rate))
+            # Summed over all ranks and tokens, so nothing that is not finite can hide; DeepSpeed's word for it is -1.
+            if not math.isfinite(norms[-1]) or norms[-1] < 0:
+                raise self._diverged("the gradient is not finite")
+        metrics = watch.metrics()
+        if len(parts) == 1 and metrics["ratio_deviation"]:
+            raise self._diverged("the ratio of on-policy probabilities is not one")
+        coefficient = {"entropy_coefficient": self._entropy} if self._stage.entropy_target is not None else {}
+        self._adapt(metrics.get("entropy"))
+        return {
+            **metrics,
+            **coefficient,
+            "grad_norm": sum(norms) / len(norms) if norms else 0.0,
+            "learning_rate": first_rate,
+            "skipped_updates": float(len(parts) - len(norms)),
+        }
+
+    def old_logprobs(self, groups: Sequence[Group], temperature: float) -> list[Group]:
+        """The groups with the present policy's log-probabilities, to be learnt from later. Collective."""
+        samples = [Sample(i, r.prompt, r.response) for i, r in enumerate(r for g in groups for r in g.rollouts)]
+        mine: dict[int, np.ndarray] = {}
+        for batch in self._policy.micro_batches(samples) if samples else []:
+            scores = self._policy.score(batch, temperature)[0].cpu().numpy()
+            mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
+        found = {i: scores for part in ranks.gather(mine) for i, scores in part.items()}
+        numbers = iter(range(len(samples)))
+        return [replace(g, old_logprobs=tuple(found[next(numbers)] for _ in g.rollouts)) for g in groups]
+
+    def reset(self) -> None:
+        """Reference, optimizer and warm-up begin again. Collective."""
+        self._policy.reset()
+        self._updates = 0
 
     def learning_rate(self, update: int) -> float:
         """Linear warm-up over `warmup_steps` optimizer steps, then constant. `update` counts from 0."""
         warmup = self._stage.warmup_steps
         return self._stage.learning_rate * (min(1.0, (update + 1) / warmup) if warmup else 1.0)
 
-    def learn(self, groups: Sequence[Group], temperature: float, step: int) -> Metrics:
-        """The stage's updates from one batch, the same groups on every rank. Collective.
+    def state_dict(self) -> dict[str, Any]:
+        return {"updates": self._updates, "entropy": self._entropy, "adapted": self._adapted}
 
-        With one update the policy is the one that sampled, and the ratio is one by construction. With more, the batch
-        is dealt into as many parts by prompt, and the trainer's log-probabilities of all of them are taken before the
-        first update. Raises RatchetError when the policy has diverged.
-        """
-        parts = [groups[part :: self._stage.updates_per_batch] for part in range(self._stage.updates_per_batch)]
-        work = [(self._micro_batches(part), _token_count(part)) for part in parts]
-        if len(parts) > 1:
-            work = [([self._with_old(b, temperature) for b in batches], tokens) for batches, tokens in work]
-        watch = _TokenWatch()
-        norms = []
-        for number, (batches, tokens) in enumerate(work):
-            if not batches:  # the same on every rank: no group of this part has anything to teach
-                continue
-            rate = self.learning_rate(step * len(parts) + number)
-            loss = self._loss(tokens, watch)
-            norms.append(self._policy.update(batches, loss, temperature, rate))
-        return {
-            **watch.metrics(),
-            "grad_norm": sum(norms) / len(norms) if norms else 0.0,
-            "learning_rate": self.learning_rate(step * len(parts)),
-            "skipped_updates": float(len(parts) - len(norms)),
-        }
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._updates, self._entropy, self._adapted = state["updates"], state["entropy"], state["adapted"]
+
+    def _check_on_policy(self, groups: Sequence[Group]) -> None:
+        versions = {r.version for g in groups for r in g.rollouts}
+        if versions - {self._policy.version}:
+            raise RatchetError(
+                f"stage {self._stage.name} is strictly on-policy (updates_per_batch: 1), but its rollouts were sampled "
+                f"with weights {sorted(versions)} and the trainer holds {self._policy.version}"
+            )
 
     def _micro_batches(self, groups: Sequence[Group]) -> list[MicroBatch]:
-        """This rank's micro-batches; empty on all ranks when no advantage differs from zero.
+        """This rank's micro-batches; empty on all ranks when no sample has a gradient.
 
-        Samples of advantage zero have gradient zero and are not computed; they count in the denominator all the same.
+        Without a KL term and an entropy bonus, samples of advantage zero have gradient zero and are not computed; they
+        count in the denominator all the same.
         """
+        all_valid = bool(self._stage.kl_coefficient or self._entropy)
         samples = []
         for members in groups:
-            for rollout, advantage in zip(members.rollouts, members.advantages.values, strict=True):
-                if advantage:
-                    samples.append(Sample(len(samples), rollout.prompt, rollout.response, advantage, rollout.logprobs))
+            old = members.old_logprobs or (None,) * len(members.rollouts)
+            each = zip(members.rollouts, members.advantages.values, members.valid, old, strict=True)
+            for rollout, advantage, valid, before in each:
+                if advantage or (all_valid and valid):
+                    given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before)
+                    samples.append(Sample(len(samples), *given))
         return self._policy.micro_batches(samples) if samples else []
 
     def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
-        return replace(batch, old_logprobs=self._policy.score(batch, temperature)[0])
+        """Taken now, except where a group was carried over and brings its own."""
+        now = self._policy.score(batch, temperature)[0]
+        old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
+        return replace(batch, old_logprobs=old)
 
-    def _loss(self, tokens: int, watch: _TokenWatch):
-        stage, world = self._stage, self._policy.ranks
+    def _loss(self, tokens: int, watch: _TokenWatch, temperature: float) -> Callable[..., torch.Tensor]:
+        stage, policy = self._stage, self._policy
 
         def loss(batch: MicroBatch, logprobs: torch.Tensor, entropies: torch.Tensor) -> torch.Tensor:
+            now = logprobs.detach()
             if batch.old_logprobs is None:
-                if not bool((grpo.on_policy_ratio(logprobs.detach()) == 1).all()):
-                    raise RatchetError(
-                        f"stage {stage.name}: the policy's log-probabilities are not finite, so it has diverged. "
-                        "Lower the stage's learning_rate or training.optimizer.max_gradient_norm."
-                    )
-                losses = grpo.on_policy_loss(logprobs, batch.weights)
+                old, losses = now, grpo.on_policy_loss(logprobs, batch.weights)
             else:
-                clip = (batch.old_logprobs, batch.weights, stage.clip_low, stage.clip_high)
+                old = batch.old_logprobs
+                clip = (old, batch.weights, stage.clip_low, stage.clip_high)
                 losses = grpo.clipped_loss(logprobs, *clip)
-                watch.add_clipped(grpo.clip_fraction(logprobs.detach(), *clip), batch.mask)
-            watch.add(logprobs.detach(), entropies, batch)
-            return grpo.token_level(losses, batch.mask, tokens, world)
+                watch.add("clip_fraction", grpo.clip_fraction(now, *clip), batch)
+            if stage.importance_cap is not None:
+                weights = grpo.importance_weights(old, batch.sampled_logprobs, stage.importance_cap)
+                losses = losses * weights
+                watch.add("importance_weight", weights, batch)
+            if stage.kl_coefficient and policy.reference is not None:
+                kl = grpo.kl(logprobs, policy.reference.score(batch, temperature), stage.kl_estimator)
+                losses = losses + stage.kl_coefficient * kl
+                watch.add("kl", kl.detach(), batch)
+            if self._entropy:
+                losses = losses - self._entropy * entropies
+            watch.add("entropy", entropies.detach(), batch)
+            watch.compare(now, old, batch)
+            return grpo.token_level(losses, batch.mask, tokens, policy.ranks)
 
         return loss
+
+    def _diverged(self, what: str) -> RatchetError:
+        return RatchetError(
+            f"stage {self._stage.name}: {what}, so the policy has diverged. The last checkpoint is from before. Lower "
+            "the stage's learning_rate or training.optimizer.max_gradient_norm; bad_batch.json beside the metrics says "
+            "what was in the batch."
+        )
+
+    def _adapt(self, entropy: float | None) -> None:
+        """Settle the entropy bonus of the next batch."""
+        stage = self._stage
+        if stage.entropy_target is None or entropy is None:
+            return
+        self._adapted = grpo.adapted_entropy_coefficient(
+            self._adapted, entropy, stage.entropy_target, stage.entropy_step, stage.entropy_most
+        )
+        self._entropy = self._adapted if entropy < stage.entropy_target else 0.0
 
 
 class _TokenWatch:
@@ -120,33 +172,27 @@ class _TokenWatch:
 
     def __init__(self) -> None:
         self._sums = dict.fromkeys(("tokens", "entropy", "mismatch_kl", "clip_fraction"), 0.0)
-        self._largest = 0.0
+        self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
-    def add(self, logprobs: torch.Tensor, entropies: torch.Tensor, batch: MicroBatch) -> None:
-        # k3 of Schulman, "Approximating KL divergence": e^d - d - 1 with d = log π_trainer - log π_engine.
-        difference = ((logprobs - batch.sampled_logprobs) * batch.mask).double()
+    def add(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
+        self._sums[name] = self._sums.get(name, 0.0) + float((values * batch.mask).sum())
+
+    def compare(self, now: torch.Tensor, old: torch.Tensor, batch: MicroBatch) -> None:
+        """The trainer before the first update against the engine that sampled, and against the trainer now."""
+        # k3 with d = log π_trainer - log π_engine: sampled from the engine, so this is KL(engine ‖ trainer).
+        difference = ((old - batch.sampled_logprobs) * batch.mask).double()
         self._sums["tokens"] += float(batch.mask.sum())
-        self._sums["entropy"] += float((entropies * batch.mask).sum())
-        self._sums["mismatch_kl"] += float((difference.clamp(max=20).expm1() - difference).sum())
-        self._largest = max(self._largest, float(difference.abs().max()))
-
-    def add_clipped(self, clipped: torch.Tensor, mask: torch.Tensor) -> None:
-        self._sums["clip_fraction"] += float((clipped * mask).sum())
+        self._sums["mismatch_kl"] += float((difference.clamp(max=grpo.LARGEST_LOG_RATIO).expm1() - difference).sum())
+        ratio = ((now - old).exp() - 1) * batch.mask
+        for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
+            self._largest[name] = max(self._largest[name], float(values.abs().max()))
 
     def metrics(self) -> Metrics:
-        """Means over all ranks' tokens, and the largest difference. Collective."""
+        """Means over all ranks' tokens, and the largest differences. Collective. Without tokens there is no mean."""
         everyone = ranks.gather((self._sums, self._largest))
-        total = {name: sum(sums[name] for sums, _ in everyone) for name in self._sums}
+        names = dict.fromkeys(name for sums, _ in everyone for name in sums)
+        total = {name: sum(sums.get(name, 0.0) for sums, _ in everyone) for name in names}
         tokens = total.pop("tokens")
-        means = {name: value / tokens if tokens else 0.0 for name, value in total.items()}
-        return {**means, "mismatch_largest": max(largest for _, largest in everyone), "trained_tokens": tokens}
-
-
-def _token_count(groups: Sequence[Group]) -> int:
-    """N of the token-level loss: response tokens of every valid sample, on all ranks."""
-    return sum(
-        len(rollout.response)
-        for members in groups
-        for rollout, valid in zip(members.rollouts, members.valid, strict=True)
-        if valid
-    )
+        means = {name: value / tokens for name, value in total.items()} if tokens else {}
+        largest = {name: max(each[name] for _, each in everyone) for name in self._largest}
+        return {**means, **largest, "trained_tokens": tokens}

@@ -2,104 +2,148 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from infra.artifacts import write_atomically
+from infra.errors import RatchetError
 from infra.inference.protocol import Sampling
 from infra.problems import Problem
-from infra.recipe.model import Stage
+from infra.recipe.model import Stage, Training
+from training import ranks
+from training.alarms import alarms, memory
+from training.batches import Batches, Collected
 from training.checkpoint import Checkpoints
 from training.curriculum import Curriculum
+from training.groups import describe, samples
 from training.journal import Journal
-from training.learner import Group, Learner, Metrics, group
-from training.rewards import check_infra_errors
-from training.rollout import Rollout, RolloutWorker
-from verifiers.outcome import Outcome
+from training.learner import Learner
+from training.rollout import RolloutWorker, pass_rate
 
-VALIDATION_ROLLOUTS = 4
+
+@dataclass(frozen=True)
+class Journals:
+    """What a stage writes as it goes."""
+
+    metrics: Journal
+    decisions: Journal
+    samples: Journal
+    bad_batch: Path
+
+    def sync(self) -> None:
+        self.metrics.sync()
+        self.decisions.sync()
+        self.samples.sync()
 
 
 def train(
-    stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, learner: Learner,
-    checkpoints: Checkpoints, checkpoint_every: int, metrics: Journal, decisions: Journal,
-    validation: Mapping[str, Sequence[Problem]], max_infra_errors: float,
+    stage: Stage, seed: int, training: Training, curriculum: Curriculum, worker: RolloutWorker, batches: Batches,
+    learner: Learner, checkpoints: Checkpoints, journals: Journals, validation: Mapping[str, Sequence[Problem]],
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective; the last step always has a checkpoint."""
-    if curriculum.state.active is None:
-        curriculum.start(_pass_rates(stage, seed, curriculum, worker) if curriculum.needs_pass_rates else None)
-    decisions.take(curriculum.decisions)
-
+    journals.decisions.take(curriculum.decisions)
+    saving_s = 0.0
     while not curriculum.finished:
-        started = time.perf_counter()
+        clock = Clock()
         batch = curriculum.draw()
-        sampling = Sampling(temperature=batch.temperature, max_tokens=stage.max_response_tokens)
-        rollouts = worker.run(batch.problems, batch.rollouts, sampling, (seed, stage.name, batch.step))
-        sampled = time.perf_counter()
-        infra_errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
-        check_infra_errors(infra_errors, len(rollouts), max_infra_errors)
+        collected = batches.collect(batch)
+        clock.lap("rollout_seconds")
 
-        groups = group(rollouts, stage)
-        learnt = learner.learn(groups, batch.temperature, batch.step)
-        curriculum.record({g.rollouts[0].problem_id: all_passed(g) for g in groups})
+        try:
+            learnt = learner.learn(collected.groups, batch.temperature)
+        except RatchetError:
+            if ranks.rank() == 0:
+                write_atomically(journals.bad_batch, json.dumps(_rows(collected, curriculum.state.step + 1), indent=1))
+            raise
+        curriculum.advance()
+        clock.lap("update_seconds")
 
-        record = {
-            "step": curriculum.state.step, "steps": stage.steps, "time": time.time(),
-            **describe(groups, stage.domain), **learnt,
-            "infra_errors": float(len(infra_errors)), "epoch": float(batch.epoch),
-            "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
-        }  # fmt: skip
+        score, best = None, False
         if curriculum.validation_due:
-            score = _validate(stage, seed, worker, validation)
-            curriculum.record_validation(score)
-            record["validation"] = score
-        ended = time.perf_counter()
-        tokens = sum(len(r.response) for r in rollouts)
-        record |= {
-            "seconds": ended - started, "rollout_seconds": sampled - started, "update_seconds": ended - sampled,
-            "tokens_per_second": tokens / (ended - started),
+            score = validate(stage, seed, worker, validation)
+            best = curriculum.record_validation(score)
+            clock.lap("validation_seconds")
+        if curriculum.reset_due(score):
+            learner.reset()
+
+        step = curriculum.state.step
+        record: dict[str, Any] = {
+            "step": step, "steps": stage.steps, "time": time.time(),
+            **describe(collected.sampled, stage.domain), **learnt,
+            "infra_errors": float(collected.infra_errors), "epoch": float(batch.epoch),
+            "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
+            "resets": float(len(curriculum.state.resets)),
         }  # fmt: skip
-        metrics.write(record)
-        decisions.take(curriculum.decisions)
-        if curriculum.finished or curriculum.state.step % checkpoint_every == 0:
-            metrics.sync()
-            decisions.sync()
-            checkpoints.save(curriculum.state.step, curriculum.state_dict())
+        if stage.dynamic_sampling_rounds:
+            record |= {
+                "sampling_rounds": float(collected.rounds), "learnt_groups": float(len(collected.groups)),
+                "carried_groups": float(len(batches.surplus)),
+                "short_batch": float(max(0, len(batch.problems) - len(collected.groups))),
+            }  # fmt: skip
+        if score is not None:
+            record["validation"] = score
+        warnings = alarms(record, training.alarms)
+        tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)
+        record |= {
+            **memory(), **clock.laps, "seconds": clock.total, "judge_wait_seconds": worker.judge_wait_s,
+            "checkpoint_seconds": saving_s, "tokens_per_second": tokens / clock.total,
+        }  # fmt: skip
+        journals.metrics.write(record | ({"alarms": warnings} if warnings else {}))
+        journals.decisions.take(curriculum.decisions)
+        if step % training.samples_every == 0 or curriculum.finished:
+            journals.samples.take(samples(collected.sampled, step, worker.tokenizer))
+        if best or curriculum.finished or step % training.checkpoint_every == 0:
+            saving = time.perf_counter()
+            journals.sync()
+            state = {part: owner.state_dict() for part, owner in stateful(curriculum, learner, batches).items()}
+            checkpoints.save(step, state, score)
+            saving_s = time.perf_counter() - saving
 
 
-def all_passed(members: Group) -> bool:
-    return all(r.outcome is Outcome.PASSED for r in members.rollouts)
+def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
+    """What a checkpoint keeps besides the policy, by name."""
+    return {"curriculum": curriculum, "learner": learner, "batches": batches}
 
 
-def describe(groups: Sequence[Group], domain: str) -> Metrics:
-    """A batch in numbers. `pass_rate` is over the stage's own domain, `reward` over what is learnt from; an infra
-    error counts in neither."""
-    rollouts = [r for g in groups for r in g.rollouts]
-    rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
-    facts = {
-        "reward": fmean(rewards) if rewards else 0.0,
-        "pass_rate": _pass_rate([r for r in rollouts if r.domain == domain]),
-        "response_tokens": fmean(len(r.response) for r in rollouts),
-        "truncated": fmean(r.truncated for r in rollouts),
-        "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
-    }
-    replayed = [r for r in rollouts if r.domain != domain]
-    return {**facts, "replay_pass_rate": _pass_rate(replayed)} if replayed else facts
-
-
-def _pass_rate(rollouts: Sequence[Rollout]) -> float:
-    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
-    return fmean(judged) if judged else 0.0
-
-
-def _pass_rates(stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker) -> dict[str, float]:
-    first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
-    sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
-    return worker.pass_rates(curriculum.candidates(), stage.pass_rate_rollouts, sampling, (seed, stage.name, "before"))
-
-
-def _validate(stage: Stage, seed: int, worker: RolloutWorker, validation: Mapping[str, Sequence[Problem]]) -> float:
-    """Mean pass rate on the stage's held-out problems; the same samples' seeds each time, so that scores compare."""
+def validate(stage: Stage, seed: int, worker: RolloutWorker, validation: Mapping[str, Sequence[Problem]]) -> float:
+    """Mean pass rate of the stage's validation blend; the same samples' seeds each time, so that scores compare."""
     sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
-    rates = worker.pass_rates(validation[stage.domain], VALIDATION_ROLLOUTS, sampling, (seed, stage.name, "validation"))
-    return fmean(rates.values())
+    score = 0.0
+    for name, problems in validation.items():
+        counts = worker.pass_counts(problems, stage.validation_rollouts, sampling, (seed, stage.name, "validation"))
+        rate = sum(pass_rate(*count) for count in counts.values()) / len(counts)
+        score += stage.validation.get(name, 1.0) * rate
+    return score / sum(stage.validation.get(name, 1.0) for name in validation)
+
+
+class Clock:
+    """Seconds of a step, and of its phases."""
+
+    def __init__(self) -> None:
+        self._started = self._last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._started
+
+
+def _rows(collected: Collected, step: int) -> list[dict[str, Any]]:
+    """What was in a batch that broke the policy."""
+    return [
+        {
+            "step": step, "problem_id": r.problem_id, "sample": r.sample, "prompt_tokens": len(r.prompt),
+            "response_tokens": len(r.response), "outcome": r.outcome.value, "reward": reward, "advantage": advantage,
+            "least_logprob": float(r.logprobs.min(initial=0.0)),
+        }
+        for g in collected.groups
+        for r, reward, advantage in zip(g.rollouts, g.rewards, g.advantages.values, strict=True)
+    ]  # fmt: skip

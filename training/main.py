@@ -1,17 +1,19 @@
 """One rank of a warm start or a stage: started by `training.launch`, or by `torchrun … -m training.main SPEC.json`.
 
 The specification, JSON:
-    kind         "warm_start" or "stage"
+    kind         "warm_start", "stage", or "pass_rates", which only measures what a stage is to be given
     recipe       the resolved recipe
-    stage        the stage's name, for kind "stage"
+    stage        the stage's name
     model_dir    the model a stage starts from
-    problems     {"math": kept.parquet, "code": kept.parquet}, for kind "stage"
-    traces       Parquet with columns prompt (the user turn) and response, for kind "warm_start"
-    validation   {"math": Parquet, …} where a plateau ends the stage
+    problems     {"math": kept.parquet, "code": kept.parquet}, for a stage
+    pass_rates   pass_rates.jsonl of the measurement, where the stage has a max_pass_rate
+    traces       Parquet with columns prompt (the user turn) and response, for a warm start
+    validation   {benchmark: Parquet, …} where something depends on a validation score
     work_dir     where everything is written
 
-Written: `metrics.jsonl`, `decisions.jsonl`, `checkpoints/`, then `model/` and last `status.json`. The same command
-again continues from the last checkpoint, to the same weights bit for bit; when finished, it does nothing.
+Written: `metrics.jsonl`, `decisions.jsonl` (every prompt dropped and why, every reset), `samples.jsonl` (rollouts to
+read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command again continues
+from the last checkpoint, to the same weights bit for bit; when finished, it does nothing.
 Ends with 0 when finished, 2 after an error that the user can fix (also in `status.json`).
 """
 
@@ -54,7 +56,7 @@ def main(specification: Path) -> int:
 
 
 def _check_files(spec: dict[str, Any]) -> None:
-    files = {"model_dir": spec["model_dir"], "traces": spec["traces"]}
+    files = {name: spec[name] for name in ("model_dir", "traces", "pass_rates")}
     for kind in ("problems", "validation"):
         files |= {f"{kind}.{domain}": path for domain, path in spec[kind].items()}
     for name, path in files.items():

@@ -7,171 +7,26 @@ micro-batches of all ranks between two changes of the weights, and a *batch* is 
 from __future__ import annotations
 
 import copy
+import io
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import shutil
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import deepspeed
 import numpy as np
 import torch
+from deepspeed.checkpoint import ds_to_universal
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from infra.errors import RatchetError
 from infra.recipe.model import Hardware, Optimizer
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sequence to learn from: token ids int32 [prompt], [response], and the weight of its tokens in the loss
-    (the advantage in GRPO, 1 in supervised learning). `index` is its place in the step, the same on every rank.
-    `sampled_logprobs` float32 [response]: what the inference engine sampled it with, where it was sampled."""
-
-    index: int
-    prompt: np.ndarray
-    response: np.ndarray
-    weight: float = 1.0
-    sampled_logprobs: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.prompt) + len(self.response)
-
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """Sequences padded on the right. Under causal attention no token can see what is right of it, so padding needs
-    no attention mask; it is merely never a target.
-
-    input_ids [rows, width]; `rows`, `columns` [tokens] say where the hidden state that predicts each response token
-    is; targets, weights, mask, sampled_logprobs [tokens] belong to that token. The mask is 0 throughout a micro-batch
-    that only keeps this rank in step with the others. `old_logprobs` [tokens] where a batch is learnt from repeatedly.
-    """
-
-    input_ids: torch.Tensor
-    rows: torch.Tensor
-    columns: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
-    mask: torch.Tensor
-    sampled_logprobs: torch.Tensor
-    old_logprobs: torch.Tensor | None = None
-
-
-def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0) -> MicroBatch:
-    """Samples to one micro-batch on `device`, all of whose tokens have this mask."""
-    width = max(len(sample) for sample in samples)
-    ids = np.zeros((len(samples), width), dtype=np.int64)
-    lengths = [len(sample.response) for sample in samples]
-    for row, sample in enumerate(samples):
-        ids[row, : len(sample.prompt)] = sample.prompt
-        ids[row, len(sample.prompt) : len(sample)] = sample.response
-    # The hidden state one to the left of a token predicts it.
-    columns = np.concatenate([np.arange(len(s.prompt) - 1, len(s) - 1) for s in samples])
-    rows = np.repeat(np.arange(len(samples)), lengths)
-    sampled = [np.zeros(len(s.response)) if s.sampled_logprobs is None else s.sampled_logprobs for s in samples]
-
-    def tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
-        return torch.as_tensor(values).to(device=device, dtype=dtype)
-
-    return MicroBatch(
-        input_ids=tensor(ids, torch.long),
-        rows=tensor(rows, torch.long),
-        columns=tensor(columns, torch.long),
-        targets=tensor(ids[rows, columns + 1], torch.long),
-        weights=tensor(np.repeat([s.weight for s in samples], lengths), torch.float32),
-        mask=torch.full((len(rows),), mask, device=device),
-        sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
-    )
-
-
-def plan_micro_batches(samples: Sequence[Sample], ranks: int, token_budget: int) -> list[list[list[Sample]]]:
-    """Deal samples to ranks and cut each rank's share into micro-batches of at most `token_budget` padded tokens
-    (one sequence is never cut). Returns [rank][micro-batch][sample].
-
-    Sequences of similar length go together, so that little is padding, and are dealt in turns, so that ranks have
-    similar work. A pure function: every rank computes the same plan. All ranks get equally many micro-batches, empty
-    ones where needed: under ZeRO-3 a rank that stops early leaves the others waiting for its part of the weights.
-    """
-    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
-    plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]
-    for rank in range(ranks):
-        batch: list[Sample] = []
-        for sample in by_length[rank::ranks]:
-            if batch and len(sample) * (len(batch) + 1) > token_budget:
-                plan[rank].append(batch)
-                batch = []
-            batch.append(sample)
-        if batch:
-            plan[rank].append(batch)
-    most = max(map(len, plan))
-    return [share + [[] for _ in range(most - len(share))] for share in plan]
-
-
-class ChunkedLogProbabilities(torch.autograd.Function):
-    """log π(target) and the entropy of π for n tokens, without ever holding logits for more than `chunk` of them.
-
-    hidden [n, width] and weight [vocabulary, width] (+ bias [vocabulary]) give logits; they are divided by
-    `temperature` in float32, so that the probabilities are those sampled from. Returns two float32 [n]. Only the first
-    is differentiable; its backward computes the logits again, chunk by chunk:
-    ∂ log π(a) / ∂ logits = (onehot(a) - π) / temperature.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int):
-        logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
-        entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
-        for part in _chunks(len(hidden), chunk):
-            logits = nn.functional.linear(hidden[part], weight, bias).float().div_(temperature)
-            chosen = logits.gather(-1, targets[part, None]).squeeze(-1)
-            highest = logits.amax(-1, keepdim=True)
-            logits = logits.sub_(highest)
-            shifted = logits.exp()
-            total = shifted.sum(-1)
-            normalizers[part] = total.log() + highest.squeeze(-1)
-            logprobs[part] = chosen - normalizers[part]
-            entropies[part] = total.log() - torch.linalg.vecdot(shifted, logits) / total
-        ctx.save_for_backward(hidden, weight, bias, targets, normalizers)
-        ctx.temperature, ctx.chunk = temperature, chunk
-        ctx.mark_non_differentiable(entropies)
-        return logprobs, entropies
-
-    @staticmethod
-    def backward(ctx: Any, grad_logprobs, _):
-        hidden, weight, bias, targets, normalizers = ctx.saved_tensors
-        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32)
-        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
-        for part in _chunks(len(hidden), ctx.chunk):
-            logits = nn.functional.linear(hidden[part], weight, bias).float().div_(ctx.temperature)
-            scale = grad_logprobs[part, None] / ctx.temperature
-            grad = logits.sub_(normalizers[part, None]).exp_().mul_(-scale)
-            grad.scatter_add_(-1, targets[part, None], scale)
-            grad_hidden[part] = grad.to(weight.dtype) @ weight
-            grad_weight.addmm_(grad.T, hidden[part].float())
-            if grad_bias is not None:
-                grad_bias += grad.sum(0)
-        return grad_hidden, grad_weight.to(weight.dtype), grad_bias, None, None, None
-
-
-def _chunks(count: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-class ScoredModel(nn.Module):
-    """Model and head as one module whose output is per-token log-probabilities instead of logits."""
-
-    def __init__(self, model: Any, chunk: int) -> None:
-        super().__init__()
-        self.model, self.chunk = model, chunk
-
-    def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-        hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
-        head = self.model.get_output_embeddings()
-        return ChunkedLogProbabilities.apply(
-            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, self.chunk
-        )
-
+from training.model import ScoredModel, load_model
+from training.packing import MicroBatch, Sample, collate, plan_micro_batches
+from training.reference import FILE as REFERENCE
+from training.reference import Reference
 
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
@@ -180,14 +35,10 @@ TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 class Policy:
     """One rank's handle on the model in training. Methods marked *collective* must be called by all ranks together."""
 
-    def __init__(self, path: str, hardware: Hardware, optimizer: Optimizer) -> None:
+    def __init__(self, path: str, hardware: Hardware, optimizer: Optimizer, with_reference: bool = False) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.hardware, self.device = hardware, _device()
-        try:
-            self.tokenizer = AutoTokenizer.from_pretrained(path)
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, hardware.dtype))
-        except (OSError, ValueError) as error:
-            raise RatchetError(f"cannot read a causal language model from {path}: {error}") from error
+        model, self.tokenizer = load_model(path, hardware.dtype)
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
@@ -195,26 +46,34 @@ class Policy:
             # The head's weight is read by ScoredModel, not by the head itself: have it gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
+        self.shape = f"{model.config.model_type}, {sum(p.numel() for p in model.parameters()):,} parameters"
+        """What the weights of a checkpoint must be of."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
         self._adam = torch.optim.AdamW(
             model.parameters(), lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
         )
         # In plain float32 DeepSpeed wraps no optimizer around ours, clips without telling the norm, and steps ours.
         self._plain = hardware.zero_stage == 0 and hardware.dtype == "float32"
+        self._sharded_state = not self._plain
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         # Under ZeRO-3 a rank holds a part of each weight, and decoding, where ranks do not keep step, needs them whole.
         self._whole = copy.deepcopy(model).requires_grad_(False) if hardware.zero_stage == 3 else None
+        self.reference = Reference(model, hardware) if with_reference else None
         self.engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
 
     def _configuration(self) -> dict[str, Any]:
+        zero: dict[str, Any] = {"stage": self.hardware.zero_stage}
+        if self.hardware.cpu_offload:
+            zero["offload_optimizer"] = {"device": "cpu"}
         return {
             "train_micro_batch_size_per_gpu": 1,  # only DeepSpeed's own counters depend on it
             "gradient_accumulation_steps": 1,
             "managed_gradient_accumulation": False,  # engine.step() alone ends a step, however many micro-batches
             "gradient_clipping": 0.0 if self._plain else self._clip_norm,
-            "zero_optimization": {"stage": self.hardware.zero_stage},
+            "zero_optimization": zero,
             "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's own would be compiled for minutes on first use
             "bf16": {"enabled": self.hardware.dtype == "bfloat16"},
             "steps_per_print": 10**9,
         }
@@ -225,12 +84,18 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        plan = plan_micro_batches(samples, self.ranks, token_budget or self.hardware.micro_batch_tokens)
+        packed = self.hardware.packed
+        plan = plan_micro_batches(samples, self.ranks, token_budget or self.hardware.micro_batch_tokens, packed)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         return [
-            collate(share, self.device) if share else collate([padding], self.device, mask=0.0)
+            collate(share, self.device, packed=packed) if share else collate([padding], self.device, mask=0.0)
             for share in plan[self.rank]
         ]
+
+    @property
+    def version(self) -> int:
+        """Optimizer steps that made the present weights: what was sampled with fewer is not on-policy."""
+        return self.engine.global_steps
 
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -253,6 +118,15 @@ class Policy:
         self.engine.step()
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
 
+    def reset(self) -> None:
+        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and the optimizer
+        forgets. Collective. In 16 bits the optimizer's own 32-bit weights stay: they are the policy, only exacter."""
+        for state in self._adam.state.values():
+            for value in state.values():
+                value.zero_()
+        if self.reference is not None:
+            self.reference.follow(self.model)
+
     def whole_model(self) -> Any:
         """The model with all of its present weights, for decoding and saving, in evaluation mode. Collective."""
         if self._whole is None:
@@ -270,12 +144,45 @@ class Policy:
             self.tokenizer.save_pretrained(directory)
 
     def save_state(self, directory: Path) -> None:
-        """Write weights, optimizer moments and counters, each rank its part. Collective."""
+        """Write weights, optimizer moments and counters, each rank its part, and the reference. Collective."""
         self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False)
+        if self.reference is not None and self.reference.reset:
+            self.reference.save(directory, self.rank)
 
     def load_state(self, directory: Path) -> None:
         """The reverse of `save_state`, bit for bit. Collective."""
-        self.engine.load_checkpoint(str(directory), tag="engine")
+        self._load(directory, directory, "engine")
+
+    def load_state_of_other_ranks(self, directory: Path) -> None:
+        """The same where another number of ranks wrote it, by way of DeepSpeed's universal form. Collective."""
+        if not self._sharded_state:
+            self.load_state(directory)
+            return
+        scratch = directory.with_name(f".universal-{directory.name}")
+        if self.rank == 0:
+            universal_checkpoint(directory / "engine", scratch / "engine")
+        torch.distributed.barrier()
+        self.engine._config.load_universal_checkpoint = True
+        self._load(scratch, directory, "engine")
+        self.engine._config.load_universal_checkpoint = False
+        torch.distributed.barrier()
+        if self.rank == 0:
+            shutil.rmtree(scratch)
+
+    def _load(self, state: Path, directory: Path, tag: str) -> None:
+        self.engine.load_checkpoint(str(state), tag=tag)
+        if self.reference is not None and (directory / REFERENCE).exists():
+            self.reference.load(directory)
+
+
+def universal_checkpoint(source: Path, target: Path) -> None:
+    """Rewrite one checkpoint of DeepSpeed's in the form that any number of ranks can read."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    options = {"inject_missing_state": True, "keep_temp_folder": False, "strict": True}
+    workers = {"num_extract_workers": 1, "num_merge_workers": 1}
+    with redirect_stdout(io.StringIO()):
+        ds_to_universal.main(Namespace(input_folder=str(source), output_folder=str(target), **options, **workers))
 
 
 def _device() -> torch.device:

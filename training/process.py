@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +13,40 @@ import pyarrow.parquet as pq
 import transformers
 
 from infra.errors import RatchetError
+from infra.inference.protocol import Sampling
 from infra.problems import Problem, from_table
 from infra.recipe.model import Recipe, Stage
 from training import growth, loop, ranks, warm_start
-from training.checkpoint import Checkpoints, replace_directory
+from training.batches import Batches
+from training.checkpoint import Checkpoints, replace_directory, writing
 from training.curriculum import Curriculum
 from training.journal import Journal
 from training.learner import Learner
 from training.policy import Policy
-from training.rollout import RolloutWorker
+from training.rollout import RolloutWorker, pass_rate
 from verifiers.pool import open_pool
+
+PASS_RATES = "pass_rates.jsonl"
 
 
 def run(spec: dict[str, Any], work: Path) -> int:
-    """Run a warm start or a stage; the number of steps it took. Raises RatchetError."""
+    """Run a warm start, a stage or a measurement; the number of steps it took. Raises RatchetError."""
     _quiet()
-    ranks.join()
+    recipe = Recipe.model_validate(spec["recipe"])
+    ranks.join(recipe.training.hardware.timeout_minutes)
     if ranks.rank() == 0:
         work.mkdir(parents=True, exist_ok=True)
         (work / "status.json").unlink(missing_ok=True)
     ranks.barrier()
-    recipe = Recipe.model_validate(spec["recipe"])
-    policy, steps = _warm_start(recipe, spec, work) if spec["kind"] == "warm_start" else _stage(recipe, spec, work)
-    draft = work / ".model"
-    policy.save_model(draft)
-    if ranks.rank() == 0:
-        replace_directory(draft, work / "model")
+    if spec["kind"] == "pass_rates":
+        steps = _measure_pass_rates(recipe, spec, work)
+    else:
+        policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+        draft = work / ".model"
+        with writing(work):
+            policy.save_model(draft)
+            if ranks.rank() == 0:
+                replace_directory(draft, work / "model")
     ranks.leave()
     return steps
 
@@ -73,40 +84,91 @@ def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
 def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    problems, validation = _problems(spec["problems"]), _problems(spec["validation"])
-    if stage.plateau_evaluations is not None and not validation.get(stage.domain):
+    validation = _problems(spec["validation"])
+    if stage.validates and not any(validation.values()):
         raise RatchetError(
-            f"stage {stage.name} ends on a plateau of its validation score, but there are no held-out {stage.domain} "
-            "problems to validate on: add a benchmark of that domain, or remove plateau_evaluations."
+            f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
+            f"add a {stage.domain} benchmark, or name some in the stage's validation."
         )
-    policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
+    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, with_reference=stage.kl_coefficient > 0)
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    with open_pool(
-        training.reward_servers,
-        workers=1,
-        fraction=stage.code_reward == "fraction",
-        minimum_isolation=recipe.verification.minimum_isolation,
-    ) as pool:
-        worker = RolloutWorker(policy, pool, recipe.model.prompt, training.hardware.rollout_batch)
-        curriculum = Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
+    with _worker(recipe, stage, policy) as worker:
+        curriculum = _curriculum(recipe, stage, spec, worker, policy)
+        learner = Learner(policy, stage)
+        batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.max_infra_errors)
         restored = checkpoints.restore()
         if restored:
-            curriculum.load_state_dict(restored.state)
+            for name, part in loop.stateful(curriculum, learner, batches).items():
+                part.load_state_dict(restored.state[name])
+        else:
+            curriculum.start(_read_pass_rates(spec["pass_rates"]))
         last_step = restored.step if restored else -1
         loop.train(
             stage=stage,
             seed=recipe.seed,
+            training=training,
             curriculum=curriculum,
             worker=worker,
-            learner=Learner(policy, stage),
+            batches=batches,
+            learner=learner,
             checkpoints=checkpoints,
-            checkpoint_every=training.checkpoint_every,
-            metrics=Journal(work / "metrics.jsonl", last_step, policy.rank),
-            decisions=Journal(work / "decisions.jsonl", last_step, policy.rank),
+            journals=loop.Journals(
+                metrics=Journal(work / "metrics.jsonl", last_step, policy.rank),
+                decisions=Journal(work / "decisions.jsonl", last_step, policy.rank),
+                samples=Journal(work / "samples.jsonl", last_step, policy.rank),
+                bad_batch=work / "bad_batch.json",
+            ),
             validation=validation,
-            max_infra_errors=training.max_infra_errors,
         )
+    if stage.result == "best":
+        checkpoints.restore_best()
     return policy, curriculum.state.step
+
+
+def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
+    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line a chunk."""
+    training = recipe.training
+    stage = next(stage for stage in training.stages if stage.name == spec["stage"])
+    policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
+    first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
+    sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
+    with _worker(recipe, stage, policy) as worker:
+        candidates = _curriculum(recipe, stage, spec, worker, policy).candidates()
+        chunks = [
+            candidates[i : i + stage.prompts_per_batch] for i in range(0, len(candidates), stage.prompts_per_batch)
+        ]
+        journal = Journal(work / PASS_RATES, len(chunks), policy.rank)
+        for number in range(ranks.broadcast(journal.records), len(chunks)):
+            seed_parts = (recipe.seed, stage.name, "before")
+            counts = worker.pass_counts(chunks[number], stage.pass_rate_rollouts, sampling, seed_parts)
+            journal.write({"step": number + 1, "steps": len(chunks), "counts": counts})
+            journal.sync()
+    return len(chunks)
+
+
+def _read_pass_rates(path: str | None) -> dict[str, float] | None:
+    if path is None:
+        return None
+    lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    return {problem_id: pass_rate(*count) for line in lines for problem_id, count in line["counts"].items()}
+
+
+@contextmanager
+def _worker(recipe: Recipe, stage: Stage, policy: Policy) -> Iterator[RolloutWorker]:
+    with open_pool(
+        recipe.training.reward_servers,
+        workers=1,
+        fraction=stage.code_reward == "fraction",
+        minimum_isolation=recipe.verification.minimum_isolation,
+    ) as pool:
+        yield RolloutWorker(policy, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)
+
+
+def _curriculum(
+    recipe: Recipe, stage: Stage, spec: dict[str, Any], worker: RolloutWorker, policy: Policy
+) -> Curriculum:
+    problems = _problems(spec["problems"])
+    return Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
 
 
 def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:

@@ -6,6 +6,9 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
@@ -29,8 +32,11 @@ def rank() -> int:
     return int(os.environ.get("RANK", 0))
 
 
-def join() -> None:
-    """Join the process group the launcher describes in the environment (RANK, WORLD_SIZE, MASTER_ADDR, …)."""
+def join(timeout_minutes: float = 30) -> None:
+    """Join the process group the launcher describes in the environment (RANK, WORLD_SIZE, MASTER_ADDR, …).
+
+    A rank that waits longer than `timeout_minutes` for the others ends with an error.
+    """
     import deepspeed
     import torch
 
@@ -39,7 +45,10 @@ def join() -> None:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
         # DeepSpeed would compile a shared-memory all-reduce for a minute on first use, if it finds a compiler.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    deepspeed.init_distributed(dist_backend="nccl" if accelerated else "gloo", auto_mpi_discovery=False)
+    backend = "nccl" if accelerated else "gloo"
+    deepspeed.init_distributed(
+        dist_backend=backend, auto_mpi_discovery=False, timeout=timedelta(minutes=timeout_minutes)
+    )
 
 
 def leave() -> None:
@@ -66,6 +75,22 @@ def broadcast(item: Any) -> Any:
     items = [item]
     torch.distributed.broadcast_object_list(items, src=0)
     return items[0]
+
+
+_counters = count()
+
+
+def shared_counter() -> Iterator[int]:
+    """0, 1, 2, … without end, each number given to one rank only: who is free takes the next. Calls are collective."""
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    store, name = _get_default_store(), f"ratchet-counter-{next(_counters)}"
+    return _numbers(store, name)
+
+
+def _numbers(store: Any, name: str) -> Iterator[int]:
+    while True:
+        yield store.add(name, 1) - 1
 
 
 def barrier() -> None:

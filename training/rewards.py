@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from infra.errors import RatchetError
-from infra.inference.protocol import Completion
+from infra.inference.protocol import Completion, derive_seed
 from infra.problems import Problem
 from infra.recipe.model import Stage
+from training.grpo import soft_overlong
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
+
+if TYPE_CHECKING:
+    from training.rollout import Rollout
 
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
@@ -35,11 +40,26 @@ class Judging:
         return [(completion, judged.get(i, TRUNCATED)) for i, completion in enumerate(self._submitted)]
 
 
-def reward(outcome: Outcome, fraction: float, domain: str, stage: Stage) -> float:
-    """1 for a passed response and 0 for any other; code with `code_reward: fraction` earns its share of tests."""
-    if domain == "code" and stage.code_reward == "fraction":
-        return fraction
-    return float(outcome is Outcome.PASSED)
+def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
+    """1 for a passed response and 0 for any other; code with `code_reward: fraction` earns its share of tests. A
+    response that did not end, or nearly did not, loses what the stage's truncation policy says."""
+    if rollout.domain == "code" and stage.code_reward == "fraction":
+        earned = rollout.fraction
+    else:
+        earned = float(rollout.outcome is Outcome.PASSED)
+    if stage.false_positive_rewards or stage.false_negative_rewards:
+        earned = _mistaken(earned, rollout, stage, seed)
+    if stage.truncation == "soft_overlong":
+        earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.overlong_buffer_tokens)
+    return earned - stage.unfinished_penalty if rollout.truncated else earned
+
+
+def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float:
+    """The reward of a judge that is wrong at the stage's rates; the same rollout meets the same mistake."""
+    draw = derive_seed(seed, stage.name, "mistake", rollout.version, rollout.problem_id, rollout.sample) / 2**63
+    if earned < 1:
+        return 1.0 if draw < stage.false_positive_rewards else earned
+    return 0.0 if draw < stage.false_negative_rewards else earned
 
 
 def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:

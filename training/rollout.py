@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
 from infra.inference.prompts import prompt_ids
-from infra.inference.protocol import Request, Sampling, derive_seed
+from infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from infra.inference.transformers_engine import TransformersEngine
 from infra.problems import Problem
 from infra.recipe.model import PromptFormat
 from training import ranks
 from training.policy import Policy
 from training.rewards import Judging
-from verifiers.outcome import Outcome
+from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response]."""
+    """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
+    `version` is that of the weights it was sampled with (`Policy.version`)."""
 
     problem_id: str
     domain: str
@@ -33,6 +37,7 @@ class Rollout:
     outcome: Outcome
     fraction: float
     detail: str
+    version: int = 0
 
 
 class RolloutWorker:
@@ -41,7 +46,14 @@ class RolloutWorker:
     def __init__(self, policy: Policy, pool: Pool, prompt_format: PromptFormat, batch_size: int) -> None:
         self._policy, self._pool, self._format = policy, pool, prompt_format
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
+        self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
+        self.judge_wait_s = 0.0
+        """Of the last run: how long this rank waited for verdicts after its last response had ended."""
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._policy.tokenizer
 
     def prompt(self, problem: Problem) -> tuple[int, ...]:
         """The problem's prompt as token ids."""
@@ -54,52 +66,76 @@ class RolloutWorker:
     ) -> list[Rollout]:
         """`samples` judged responses to each problem, in the order of problems and samples, on every rank. Collective.
 
-        Each response goes to the judge when it ends, while others are still being decoded.
+        The problems are cut into decode batches that do not depend on who decodes them, and a rank that is done with
+        one takes the next: what is sampled is the same however fast each rank is. Each response goes to the judge when
+        it ends, while others are still being decoded.
         """
-        mine = {problem.problem_id: problem for problem in problems[self._policy.rank :: self._policy.ranks]}
-        requests = [
+        by_id = {problem.problem_id: problem for problem in problems}
+        judging = Judging(self._pool, self._format.response_prefix)
+        batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
+        turns = takewhile(len(batches).__gt__, ranks.shared_counter())
+        requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
+        for completion in self._generate(requests, sampling):
+            judging.submit(by_id[completion.key[0]], completion)
+        ended = time.perf_counter()
+        rollouts = [self._rollout(by_id[c.key[0]], c, verdict) for c, verdict in judging.verdicts()]
+        self.judge_wait_s = time.perf_counter() - ended
+        place = {problem.problem_id: i for i, problem in enumerate(problems)}
+        everyone = [rollout for part in ranks.gather(rollouts) for rollout in part]
+        return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))
+
+    def _requests(self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...]) -> list[Request]:
+        return [
             Request(
                 key=(problem.problem_id, sample),
                 seed=derive_seed(*seed_parts, problem.problem_id, sample),
                 prompt_ids=self.prompt(problem),
             )
-            for problem in mine.values()
+            for problem in problems
             for sample in range(samples)
         ]
-        judging = Judging(self._pool, self._format.response_prefix)
+
+    def _generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
+        """Completions as they finish. A batch is drawn when there is room for it, and decoded as one. Collective."""
         self._engine.model = self._policy.whole_model()
-        for completion in self._engine.generate(requests, sampling):
-            judging.submit(mine[completion.key[0]], completion)
-        rollouts = []
-        for completion, verdict in judging.verdicts():
-            problem = mine[completion.key[0]]
-            rollouts.append(
-                Rollout(
-                    problem_id=problem.problem_id,
-                    domain=problem.domain,
-                    sample=completion.key[1],
-                    prompt=np.array(self.prompt(problem), np.int32),
-                    response=np.array(completion.token_ids, np.int32),
-                    logprobs=np.array(completion.logprobs, np.float32),
-                    truncated=completion.finish_reason == "length",
-                    outcome=verdict.outcome,
-                    fraction=verdict.fraction,
-                    detail=verdict.detail,
-                )
-            )
-        place = {problem.problem_id: i for i, problem in enumerate(problems)}
-        everyone = [rollout for part in ranks.gather(rollouts) for rollout in part]
-        return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))
+        for batch in batches:
+            yield from self._engine.generate(batch, sampling)
 
-    def pass_rates(
+    def _rollout(self, problem: Problem, completion: Completion, verdict: Verdict) -> Rollout:
+        return Rollout(
+            problem_id=problem.problem_id,
+            domain=problem.domain,
+            sample=completion.key[1],
+            prompt=np.array(self.prompt(problem), np.int32),
+            response=np.array(completion.token_ids, np.int32),
+            logprobs=np.array(completion.logprobs, np.float32),
+            truncated=completion.finish_reason == "length",
+            outcome=verdict.outcome,
+            fraction=verdict.fraction,
+            detail=verdict.detail,
+            version=self._policy.version,
+        )
+
+    def pass_counts(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
-    ) -> dict[str, float]:
-        """The share of each problem's samples that passed, by problem id; infra errors count for neither. Collective.
-
-        A problem all of whose verdicts failed on our side has rate 0: it stays in training.
-        """
-        judged: dict[str, list[bool]] = {problem.problem_id: [] for problem in problems}
+    ) -> dict[str, tuple[int, int]]:
+        """(passed, judged) of each problem's samples, by problem id; infra errors count for neither. Collective."""
+        counts = {problem.problem_id: (0, 0) for problem in problems}
         for rollout in self.run(problems, samples, sampling, seed_parts):
             if rollout.outcome is not Outcome.INFRA_ERROR:
-                judged[rollout.problem_id].append(rollout.outcome is Outcome.PASSED)
-        return {problem_id: float(np.mean(passed)) if passed else 0.0 for problem_id, passed in judged.items()}
+                passed, judged = counts[rollout.problem_id]
+                counts[rollout.problem_id] = passed + (rollout.outcome is Outcome.PASSED), judged + 1
+        return counts
+
+
+def pass_rate(passed: int, judged: int) -> float:
+    """A problem all of whose verdicts failed on our side has rate 0: it stays in training."""
+    return passed / judged if judged else 0.0
+
+
+def _decode_batches(problems: Sequence[Problem], samples: int, batch_size: int, ranks: int) -> list[list[Problem]]:
+    """Problems cut into sets whose responses are decoded together: as few as `batch_size` responses allow, but at least
+    one a rank, and of equal size but for one problem."""
+    in_one = max(1, batch_size // samples)
+    count = max(min(ranks, len(problems)), -(-len(problems) // in_one))
+    return [list(problems[first::count]) for first in range(count)]

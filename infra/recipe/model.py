@@ -212,41 +212,116 @@ class WarmStart(Section):
     checkpoint_every: int = 500
 
 
+class Reset(Section):
+    """When the reference becomes the policy and the optimizer forgets (ProRL's hard reset). Recorded in
+    decisions.jsonl; warm-up starts over."""
+
+    every_steps: int | None = Field(None, ge=1)
+    on_validation_drop: float | None = Field(None, gt=0)
+    """When validation is this much below its best since the last reset."""
+    on_plateau: int | None = Field(None, ge=1)
+    """After this many validations in a row without a new best since the last reset."""
+
+
 class Stage(Section):
-    """One stage of the curriculum: one domain, one response length, one set of knobs."""
+    """One stage of the curriculum: one domain, one response length, one set of knobs; docs/training.md."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
     domain: Domain
     max_response_tokens: int = Field(..., ge=1)
     steps: int = Field(..., ge=1)
     """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""
-    plateau_evaluations: int | None = None
+    plateau_evaluations: int | None = Field(None, ge=1)
     """End earlier, after this many validations in a row without a new best; none means run all steps."""
-    validate_every: int = 50
-    """Steps between validations, where a plateau ends the stage."""
-    prompts_per_batch: int = 128
+    validate_every: int = Field(50, ge=1)
+    """Steps between validations, where something depends on them."""
+    validation: dict[str, float] = {}
+    """The blend that is validated on: weights by the name of the benchmark; none means those of the stage's domain."""
+    validation_rollouts: int = Field(4, ge=1)
+    result: Literal["last", "best"] = "last"
+    """Which weights the stage hands on: those of its last step, or of its best validation."""
+    prompts_per_batch: int = Field(128, ge=1)
     rollouts: int | tuple[int, ...] = 16
     """Responses per prompt; a list is a schedule over epochs, its last value holding on."""
     temperature: float | tuple[float, ...] = 1.0
     """Sampling temperature; a list is a schedule over epochs, its last value holding on."""
     learning_rate: float = 1e-6
-    warmup_steps: int = 0
+    warmup_steps: int = Field(0, ge=0)
     updates_per_batch: int = Field(1, ge=1)
     """1 is strictly on-policy: the probability ratio is identically one, and checked."""
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    truncation: Literal["zero_reward", "mask"] = "zero_reward"
-    """A response cut at the limit: reward 0 and trained on, or left out of group statistics and loss."""
+    clip_low: float = Field(0.2, gt=0)
+    clip_high: float = Field(0.2, gt=0)
+    """Above `clip_low`, unlikely tokens have more room to grow (DAPO's clip-higher). Acts from the second update on."""
+    kl_coefficient: float = Field(0.0, ge=0)
+    """Weight of the KL term towards the reference policy, which is what the stage starts from, until a reset."""
+    kl_estimator: Literal["k1", "k2", "k3"] = "k2"
+    """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
+    reset: Reset = Reset()
+    entropy_bonus: float = Field(0.0, ge=0)
+    """A fixed weight of the entropy, which is then held up."""
+    entropy_target: float | None = Field(None, gt=0)
+    """An adaptive weight instead: on while the entropy (nats per token) is below this."""
+    entropy_step: float = Field(1e-4, gt=0)
+    """How much the adaptive weight changes a step."""
+    entropy_most: float = Field(5e-3, gt=0)
+    """Its largest value."""
+    importance_cap: float | None = Field(None, gt=0)
+    """Weigh tokens by the ratio of trainer to sampling engine, at most this; none means off. The mismatch is always
+    in the metrics."""
+    dynamic_sampling_rounds: int = Field(0, ge=0)
+    """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0 means off."""
+    truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
+    """A response cut at the limit: reward 0 and trained on; left out of group statistics and loss; or, with every
+    response that comes near the limit, penalised by length."""
+    overlong_buffer_tokens: int = Field(0, ge=0)
+    """For `soft_overlong`: the penalty grows over this many tokens before the limit, to 1 at the limit."""
+    unfinished_penalty: float = Field(0.0, ge=0)
+    """Taken off the reward of a response that was cut."""
     max_difficulty: int | None = None
     """Only problems with at most this many failed teacher attempts."""
-    max_pass_rate: float | None = None
+    max_pass_rate: float | None = Field(None, ge=0, le=1)
     """Only prompts the current policy solves at most this often, measured before the stage."""
-    pass_rate_rollouts: int = 16
+    pass_rate_rollouts: int = Field(16, ge=1)
     drop_easy_each_epoch: bool = False
     """After each epoch, leave out the prompts whose every rollout passed in it."""
     replay_share: float = Field(0.0, ge=0, lt=1)
     """Share of each batch drawn from the other domain, so that what was learnt there is not lost."""
     code_reward: Literal["all_tests", "fraction"] = "all_tests"
+    false_positive_rewards: float = Field(0.0, ge=0, le=1)
+    """For experiments: the share of wrong responses that are rewarded all the same."""
+    false_negative_rewards: float = Field(0.0, ge=0, le=1)
+    """For experiments: the share of right responses that are not rewarded."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether anything depends on a validation score."""
+        rules = (self.plateau_evaluations, self.reset.on_validation_drop, self.reset.on_plateau)
+        return self.result == "best" or any(rule is not None for rule in rules)
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Stage:
+        if (self.truncation == "soft_overlong") != bool(self.overlong_buffer_tokens):
+            raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
+        if self.overlong_buffer_tokens > self.max_response_tokens:
+            raise ValueError(f"overlong_buffer_tokens must be at most max_response_tokens ({self.max_response_tokens})")
+        if self.entropy_bonus and self.entropy_target is not None:
+            raise ValueError("entropy_bonus (fixed) and entropy_target (adaptive) exclude each other: give one")
+        for name in ("rollouts", "temperature"):
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else (value,)
+            if not values or min(values) <= 0:
+                raise ValueError(f"{name} must be positive, and a schedule must have a value")
+        most = max(self.rollouts) if isinstance(self.rollouts, tuple) else self.rollouts
+        if most < 2:
+            raise ValueError("rollouts must be at least 2: a group of one has nothing to compare with")
+        if self.dynamic_sampling_rounds and self.updates_per_batch > 1 and isinstance(self.temperature, tuple):
+            raise ValueError(
+                "with dynamic sampling and several updates per batch, groups are carried over to the next step, which "
+                "must have the same temperature: give one temperature and not a schedule"
+            )
+        if self.prompts_per_batch < self.updates_per_batch:
+            raise ValueError("prompts_per_batch must be at least updates_per_batch: each update gets its own prompts")
+        return self
 
 
 class Optimizer(Section):
@@ -263,14 +338,37 @@ class Hardware(Section):
     processes: int = 1
     """Ranks of the process group on this machine, one a GPU or one a CPU core."""
     zero_stage: int = Field(0, ge=0, le=3)
+    cpu_offload: bool = False
+    """Optimizer state and its update in the CPU's memory (DeepSpeed's); from zero_stage 1 on."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    micro_batch_tokens: int = 3000
+    micro_batch_tokens: int = Field(3000, ge=1)
     """Tokens of one forward-backward pass on one rank; bounds memory."""
-    logprob_chunk_tokens: int = 1024
+    packed: bool = False
+    """Sequences of a micro-batch one behind the other, without padding, instead of one above the other."""
+    logprob_chunk_tokens: int = Field(1024, ge=1)
     """Tokens whose logits exist at the same time: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
-    rollout_batch: int = 256
+    rollout_batch: int = Field(256, ge=1)
     """Responses decoded together on one rank."""
+    timeout_minutes: float = Field(30, gt=0)
+    """A rank that has waited for the others for so long gives up, and the run stops."""
+
+    @model_validator(mode="after")
+    def _offload_needs_zero(self) -> Hardware:
+        if self.cpu_offload and not self.zero_stage:
+            raise ValueError("cpu_offload needs zero_stage 1 or more")
+        return self
+
+
+class Alarms(Section):
+    """When a step's metrics are worth a warning in words. None of them stops a run."""
+
+    entropy_below: float = 0.02
+    """Nats per token: hardly anything is left to explore."""
+    truncated_above: float = 0.5
+    """Share of responses cut at the limit."""
+    mismatch_above: float = 0.01
+    """Nats per token between the engine that sampled and the trainer."""
 
 
 class Training(Section):
@@ -282,6 +380,9 @@ class Training(Section):
     """Steps between checkpoints; a killed stage loses at most this many."""
     max_infra_errors: float = Field(0.05, ge=0, le=1)
     """Share of a batch's verdicts that may be our machine's fault before the run stops."""
+    samples_every: int = Field(20, ge=1)
+    """Steps between tables of rollouts to read: best, worst, truncated."""
+    alarms: Alarms = Alarms()
     reward_servers: tuple[str, ...] = ()
     """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, also in evaluation.
     Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is the same
@@ -370,4 +471,10 @@ class Recipe(Section):
         for name in self.evaluation.after:
             if name not in known:
                 raise ValueError(f"evaluation.after names {name!r}; there is {', '.join(known)}")
+        benchmarks = [benchmark.name for benchmark in self.evaluation.benchmarks]
+        for stage in self.training.stages:
+            for name in stage.validation:
+                if name not in benchmarks:
+                    there = ", ".join(benchmarks) or "none"
+                    raise ValueError(f"stage {stage.name}: validation names {name!r}; benchmarks are {there}")
         return self

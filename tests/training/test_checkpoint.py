@@ -1,4 +1,6 @@
 import json
+import resource
+import signal
 
 import pytest
 import torch
@@ -100,12 +102,43 @@ def test_a_draft_is_not_a_checkpoint(policy, tmp_path):
     assert checkpoints.restore().step == 5
 
 
-def test_another_number_of_processes_cannot_continue(three):
+def test_the_best_validated_is_kept_and_can_be_had_back(policy, tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", policy)
+    saved = {}
+    for step, score in ((1, None), (2, 0.7), (3, None), (4, 0.6), (5, 0.7), (6, None)):
+        change(policy)
+        saved[step] = weights(policy)
+        checkpoints.save(step, {}, score)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "step-00000002", "step-00000005", "step-00000006",
+    ]  # fmt: skip
+    assert checkpoints.restore_best() == 2 and equal(weights(policy), saved[2])
+    assert checkpoints.restore().step == 6 and equal(weights(policy), saved[6])
+    assert Checkpoints(tmp_path / "none", policy).restore_best() is None
+
+
+def test_a_checkpoint_of_another_model_is_refused_by_name(three):
     checkpoints, _, _, directory = three
     for path in directory.glob("step-*/manifest.json"):
-        path.write_text(path.read_text().replace('"ranks": 1', '"ranks": 2'))
-    with pytest.raises(RatchetError, match="written by 2 processes"):
+        path.write_text(path.read_text().replace("llama, ", "qwen2, "))
+    with pytest.raises(RatchetError, match=r"step-00000003 is a checkpoint of another model \(qwen2, .*this is llama"):
         checkpoints.restore()
+
+
+def test_a_full_disk_is_an_error_that_says_what_to_do_and_leaves_no_checkpoint(policy, tmp_path):
+    """Files may grow to 20 kB only, which is less than the weights."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", policy)
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(RatchetError, match=r"Cannot write .*Free some space"):
+            checkpoints.save(1, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert checkpoints.restore() is None
+    checkpoints.save(1, {})
+    assert checkpoints.restore().step == 1
 
 
 def test_optimizer_moments_come_back(alone, micro_model, tmp_path):

@@ -33,6 +33,7 @@ def walk(c: Curriculum, steps: int, passed=lambda problem_id: False) -> list[lis
     for _ in range(steps):
         drawn.append(ids(c.draw()))
         c.record({problem_id: passed(problem_id) for problem_id in drawn[-1]})
+        c.advance()
     return drawn
 
 
@@ -97,7 +98,6 @@ def test_filters_by_difficulty_pass_rate_and_length_are_explained():
     c = Curriculum(
         stage(max_difficulty=5, max_pass_rate=0.5), 0, {"math": sums(10)}, lambda p: p.problem_id != "sum-01"
     )
-    assert c.needs_pass_rates
     assert {p.problem_id for p in c.candidates()} == {f"sum-0{i}" for i in (0, 2, 3, 4, 5, 8, 9)}
     c.start({p.problem_id: 0.75 if p.problem_id == "sum-02" else 0.5 for p in c.candidates()})
     reasons = {d["problem_id"]: (d["rule"], d["evidence"]) for d in c.decisions}
@@ -158,3 +158,49 @@ def test_without_a_plateau_rule_all_steps_run_and_nothing_is_validated():
         walk(c, 1)
         assert not c.validation_due
     assert c.finished
+
+
+def walk_and_validate(c: Curriculum, scores: list[float]) -> list[bool]:
+    """Whether a reset was due after each validation, one a step."""
+    due = []
+    for score in scores:
+        walk(c, 1)
+        c.record_validation(score)
+        due.append(c.reset_due(score))
+    return due
+
+
+def test_a_reset_on_schedule_but_not_at_the_end():
+    c = curriculum(stage(steps=6, reset={"every_steps": 2}))
+    due = []
+    for _ in range(6):
+        walk(c, 1)
+        due.append(c.reset_due(None))
+    assert due == [False, True, False, True, False, False]
+    assert c.state.resets == [2, 4]
+    assert [(d["rule"], d["step"]) for d in c.decisions] == [("reset_on_schedule", 2), ("reset_on_schedule", 4)]
+
+
+def test_a_reset_when_validation_drops_below_its_best_since_the_last_one():
+    c = curriculum(stage(validate_every=1, reset={"on_validation_drop": 0.1}))
+    assert walk_and_validate(c, [0.3, 0.5, 0.45, 0.3, 0.25, 0.4, 0.28]) == [False] * 3 + [True, False, False, True]
+    assert c.decisions[0]["evidence"] == {"score": 0.3, "best_since_reset": 0.5, "on_validation_drop": 0.1}
+    assert c.state.best_score == 0.5  # the stage's own best is not forgotten
+
+
+def test_a_reset_on_a_plateau_and_the_stage_ends_on_a_longer_one():
+    c = curriculum(stage(validate_every=1, plateau_evaluations=4, reset={"on_plateau": 2}))
+    assert walk_and_validate(c, [0.5, 0.4, 0.4, 0.3]) == [False, False, True, False]
+    assert walk_and_validate(c, [0.2]) == [False] and c.finished
+
+
+def test_more_prompts_are_drawn_from_where_the_epoch_is():
+    c = curriculum(stage(replay_share=0.25), math=14, code=6)
+    first = c.draw()
+    c.record(dict.fromkeys(ids(first), False))
+    more = c.draw_more(2)
+    c.record({problem.problem_id: False for problem in more})
+    c.advance()
+    own = [i for i in ids(first) + [p.problem_id for p in more] + ids(c.draw()) if i.startswith("sum")]
+    assert len(own) == len(set(own)) == 8
+    assert len(c.draw_more(100)) == 3  # never more than a batch

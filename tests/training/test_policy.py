@@ -9,7 +9,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from infra.recipe.model import Hardware, Optimizer
 from training import grpo
-from training.policy import ChunkedLogProbabilities, Policy, Sample, collate, plan_micro_batches
+from training.logprobs import ChunkedLogProbabilities
+from training.packing import Sample, collate, plan_micro_batches
+from training.policy import Policy
 
 CPU = torch.device("cpu")
 

@@ -1,0 +1,33 @@
+import pytest
+
+from infra.recipe.model import Alarms
+from training.alarms import alarms, memory
+
+WELL = dict(pass_rate=0.5, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_errors=0.0, skipped_updates=0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "words"),
+    [
+        ({}, None, ""),
+        ({"pass_rate": 0.0}, "no_reward", "not one response passed"),
+        ({"truncated": 0.6}, "truncation", "60% of the responses were cut"),
+        ({"entropy": 0.001}, "entropy", "collapsed to 0.001"),
+        ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
+        ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
+        ({"short_batch": 5.0, "sampling_rounds": 3.0}, "short_batch", "5 prompts short"),
+        ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),
+    ],
+)
+def test_each_alarm_says_what_it_saw(change, name, words):
+    found = alarms({**WELL, **change}, Alarms())
+    assert found.keys() == ({name} if name else set())
+    assert words in found.get(name, "")
+
+
+def test_a_step_that_computed_nothing_has_no_entropy_to_collapse():
+    assert "entropy" not in alarms({name: v for name, v in WELL.items() if name != "entropy"}, Alarms())
+
+
+def test_memory_is_what_this_process_held(alone):
+    assert 0.05 < memory()["memory_gb"] < 100

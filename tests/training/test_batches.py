@@ -1,0 +1,135 @@
+"""Dynamic sampling, with a policy whose answers are written down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from infra.errors import RatchetError
+from tests.training.batch import FAILED, INFRA, PASSED, learner, rollout, stage
+from tests.training.conftest import sums
+from training.batches import Batches
+from training.curriculum import Curriculum
+from training.groups import describe, from_json, samples, to_json
+
+
+class Written:
+    """Rollouts of a problem: half right where it is `useful`, else all right."""
+
+    def __init__(self, useful) -> None:
+        self.useful, self.asked = useful, []
+
+    def run(self, problems, count, sampling, seed_parts):
+        self.asked.append(([p.problem_id for p in problems], seed_parts))
+        return [
+            replace(
+                rollout(int(p.problem_id[-2:]), s, PASSED if s % 2 or not self.useful(p.problem_id) else FAILED),
+                problem_id=p.problem_id,
+            )
+            for p in problems
+            for s in range(count)
+        ]
+
+
+def batches(useful, learns=None, math: int = 40, **settings) -> tuple[Batches, Curriculum, Written]:
+    asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
+    curriculum = Curriculum(asked, 0, {"math": sums(math)}, lambda problem: True)
+    curriculum.start()
+    worker = Written(useful)
+    return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
+
+
+def learnt_ids(collected) -> list[str]:
+    return [g.problem_id for g in collected.groups]
+
+
+def test_without_dynamic_sampling_every_group_is_in_the_batch():
+    sampler, curriculum, worker = batches(lambda i: False, dynamic_sampling_rounds=0)
+    collected = sampler.collect(curriculum.draw())
+    assert len(collected.groups) == len(collected.sampled) == 4 and len(worker.asked) == 1
+
+
+def test_groups_that_teach_nothing_are_replaced_in_bounded_rounds():
+    odd = lambda i: int(i[-2:]) % 2 == 1  # noqa: E731
+    sampler, curriculum, worker = batches(odd)
+    collected = sampler.collect(curriculum.draw())
+    assert all(map(odd, learnt_ids(collected))) and len(collected.groups) >= 4
+    assert 2 <= collected.rounds <= 4
+    drawn = [i for ids, _ in worker.asked for i in ids]
+    assert len(drawn) == len(set(drawn)) == len(collected.sampled)
+    assert len({seeds for _, seeds in worker.asked}) == len(worker.asked)  # no round repeats another's samples
+
+
+def test_when_nothing_teaches_the_rounds_end():
+    sampler, curriculum, worker = batches(lambda i: False)
+    collected = sampler.collect(curriculum.draw())
+    assert collected.groups == [] and collected.rounds == len(worker.asked) == 4
+
+
+def test_a_strictly_on_policy_step_learns_from_its_surplus_at_once():
+    few = {f"sum-{i:02d}" for i in range(0, 40, 3)}
+    sampler, curriculum, _ = batches(lambda i: i in few)
+    sizes = []
+    for _ in range(5):
+        sizes.append(len(sampler.collect(curriculum.draw()).groups))
+        assert not sampler.surplus
+        curriculum.advance()
+    assert max(sizes) > 4
+
+
+def test_with_several_updates_the_surplus_waits_for_the_next_step_and_survives_a_checkpoint(alone, micro_model):
+    _, learns = learner(micro_model, updates_per_batch=2)
+    few = {f"sum-{i:02d}" for i in range(0, 40, 3)}
+    sampler, curriculum, _ = batches(lambda i: i in few, learns, updates_per_batch=2)
+    carried, waited = [], 0
+    for _ in range(6):
+        collected = sampler.collect(curriculum.draw())
+        assert len(collected.groups) <= 4
+        assert learnt_ids(collected)[: len(carried)] == carried  # what waited comes first
+        assert all(g.old_logprobs is not None for g in collected.groups[: len(carried)])
+        waited += len(carried)
+        carried = [g.problem_id for g in sampler.surplus]
+        state = json.dumps(sampler.state_dict())
+        sampler.load_state_dict(json.loads(state))
+        assert json.dumps(sampler.state_dict()) == state
+        curriculum.advance()
+    assert waited
+
+
+def test_a_group_survives_json_to_the_last_bit(alone, micro_model):
+    _, learns = learner(micro_model)
+    sampler, curriculum, _ = batches(lambda i: True)
+    for g in learns.old_logprobs(sampler.collect(curriculum.draw()).groups, 1.0):
+        back = from_json(json.loads(json.dumps(to_json(g))))
+        assert (back.rewards, back.valid, back.advantages) == (g.rewards, g.valid, g.advantages)
+        for a, b in zip(back.old_logprobs, g.old_logprobs, strict=True):
+            assert a.dtype == b.dtype and np.array_equal(a, b)
+        for a, b in zip(back.rollouts, g.rollouts, strict=True):
+            for name in ("prompt", "response", "logprobs"):
+                assert np.array_equal(getattr(a, name), getattr(b, name))
+            assert replace(a, prompt=0, response=0, logprobs=0) == replace(b, prompt=0, response=0, logprobs=0)
+
+
+def test_too_many_infra_errors_stop_the_run():
+    sampler, curriculum, worker = batches(lambda i: True)
+    whole = worker.run
+    worker.run = lambda *arguments: [replace(r, outcome=INFRA, detail="gone") for r in whole(*arguments)]
+    with pytest.raises(RatchetError, match="gone"):
+        sampler.collect(curriculum.draw())
+
+
+def test_a_batch_in_numbers_and_in_words(policy):
+    sampler, curriculum, _ = batches(lambda i: int(i[-2:]) % 2 == 1, dynamic_sampling_rounds=0, rollouts=4)
+    groups = sampler.collect(curriculum.draw()).sampled
+    facts = describe(groups, "math")
+    useful = sum(not g.advantages.zero_variance for g in groups) / 4
+    assert facts["all_passed_groups"] == facts["zero_variance_groups"] == 1 - useful
+    assert facts["pass_rate"] == facts["outcome_passed"] == 1 - useful / 2
+    assert facts["response_tokens_p10"] <= facts["response_tokens_p50"] <= facts["response_tokens_p99"]
+    rows = {row["shown"]: row for row in samples(groups, 7, policy.tokenizer)}
+    assert rows.keys() == {"best", "worst"}
+    assert (rows["best"]["reward"], rows["worst"]["reward"]) == (1.0, 0.0)
+    assert rows["worst"]["advantage"] < 0 and rows["worst"]["response"] and rows["worst"]["step"] == 7

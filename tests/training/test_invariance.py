@@ -1,0 +1,92 @@
+"""The gradient of a step does not depend on how the step was computed: micro-batches, packing, chunks, ZeRO, ranks.
+
+TOLERANCE is float32 rounding over sums of a few hundred terms, relative to the largest entry of each parameter.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from infra.recipe.model import Hardware
+from tests.training.batch import gradient, groups, largest_difference, learner, weights
+from training import logprobs
+from training.checkpoint import Checkpoints
+
+TOLERANCE = 2e-5
+ROOT = Path(__file__).parents[2]
+GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@pytest.fixture(scope="module")
+def alone_gradient(alone, micro_model) -> dict[str, torch.Tensor]:
+    policy, learns = learner(micro_model, Hardware(micro_batch_tokens=10_000))
+    learns.learn(groups(0), 1.0)
+    return gradient(policy)
+
+
+@pytest.fixture(scope="module")
+def two(micro_model, tmp_path_factory) -> tuple[Path, dict]:
+    """What two ranks found."""
+    out = tmp_path_factory.mktemp("two")
+    environment = {name: value for name, value in os.environ.items() if name not in GROUP}
+    environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    command = [sys.executable, "-m", "tests.training.two_ranks", micro_model, str(out)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out, torch.load(out / "found.pt")
+
+
+@pytest.mark.parametrize(
+    "hardware",
+    [
+        {"micro_batch_tokens": 20},
+        {"micro_batch_tokens": 60},
+        {"packed": True, "micro_batch_tokens": 10_000},
+        {"packed": True, "micro_batch_tokens": 40},
+        {"logprob_chunk_tokens": 7},
+        {"activation_checkpointing": True},
+        {"zero_stage": 1},
+        {"zero_stage": 2, "micro_batch_tokens": 60},
+        {"zero_stage": 3, "micro_batch_tokens": 60, "packed": True},
+        {"zero_stage": 2, "cpu_offload": True},
+    ],
+    ids=str,
+)
+def test_one_rank(micro_model, alone_gradient, hardware):
+    policy, learns = learner(micro_model, Hardware(**hardware))
+    learns.learn(groups(0), 1.0)
+    assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
+
+
+def test_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
+    monkeypatch.setattr(logprobs, "VOCABULARY_TILE", 50)
+    policy, learns = learner(micro_model, Hardware(logprob_chunk_tokens=9))
+    learns.learn(groups(0), 1.0)
+    assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_two_ranks(alone_gradient, two, stage):
+    """Packed where `stage` is odd."""
+    assert largest_difference(alone_gradient, two[1][f"gradient {stage}"]) < TOLERANCE
+
+
+def test_every_turn_is_given_once(two):
+    turns = [number for taken in two[1]["turns"] for number in taken]
+    assert sorted(turns) == list(range(len(turns)))
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_one_rank_goes_on_where_two_stopped(micro_model, two, stage, capsys):
+    """By way of DeepSpeed's universal checkpoint; AdamW turns a rounded gradient into a visible step, hence 1e-4."""
+    out, found = two
+    policy, learns = learner(micro_model, Hardware(zero_stage=stage, micro_batch_tokens=60))
+    assert Checkpoints(out / str(stage), policy).restore().step == 1
+    assert "no longer bit for bit" in capsys.readouterr().err
+    learns.learn(groups(1, policy.version), 1.0)
+    for name, weight in weights(policy).items():
+        torch.testing.assert_close(weight, found[f"weights {stage}"][name], atol=1e-4, rtol=0)

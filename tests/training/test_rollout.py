@@ -1,0 +1,66 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.inference.protocol import Sampling
+from infra.problems import to_table
+from infra.recipe.model import PromptFormat, Recipe
+from tests.training.conftest import sums
+from training import process
+from training.rollout import RolloutWorker, _decode_batches
+from verifiers.pool import VerifierPool
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 300), st.integers(1, 8))
+def test_decode_batches_hold_every_problem_once_and_are_even(count, samples, batch_size, ranks):
+    batches = _decode_batches(sums(count), samples, batch_size, ranks)
+    assert sorted(p.problem_id for batch in batches for p in batch) == [p.problem_id for p in sums(count)]
+    sizes = list(map(len, batches))
+    assert max(sizes) - min(sizes) <= 1 and len(batches) >= min(ranks, count)
+    assert max(sizes) * samples <= batch_size or max(sizes) == 1
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with VerifierPool(workers=1) as open_pool:
+        yield open_pool
+
+
+def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
+    """Up to rounding: the same responses from decode batches of four and of all."""
+    sampling, problems = Sampling(max_tokens=6), sums(5)
+    found = []
+    for size in (4, 64):
+        worker = RolloutWorker(policy, pool, PromptFormat(math="{prompt}"), size)
+        found.append(worker.run(problems, 2, sampling, ("seed",)))
+    assert [(r.problem_id, r.sample) for r in found[0]] == [(p.problem_id, s) for p in problems for s in range(2)]
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one.response, other.response) and one.version == policy.version == 0
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+
+
+def test_pass_rates_are_measured_in_chunks_that_a_second_run_does_not_repeat(alone, micro_model, tmp_path):
+    stage = {
+        "name": "s", "domain": "math", "max_response_tokens": 8, "steps": 1, "prompts_per_batch": 4, "rollouts": 2,
+        "max_pass_rate": 0.5, "pass_rate_rollouts": 3, "max_difficulty": 6,
+    }  # fmt: skip
+    recipe = Recipe.model_validate(
+        {"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": {"stages": [stage]}}
+    )
+    pq.write_table(to_table(sums(15)), tmp_path / "problems.parquet")
+    spec = {"stage": "s", "model_dir": micro_model, "problems": {"math": str(tmp_path / "problems.parquet")}}
+    file = tmp_path / process.PASS_RATES
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
+    whole = file.read_text()
+    lines = [json.loads(line) for line in whole.splitlines()]
+    counts = {i: count for line in lines for i, count in line["counts"].items()}
+    assert len(counts) == 14  # one problem of the fifteen has difficulty 7
+    assert all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
+    assert process._read_pass_rates(str(file)).keys() == counts.keys()
+    file.write_text("\n".join(whole.splitlines()[:2]) + '\n{"step": 3, "cou')  # killed in the third chunk
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
+    assert file.read_text() == whole

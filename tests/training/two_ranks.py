@@ -1,0 +1,35 @@
+"""Two ranks for `test_invariance.py` to compare one with: `python -m tests.training.two_ranks MODEL_DIR OUT_DIR`."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from infra.recipe.model import Hardware
+from tests.training.batch import gradient, groups, learner, weights
+from training import ranks
+from training.checkpoint import Checkpoints
+
+
+def one_rank(model: str, out: Path) -> None:
+    ranks.join()
+    found = {"turns": ranks.gather(list(islice(ranks.shared_counter(), 3)))}
+    for stage in range(4):
+        policy, learns = learner(model, Hardware(zero_stage=stage, packed=stage % 2 == 1, micro_batch_tokens=60))
+        learns.learn(groups(0), 1.0)
+        found[f"gradient {stage}"] = gradient(policy)
+        Checkpoints(out / str(stage), policy).save(1, {})
+        learns.learn(groups(1, policy.version), 1.0)
+        found[f"weights {stage}"] = weights(policy)
+    if ranks.rank() == 0:
+        torch.save(found, out / "found.pt")
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    config = LaunchConfig(1, 1, 2, run_id="two", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork")
+    elastic_launch(config, one_rank)(sys.argv[1], Path(sys.argv[2]))

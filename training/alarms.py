@@ -1,0 +1,59 @@
+"""What a person should be told at once: a step's metrics that mean trouble, in words that say what to do."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import torch
+
+from infra.recipe.model import Alarms
+from training import ranks
+from training.groups import Metrics
+
+
+def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
+    """Warnings about one step by name; none when all is well. A function of the metrics alone."""
+    found = {}
+    if metrics["pass_rate"] == 0:
+        found["no_reward"] = (
+            "not one response passed: is the verifier right, and are the prompts within the model's reach?"
+        )
+    if metrics["truncated"] > limits.truncated_above:
+        found["truncation"] = (
+            f"{metrics['truncated']:.0%} of the responses were cut at the limit: raise max_response_tokens, or "
+            "penalise length (truncation: soft_overlong)"
+        )
+    if "entropy" in metrics and metrics["entropy"] < limits.entropy_below:
+        found["entropy"] = (
+            f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token: hardly anything is explored any "
+            "more. Raise clip_high or temperature, or set entropy_target"
+        )
+    if metrics.get("mismatch_kl", 0.0) > limits.mismatch_above:
+        found["mismatch"] = (
+            f"the engine that samples and the trainer differ by {metrics['mismatch_kl']:.3g} nats per token: are the "
+            "engine's weights the trainer's? If it is precision, set importance_cap"
+        )
+    if metrics["infra_errors"]:
+        found["infra_errors"] = (
+            f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"
+        )
+    if metrics.get("short_batch"):
+        found["short_batch"] = (
+            f"after {metrics['sampling_rounds']:.0f} rounds of sampling the batch is {metrics['short_batch']:.0f} "
+            "prompts short: the others' rollouts all had the same reward. Drop easy prompts, or raise "
+            "dynamic_sampling_rounds"
+        )
+    if metrics["skipped_updates"]:
+        found["nothing_to_learn"] = "in every group all rewards were the same: there was nothing to learn from"
+    return found
+
+
+def memory() -> Metrics:
+    """The largest amounts that any rank has held so far, GB. Collective."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    held = {"memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
+    if torch.cuda.is_available():
+        held["gpu_memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
+    everyone = ranks.gather(held)
+    return {name: max(rank[name] for rank in everyone) for name in held}

@@ -1,0 +1,187 @@
+"""What a stage needs of memory and time, before anything is run. Arithmetic on shapes: nothing heavy is imported.
+
+Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits) and neither
+fragmentation nor the framework's own, some GB on a GPU. Time assumes the shares of a machine's peak below; take it as
+right within a factor of two on GPUs, and as an order of magnitude on CPUs.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.errors import RatchetError
+from infra.recipe.model import Hardware, Stage
+
+GIB = 2**30
+UPDATE_SHARE, DECODE_SHARE = 0.35, 0.6
+"""Of peak arithmetic in the update, of peak memory bandwidth in decoding: common values for dense models."""
+TYPICAL_RESPONSE = 0.5
+"""Mean response, as a share of the longest. The longest one decides how long decoding takes."""
+PROMPT_TOKENS = 256
+"""At most the longest response's, which is what toys have."""
+TILE = 4096  # columns of logits at once: `training.logprobs.VOCABULARY_TILE`
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`count` accelerators (or one CPU), each with this memory, peak FLOP/s in the training type, and bytes/s."""
+
+    name: str
+    count: int
+    memory: float
+    flops: float
+    bandwidth: float
+
+    def __str__(self) -> str:
+        return f"{self.count} x {self.name} ({self.memory / GIB:.0f} GiB)"
+
+
+KNOWN = {
+    "H100": (80, 989e12, 3.35e12),
+    "H200": (141, 989e12, 4.8e12),
+    "B200": (180, 2250e12, 8.0e12),
+    "A100": (80, 312e12, 2.0e12),
+    "L40S": (48, 362e12, 0.86e12),
+}
+"""GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
+CPU_CORE_FLOPS, CPU_BANDWIDTH = 50e9, 20e9
+
+
+def told_machine(text: str) -> Machine:
+    """`128xH100` or `H100`. Raises RatchetError naming what is known."""
+    found = re.fullmatch(r"(?:(\d+)\s*x\s*)?(\w+)", text.strip(), re.IGNORECASE)
+    if not found or found[2].upper() not in KNOWN:
+        raise RatchetError(f"--machine {text!r}: say how many of which, e.g. 8xH100; known are {', '.join(KNOWN)}.")
+    gib, flops, bandwidth = KNOWN[found[2].upper()]
+    return Machine(found[2].upper(), int(found[1] or 1), gib * GIB, flops, bandwidth)
+
+
+def found_machine(cores: int, memory: float) -> Machine:
+    """The GPUs of this machine as its driver tells, or else the CPU with these cores and bytes."""
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+        lines = subprocess.run(query, capture_output=True, text=True).stdout.splitlines()
+        if lines:
+            name, mebibytes = lines[0].rsplit(",", 1)
+            known = next((values for key, values in KNOWN.items() if key in name.upper()), KNOWN["A100"])
+            return Machine(name.strip(), len(lines), float(mebibytes) * 2**20, *known[1:])
+    return Machine(f"CPU with {cores} cores", 1, memory, cores * CPU_CORE_FLOPS, CPU_BANDWIDTH)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a dense causal language model."""
+
+    vocabulary: int
+    hidden: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    head_dim: int
+    intermediate: int
+    tied: bool
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Shape:
+        """From a Hugging Face configuration. Raises RatchetError for one that this arithmetic does not describe."""
+        try:
+            hidden, heads = config["hidden_size"], config["num_attention_heads"]
+            if any(name in config for name in ("num_experts", "num_local_experts", "n_routed_experts")):
+                raise RatchetError("the model is a mixture of experts, which the estimate does not cover")
+            return cls(
+                config["vocab_size"], hidden, config["num_hidden_layers"], heads,
+                config.get("num_key_value_heads") or heads, config.get("head_dim") or hidden // heads,
+                config["intermediate_size"], bool(config.get("tie_word_embeddings", False)),
+            )  # fmt: skip
+        except KeyError as error:
+            raise RatchetError(f"the model's configuration has no {error.args[0]}") from error
+
+    @property
+    def attention(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def cache_width(self) -> int:
+        """Keys and values of one token in one layer."""
+        return 2 * self.key_value_heads * self.head_dim
+
+    @property
+    def parameters(self) -> int:
+        attention = self.hidden * (2 * self.attention + self.cache_width)
+        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        return self.layers * layer + self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes of one rank by what holds them, in the two phases that do not overlap; seconds of a step by phase."""
+
+    sampling: dict[str, float]
+    updating: dict[str, float]
+    seconds: dict[str, float]
+    full_logits: float
+    """What the logits would take without chunks."""
+
+    @property
+    def peak(self) -> float:
+        return max(sum(self.sampling.values()), sum(self.updating.values()))
+
+    @property
+    def step_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+
+def estimate(shape: Shape, stage: Stage, hardware: Hardware, machine: Machine) -> Estimate:
+    """One rank of `stage` on `machine`, on all of whose accelerators a rank runs (on a CPU, `hardware.processes`)."""
+    on_cpu = machine.name.startswith("CPU")
+    ranks = hardware.processes if on_cpu else machine.count
+    parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
+    split = {name: ranks if hardware.zero_stage >= least else 1 for name, least in SPLIT_FROM.items()}
+    prompt = min(PROMPT_TOKENS, stage.max_response_tokens)
+    longest = prompt + stage.max_response_tokens
+    tokens = max(longest, hardware.micro_batch_tokens)
+
+    held = {
+        "weights": parameters * size / split["weights"],
+        "optimizer": parameters * (12 if size == 2 else 8) / split["optimizer"],
+    }
+    if hardware.cpu_offload:
+        del held["optimizer"]
+    if stage.kl_coefficient:
+        held["reference"] = parameters * size / split["weights"]
+    if hardware.zero_stage == 3:
+        held["whole copy to sample with"] = parameters * size
+    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
+    kept = layer + shape.layers * tokens * shape.hidden * size
+    activations = kept if hardware.activation_checkpointing else shape.layers * layer
+    rows = min(hardware.logprob_chunk_tokens, tokens)
+    logits = 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4
+    cache = hardware.rollout_batch * longest * shape.layers * shape.cache_width * size
+    gradients = parameters * size / split["gradients"]
+
+    rollouts = max(stage.rollouts) if isinstance(stage.rollouts, tuple) else stage.rollouts
+    responses = stage.prompts_per_batch * rollouts
+    rounds = -(-responses // (ranks * hardware.rollout_batch))
+    mean = prompt + TYPICAL_RESPONSE * stage.max_response_tokens
+    share = machine.flops / (ranks if on_cpu else 1)
+    read = parameters * size + hardware.rollout_batch * mean * shape.layers * shape.cache_width * size / 2
+    decode_step = max(read / (DECODE_SHARE * machine.bandwidth), 2 * parameters * hardware.rollout_batch / share)
+    per_token = 6 * parameters + 6 * shape.layers * shape.attention * mean
+    again = 4 / 3 if hardware.activation_checkpointing else 1
+    passes = again * (4 / 3 if stage.kl_coefficient else 1)
+    work = responses * mean * per_token * passes / ranks
+    return Estimate(
+        sampling={**held, "key-value cache": cache},
+        updating={**held, "gradients": gradients, "activations": activations, "logits, in chunks": logits},
+        seconds={"sampling": rounds * stage.max_response_tokens * decode_step, "update": work / (UPDATE_SHARE * share)},
+        full_logits=2.0 * tokens * shape.vocabulary * 4,
+    )
+
+
+SPLIT_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
+"""The ZeRO stage from which ranks share it."""

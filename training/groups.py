@@ -1,0 +1,141 @@
+"""Groups: one prompt's judged rollouts, their rewards and advantages, and a batch of them in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from infra.recipe.model import Stage
+from training import grpo
+from training.rewards import reward
+from training.rollout import Rollout
+from verifiers.outcome import Outcome
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rewards, which rollouts count, and advantages. `old_logprobs` [rollout][token]: the trainer's, from before the
+    step that the group was sampled for, where it was carried over to a later one."""
+
+    rollouts: tuple[Rollout, ...]
+    rewards: tuple[float, ...]
+    valid: tuple[bool, ...]
+    advantages: grpo.GroupAdvantages
+    old_logprobs: tuple[np.ndarray, ...] | None = None
+
+    @property
+    def problem_id(self) -> str:
+        return self.rollouts[0].problem_id
+
+    @property
+    def all_passed(self) -> bool:
+        return all(r.outcome is Outcome.PASSED for r in self.rollouts)
+
+    @property
+    def all_failed(self) -> bool:
+        judged = [r.outcome for r in self.rollouts if r.outcome is not Outcome.INFRA_ERROR]
+        return bool(judged) and Outcome.PASSED not in judged
+
+    @property
+    def tokens(self) -> int:
+        """Response tokens that count."""
+        return sum(len(r.response) for r, ok in zip(self.rollouts, self.valid, strict=True) if ok)
+
+
+def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Group]:
+    """Rollouts of a batch, adjacent by problem, to groups with rewards and advantages."""
+    groups = []
+    for _, members in groupby(rollouts, key=lambda rollout: rollout.problem_id):
+        members = tuple(members)
+        rewards = tuple(reward(r, stage, seed) for r in members)
+        valid = tuple(
+            r.outcome is not Outcome.INFRA_ERROR and not (r.truncated and stage.truncation == "mask") for r in members
+        )
+        groups.append(Group(members, rewards, valid, grpo.group_advantages(rewards, valid)))
+    return groups
+
+
+def describe(groups: Sequence[Group], domain: str) -> Metrics:
+    """What was sampled, in numbers. `pass_rate` is over the stage's own domain, `reward` over what is learnt from; an
+    infra error counts in neither."""
+    rollouts = [r for g in groups for r in g.rollouts]
+    rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
+    lengths = [len(r.response) for r in rollouts]
+    facts = {
+        "reward": fmean(rewards) if rewards else 0.0,
+        "pass_rate": _pass_rate([r for r in rollouts if r.domain == domain]),
+        "response_tokens": fmean(lengths),
+        "truncated": fmean(r.truncated for r in rollouts),
+        "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
+        "all_passed_groups": fmean(g.all_passed for g in groups),
+        "all_failed_groups": fmean(g.all_failed for g in groups),
+    }
+    facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
+    facts |= {f"outcome_{o.value}": fmean(r.outcome is o for r in rollouts) for o in Outcome}
+    replayed = [r for r in rollouts if r.domain != domain]
+    return {**facts, "replay_pass_rate": _pass_rate(replayed)} if replayed else facts
+
+
+def _pass_rate(rollouts: Sequence[Rollout]) -> float:
+    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
+    return fmean(judged) if judged else 0.0
+
+
+def samples(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
+    """Three rollouts of a batch to read: the best, the worst, and one that was cut, where there is one."""
+    scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
+    shown = {}
+    if scored:
+        shown["best"] = max(scored, key=lambda gi: (gi[0].rewards[gi[1]], gi[0].advantages.values[gi[1]]))
+        shown["worst"] = min(scored, key=lambda gi: (gi[0].rewards[gi[1]], gi[0].advantages.values[gi[1]]))
+    cut = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
+    if cut:
+        shown["truncated"] = cut[0]
+    return [{"step": step, "shown": kind, **_row(*place, tokenizer)} for kind, place in shown.items()]
+
+
+def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
+    rollout = members.rollouts[i]
+    return {
+        "problem_id": rollout.problem_id,
+        "outcome": rollout.outcome.value,
+        "reward": members.rewards[i],
+        "advantage": members.advantages.values[i],
+        "tokens": len(rollout.response),
+        "prompt": tokenizer.decode(rollout.prompt),
+        "response": tokenizer.decode(rollout.response),
+    }
+
+
+def to_json(members: Group) -> dict[str, Any]:
+    """A group as JSON, exactly: a float32 survives its way through decimal digits."""
+    plain = asdict(members)
+    for rollout in plain["rollouts"]:
+        rollout.update({name: rollout[name].tolist() for name in ("prompt", "response", "logprobs")})
+    plain["old_logprobs"] = [old.tolist() for old in members.old_logprobs or ()]
+    return plain
+
+
+def from_json(plain: dict[str, Any]) -> Group:
+    rollouts = tuple(_rollouts(plain["rollouts"]))
+    return Group(
+        rollouts=rollouts,
+        rewards=tuple(plain["rewards"]),
+        valid=tuple(plain["valid"]),
+        advantages=grpo.GroupAdvantages(tuple(plain["advantages"]["values"]), plain["advantages"]["zero_variance"]),
+        old_logprobs=tuple(np.array(old, np.float32) for old in plain["old_logprobs"]) or None,
+    )
+
+
+def _rollouts(plain: Sequence[dict[str, Any]]) -> Iterator[Rollout]:
+    for fields in plain:
+        arrays = {name: np.array(fields[name], np.int32) for name in ("prompt", "response")}
+        arrays["logprobs"] = np.array(fields["logprobs"], np.float32)
+        yield Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"])})

@@ -1,0 +1,111 @@
+"""Log-probabilities and entropies of chosen tokens, for any vocabulary, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn.functional import linear
+
+VOCABULARY_TILE = 4096
+"""Columns of logits that exist at once. Together with the rows of a chunk they should stay in a processor's cache:
+what is exponentiated, summed and multiplied there costs a fraction of what it costs in main memory."""
+
+
+class ChunkedLogProbabilities(torch.autograd.Function):
+    """log π(target) and the entropy of π for n tokens; no more than `chunk` x VOCABULARY_TILE logits ever exist.
+
+    hidden [n, width] and weight [vocabulary, width] (+ bias [vocabulary]) give logits z; they are divided by
+    `temperature` in float32, so that the probabilities are those sampled from. Returns two float32 [n].
+
+    Forward: log Σ exp z and Σ p z in one pass over the tiles, with a running maximum (Milakov and Gimelshein 2018,
+    arXiv 1805.02867). Backward: each tile's logits once more, and with p = softmax z
+        ∂ log π(a) / ∂z = onehot(a) - p        ∂H / ∂z = -p (log p + H)
+    Products accumulate in float32, whatever the weights are in.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int):
+        logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
+        entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
+        for rows in _slices(len(hidden), chunk):
+            chosen = torch.zeros(len(targets[rows]), dtype=torch.float32, device=hidden.device)
+            highest = total = weighted = None  # of each row: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
+            for tile in _slices(len(weight), VOCABULARY_TILE):
+                logits = _logits(hidden[rows], weight, bias, tile, temperature)
+                inside, columns = _inside(targets[rows], tile)
+                chosen = torch.where(inside, logits.gather(-1, columns[:, None]).squeeze(-1), chosen)
+                before, highest = highest, logits.amax(-1)
+                if before is not None:
+                    highest = torch.maximum(before, highest)
+                    lower = before - highest
+                    weighted = (weighted + lower * total) * lower.exp()
+                    total = total * lower.exp()
+                logits = logits.sub_(highest[:, None])
+                shifted = logits.exp()
+                tile_total, tile_weighted = shifted.sum(-1), torch.linalg.vecdot(shifted, logits)
+                total = tile_total if total is None else total + tile_total
+                weighted = tile_weighted if weighted is None else weighted + tile_weighted
+            normalizers[rows] = total.log() + highest
+            logprobs[rows] = chosen - normalizers[rows]
+            entropies[rows] = total.log() - weighted / total
+        ctx.save_for_backward(hidden, weight, bias, targets, normalizers, entropies)
+        ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.set_materialize_grads(False)  # an entropy that is only looked at costs no backward
+        return logprobs, entropies
+
+    @staticmethod
+    def backward(ctx: Any, grad_logprobs, grad_entropies):
+        hidden, weight, bias, targets, normalizers, entropies = ctx.saved_tensors
+        grad_hidden = torch.zeros_like(hidden, dtype=torch.float32)
+        grad_weight = torch.empty_like(weight)
+        grad_bias = None if bias is None else torch.empty_like(bias)
+        if grad_logprobs is None:
+            grad_logprobs = torch.zeros_like(normalizers)
+        for tile in _slices(len(weight), VOCABULARY_TILE):
+            grad_tile = torch.zeros_like(weight[tile], dtype=torch.float32)
+            grad_tile_bias = torch.zeros(len(grad_tile), device=weight.device)
+            for rows in _slices(len(hidden), ctx.chunk):
+                logits = _logits(hidden[rows], weight, bias, tile, ctx.temperature)
+                scale = grad_logprobs[rows, None] / ctx.temperature
+                logprobs = logits.sub_(normalizers[rows, None])
+                if grad_entropies is None:
+                    grad = logprobs.exp_().mul_(-scale)
+                else:
+                    slope = logprobs.add(entropies[rows, None]).mul_(grad_entropies[rows, None] / ctx.temperature)
+                    grad = logprobs.exp_().mul_(slope.add_(scale).neg_())
+                inside, columns = _inside(targets[rows], tile)
+                grad.scatter_add_(-1, columns[:, None], torch.where(inside[:, None], scale, 0.0))
+                _add_product(grad_hidden[rows], grad, weight[tile])
+                _add_product(grad_tile, grad.T, hidden[rows])
+                if bias is not None:
+                    grad_tile_bias += grad.sum(0)
+            grad_weight[tile] = grad_tile
+            if bias is not None:
+                grad_bias[tile] = grad_tile_bias
+        return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None
+
+
+def _slices(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _logits(hidden, weight, bias, tile: slice, temperature: float) -> torch.Tensor:
+    """float32 [rows, tile], for the caller to overwrite."""
+    logits = linear(hidden, weight[tile], None if bias is None else bias[tile]).float()
+    return logits if temperature == 1 else logits.div_(temperature)
+
+
+def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which targets are in this tile, and their columns there (some column for the others)."""
+    inside = (targets >= tile.start) & (targets < tile.stop)
+    return inside, (targets - tile.start).clamp(0, tile.stop - tile.start - 1)
+
+
+def _add_product(total: torch.Tensor, grad: torch.Tensor, other: torch.Tensor) -> None:
+    """total += grad @ other in float32; rounding each tile's share to 16 bits first would bias the sum."""
+    if other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
+        torch.addmm(total, grad.to(other.dtype), other, out_dtype=torch.float32, out=total)
+    else:
+        total.addmm_(grad, other.float())

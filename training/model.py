@@ -1,0 +1,69 @@
+"""The model as it comes from disk: read, checked for what would go wrong later, and given its head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from infra.errors import RatchetError
+from training.logprobs import ChunkedLogProbabilities
+from training.packing import MicroBatch
+
+
+def load_model(path: str, dtype: str) -> tuple[Any, Any]:
+    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
+    except (OSError, ValueError) as error:
+        raise RatchetError(f"cannot read a causal language model from {path}: {error}") from error
+    reason = _unfit(model, tokenizer)
+    if reason:
+        raise RatchetError(f"{path} cannot be trained: {reason}")
+    _without_dropout(model)
+    return model, tokenizer
+
+
+def _unfit(model: Any, tokenizer: Any) -> str:
+    """Why this model would fail, or learn something else, hours later; empty when it is fit."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        return (
+            f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "
+            "another model"
+        )
+    if tokenizer.eos_token_id is None:
+        return "its tokenizer names no end-of-sequence token: set eos_token in tokenizer_config.json"
+    if not tokenizer.chat_template:
+        return "its tokenizer has no chat template, so there is no way to ask it: add chat_template.jinja"
+    return ""
+
+
+def _without_dropout(model: Any) -> None:
+    """The network that is trained must be the network that sampled: with dropout no probability ratio is one."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
+
+
+class ScoredModel(nn.Module):
+    """Model and head as one module whose output is per-token log-probabilities and entropies instead of logits."""
+
+    def __init__(self, model: Any, chunk: int) -> None:
+        super().__init__()
+        self.model, self.chunk = model, chunk
+
+    def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+        positions = {} if batch.position_ids is None else {"position_ids": batch.position_ids}
+        # No cache and no mask: with either, packed sequences would see one another.
+        hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False, **positions).last_hidden_state
+        head = self.model.get_output_embeddings()
+        return ChunkedLogProbabilities.apply(
+            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, self.chunk
+        )

@@ -1,0 +1,123 @@
+"""Token sequences to the micro-batches of one optimizer step: who computes what, and from which tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sequence to learn from: token ids int32 [prompt], [response], and the weight of its tokens in the loss
+    (the advantage in GRPO, 1 in supervised learning). `index` is its place in the step, the same on every rank.
+    `sampled_logprobs` float32 [response]: what the inference engine sampled it with, where it was sampled.
+    `old_logprobs` float32 [response]: what the trainer gave it before an earlier step, where it was carried over."""
+
+    index: int
+    prompt: np.ndarray
+    response: np.ndarray
+    weight: float = 1.0
+    sampled_logprobs: np.ndarray | None = None
+    old_logprobs: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.response)
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Sequences beside or behind one another, in either of two layouts.
+
+    Padded on the right, input_ids [sequences, width]: under causal attention no token can see what is right of it, so
+    padding needs no attention mask; it is merely never a target. Packed, input_ids [1, tokens]: `position_ids`
+    [1, tokens] start again at 0 with every sequence, which is how transformers knows where one ends.
+
+    `rows`, `columns` [tokens] say where the hidden state that predicts each response token is; targets, weights, mask,
+    sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is 0 throughout a micro-batch that only keeps
+    this rank in step with the others. `old_logprobs` is None until it is known, NaN at tokens where it is not.
+    """
+
+    input_ids: torch.Tensor
+    position_ids: torch.Tensor | None
+    rows: torch.Tensor
+    columns: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+    mask: torch.Tensor
+    sampled_logprobs: torch.Tensor
+    lengths: tuple[int, ...]  # response tokens of each sequence
+    indices: tuple[int, ...]  # `Sample.index` of each sequence
+    old_logprobs: torch.Tensor | None = None
+
+
+def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False) -> MicroBatch:
+    """Samples to one micro-batch on `device`, all of whose tokens have this mask."""
+    lengths = [len(sample.response) for sample in samples]
+    if packed:
+        starts = np.cumsum([0, *(len(sample) for sample in samples)])
+        rows_of, width, height = np.zeros(len(samples), np.int64), int(starts[-1]), 1
+    else:
+        starts = np.zeros(len(samples) + 1, np.int64)
+        rows_of, width, height = np.arange(len(samples)), max(map(len, samples)), len(samples)
+    ids = np.zeros((height, width), dtype=np.int64)
+    positions = np.zeros((height, width), dtype=np.int64)
+    for row, start, sample in zip(rows_of, starts, samples, strict=False):
+        ids[row, start : start + len(sample)] = np.concatenate([sample.prompt, sample.response])
+        positions[row, start : start + len(sample)] = np.arange(len(sample))
+    # The hidden state one to the left of a token predicts it; the first token of a sequence is never a target.
+    columns = np.concatenate(
+        [start + np.arange(len(s.prompt) - 1, len(s) - 1) for start, s in zip(starts, samples, strict=False)]
+    )
+    rows = np.repeat(rows_of, lengths)
+    sampled = [np.zeros(len(s.response)) if s.sampled_logprobs is None else s.sampled_logprobs for s in samples]
+    old = None
+    if any(s.old_logprobs is not None for s in samples):
+        old = [np.full(len(s.response), np.nan) if s.old_logprobs is None else s.old_logprobs for s in samples]
+
+    def tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
+        return torch.as_tensor(values).to(device=device, dtype=dtype)
+
+    return MicroBatch(
+        input_ids=tensor(ids, torch.long),
+        position_ids=tensor(positions, torch.long) if packed else None,
+        rows=tensor(rows, torch.long),
+        columns=tensor(columns, torch.long),
+        targets=tensor(ids[rows, columns + 1], torch.long),
+        weights=tensor(np.repeat([s.weight for s in samples], lengths), torch.float32),
+        mask=torch.full((len(rows),), mask, device=device),
+        sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
+        lengths=tuple(lengths),
+        indices=tuple(sample.index for sample in samples),
+        old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),
+    )
+
+
+def plan_micro_batches(
+    samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False
+) -> list[list[list[Sample]]]:
+    """Deal samples to ranks and cut each rank's share into micro-batches of at most `token_budget` tokens, padding
+    included (one sequence is never cut). Returns [rank][micro-batch][sample].
+
+    Sequences of similar length go together, so that little is padding, and are dealt in turns, so that the tokens of
+    two ranks differ by less than the longest sequence. A pure function: every rank computes the same plan. All ranks
+    get equally many micro-batches, empty ones where needed: under ZeRO-3 a rank that stops early leaves the others
+    waiting for its part of the weights.
+    """
+    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
+    plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]
+    for rank in range(ranks):
+        batch: list[Sample] = []
+        for sample in by_length[rank::ranks]:
+            width = sum(map(len, batch)) + len(sample) if packed else len(sample) * (len(batch) + 1)
+            if batch and width > token_budget:
+                plan[rank].append(batch)
+                batch = []
+            batch.append(sample)
+        if batch:
+            plan[rank].append(batch)
+    most = max(map(len, plan))
+    return [share + [[] for _ in range(most - len(share))] for share in plan]

@@ -1,0 +1,71 @@
+"""The reference policy of the KL term: what the policy was at the stage's start, or at its last reset."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+from safetensors.torch import load_file, save_file
+
+from infra.recipe.model import Hardware
+from training.model import ScoredModel
+from training.packing import MicroBatch
+
+FILE = "reference.safetensors"
+
+
+class Reference:
+    """A frozen copy of `model`, sharded as the policy is. All methods are collective."""
+
+    def __init__(self, model: Any, hardware: Hardware) -> None:
+        self._model = copy.deepcopy(model).requires_grad_(False).eval()
+        self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
+        self._sharded = hardware.zero_stage == 3
+        self.reset = False  # still what the stage started from, which needs no saving
+        if self._sharded:
+            deepspeed.zero.register_external_parameter(self._scored, self._model.get_output_embeddings().weight)
+            configuration = {
+                "train_micro_batch_size_per_gpu": 1,
+                "zero_optimization": {"stage": 3},
+                "bf16": {"enabled": hardware.dtype == "bfloat16"},
+            }
+            self._scored = deepspeed.initialize(model=self._scored, config=configuration)[0]
+            self._scored.eval()
+
+    @torch.no_grad()
+    def score(self, batch: MicroBatch, temperature: float) -> torch.Tensor:
+        """Log-probabilities [tokens]."""
+        return self._scored(batch, temperature)[0]
+
+    def follow(self, model: Any) -> None:
+        """Become a copy of what `model` is now."""
+        for own, other in zip(self._model.parameters(), model.parameters(), strict=True):
+            with self._whole(other):
+                value = other.detach().clone() if self._sharded else other.detach()
+            self._set(own, value)
+        self.reset = True
+
+    def save(self, directory: Path, rank: int) -> None:
+        weights = {}
+        for name, own in self._model.named_parameters():
+            with self._whole(own):
+                if rank == 0:
+                    weights[name] = own.detach().cpu().clone()
+        if rank == 0:
+            save_file(weights, directory / FILE)
+
+    def load(self, directory: Path) -> None:
+        weights = load_file(directory / FILE)
+        for name, own in self._model.named_parameters():
+            self._set(own, weights[name].to(own.device))
+        self.reset = True
+
+    def _whole(self, parameter: Any) -> Any:
+        return deepspeed.zero.GatheredParameters([parameter], enabled=self._sharded)
+
+    def _set(self, own: Any, value: torch.Tensor) -> None:
+        with deepspeed.zero.GatheredParameters([own], modifier_rank=0, enabled=self._sharded):
+            own.data.copy_(value)
