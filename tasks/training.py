@@ -56,6 +56,7 @@ def train_stage(
         "stage": stage.model_dump(mode="json"),
         "optimizer": recipe.training.optimizer.model_dump(mode="json"),
         "hardware": recipe.training.hardware.model_dump(mode="json"),
+        "engine": recipe.training.engine.kind,
         "max_infra_errors": recipe.training.max_infra_errors,
     }
     inputs = [start, *problems.values(), *validation.values()]

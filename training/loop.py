@@ -45,7 +45,7 @@ def train(
 
         record = {
             "step": curriculum.state.step, "steps": stage.steps, "time": time.time(),
-            **describe(groups, stage.domain), **learnt,
+            **describe(groups, stage.domain), **learnt, **worker.sampler.facts,
             "infra_errors": float(len(infra_errors)), "epoch": float(batch.epoch),
             "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
         }  # fmt: skip

@@ -253,6 +253,13 @@ class Policy:
         self.engine.step()
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Name and whole present tensor of every weight, one at a time: what an inference engine loads. Collective."""
+        parts = self.hardware.zero_stage == 3
+        for name, weight in self.model.named_parameters():
+            with deepspeed.zero.GatheredParameters([weight], enabled=parts):
+                yield name, weight.detach().clone() if parts else weight.detach()
+
     def whole_model(self) -> Any:
         """The model with all of its present weights, for decoding and saving, in evaluation mode. Collective."""
         if self._whole is None:

@@ -19,6 +19,7 @@ from training.journal import Journal
 from training.learner import Learner
 from training.policy import Policy
 from training.rollout import RolloutWorker
+from training.sampler import open_sampler
 from verifiers.pool import open_pool
 
 
@@ -81,13 +82,16 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    with open_pool(
-        training.reward_servers,
-        workers=1,
-        fraction=stage.code_reward == "fraction",
-        minimum_isolation=recipe.verification.minimum_isolation,
-    ) as pool:
-        worker = RolloutWorker(policy, pool, recipe.model.prompt, training.hardware.rollout_batch)
+    with (
+        open_sampler(policy, training, spec["model_dir"], work) as sampler,
+        open_pool(
+            training.reward_servers,
+            workers=1,
+            fraction=stage.code_reward == "fraction",
+            minimum_isolation=recipe.verification.minimum_isolation,
+        ) as pool,
+    ):
+        worker = RolloutWorker(policy, sampler, pool, recipe.model.prompt)
         curriculum = Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
         restored = checkpoints.restore()
         if restored:
@@ -114,8 +118,9 @@ def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
 
 
 def _fits(problem: Problem, stage: Stage, worker: RolloutWorker, policy: Policy) -> bool:
-    positions = getattr(policy.model.config, "max_position_embeddings", None)
-    return positions is None or len(worker.prompt(problem)) + stage.max_response_tokens <= positions
+    limits = (getattr(policy.model.config, "max_position_embeddings", None), worker.sampler.positions)
+    needed = len(worker.prompt(problem)) + stage.max_response_tokens
+    return all(limit is None or needed <= limit for limit in limits)
 
 
 def _quiet() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from infra.inference.prompts import prompt_ids
 from infra.inference.protocol import Request, Sampling, derive_seed
-from infra.inference.transformers_engine import TransformersEngine
 from infra.problems import Problem
 from infra.recipe.model import PromptFormat
 from training import ranks
 from training.policy import Policy
 from training.rewards import Judging
+from training.sampler import Sampler
 from verifiers.outcome import Outcome
 from verifiers.tickets import Pool
 
@@ -38,9 +38,8 @@ class Rollout:
 class RolloutWorker:
     """One rank's part in sampling. What a problem's sample says depends on the seed, not on which rank drew it."""
 
-    def __init__(self, policy: Policy, pool: Pool, prompt_format: PromptFormat, batch_size: int) -> None:
-        self._policy, self._pool, self._format = policy, pool, prompt_format
-        self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
+    def __init__(self, policy: Policy, sampler: Sampler, pool: Pool, prompt_format: PromptFormat) -> None:
+        self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
         self._prompts: dict[str, tuple[int, ...]] = {}
 
     def prompt(self, problem: Problem) -> tuple[int, ...]:
@@ -67,8 +66,7 @@ class RolloutWorker:
             for sample in range(samples)
         ]
         judging = Judging(self._pool, self._format.response_prefix)
-        self._engine.model = self._policy.whole_model()
-        for completion in self._engine.generate(requests, sampling):
+        for completion in self.sampler.generate(requests, sampling):
             judging.submit(mine[completion.key[0]], completion)
         rollouts = []
         for completion, verdict in judging.verdicts():

@@ -46,7 +46,8 @@ class Completion:
     """What came back. `token_ids` include the end-of-sequence token when `finish_reason` is `stop`.
 
     `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token; None where
-    an engine cannot give them. `tokens` is the count that budgets and length rules use.
+    an engine cannot give them. `tokens` is the count that budgets and length rules use. `weight_version` names the
+    weights that sampled it, where an engine has a copy of its own.
     """
 
     key: Any
@@ -56,6 +57,7 @@ class Completion:
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
+    weight_version: str | None = None
 
 
 class Engine(Protocol):
