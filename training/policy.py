@@ -254,9 +254,12 @@ class Policy:
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Name and whole present tensor of every weight, one at a time: what an inference engine loads. Collective."""
+        """Name and whole present tensor of every weight, one at a time: what an inference engine loads. Collective.
+
+        Weights that are tied come under each of their names: vLLM keeps a copy of the head where it was packed.
+        """
         parts = self.hardware.zero_stage == 3
-        for name, weight in self.model.named_parameters():
+        for name, weight in self.model.named_parameters(remove_duplicate=False):
             with deepspeed.zero.GatheredParameters([weight], enabled=parts):
                 yield name, weight.detach().clone() if parts else weight.detach()
 

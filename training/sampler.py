@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,13 +14,15 @@ import numpy as np
 from infra.errors import RatchetError
 from infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from infra.inference.transformers_engine import TransformersEngine
+from infra.inference.vllm_engine import VllmEngine, model_shape, require_vllm
+from infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
 from infra.recipe.model import Training
 from training import ranks
 from training.policy import Policy, Sample, collate
 
 PROBES, PROBE_PROMPT, PROBE_RESPONSE = 4, 8, 8
 """Requests after each change of weights, and the tokens of one."""
-PROBE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1}
+PROBE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
 """Mean difference of log-probabilities that rounding can explain. One update too few already exceeds the first; the
 second catches weights that are not the policy's at all."""
 
@@ -43,14 +46,50 @@ def open_sampler(policy: Policy, training: Training, model_dir: str, work: Path)
     if settings.kind == "transformers":
         yield PolicySampler(policy, batch)
         return
-    from infra.inference.vllm_engine import VllmEngine
+    require_vllm()
+    if settings.placement == "colocated":
+        engine = VllmEngine(model_dir, training.hardware.dtype, batch, settings, among_ranks=True)
+        try:
+            engine.sleep()
+            yield VllmSampler(policy, engine, lambda version: engine.load_weights(policy.weights(), version))
+        finally:
+            engine.close()
+        return
+    from training.weight_transfer import push_to
 
-    engine = VllmEngine(model_dir, training.hardware.dtype, batch, settings, among_ranks=True)
-    try:
-        engine.sleep()
-        yield VllmSampler(policy, engine, lambda version: engine.load_weights(policy.weights(), version))
-    finally:
-        engine.close()
+    work = work / "checkpoints" / "vllm"  # nothing of it outlives the stage
+    with _server(policy, training, model_dir, work) as (url, token):
+        service = VllmService(url, token, policy.tokenizer, batch, settings.timeout_s)
+        _check_shape(service, policy)
+        yield VllmSampler(policy, service, push_to(service, policy, settings, work))
+
+
+@contextmanager
+def _server(policy: Policy, training: Training, model_dir: str, work: Path) -> Iterator[tuple[str, str]]:
+    """URL and token of the stage's vLLM server, on every rank; rank 0 starts it, where the recipe names none."""
+    settings = training.engine
+    if settings.url is not None:
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not token:
+            raise RatchetError(f"training.engine.url is set, but {TOKEN_VARIABLE} is not: it holds the server's token")
+        yield settings.url, token
+        return
+    with ExitStack() as stack:
+        own = None
+        if policy.rank == 0:
+            batch = training.hardware.rollout_batch * policy.ranks
+            own = stack.enter_context(own_server(model_dir, training.hardware.dtype, batch, settings, work))
+        yield ranks.broadcast(own)
+
+
+def _check_shape(service: VllmService, policy: Policy) -> None:
+    mine = model_shape(policy.model.config)
+    differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
+    if differing:
+        raise RatchetError(
+            f"the vLLM server at {service.url} serves another model ({service.model}): {', '.join(differing)}. Start "
+            "it with the model that the stage starts from."
+        )
 
 
 class PolicySampler:
@@ -125,19 +164,17 @@ class VllmSampler:
         difference = float((logprobs - batch.sampled_logprobs).abs().mean())
         limit = PROBE_TOLERANCE[self._policy.hardware.dtype]
         if not difference <= limit:
-            tied = getattr(self._policy.model.config, "tie_word_embeddings", False)
             raise RatchetError(
-                f"vLLM was given new weights, and its log-probabilities still differ from the policy's by {difference:.3g} "
-                f"on average (rounding explains {limit:g}): it does not have them all. "
-                + ("The model ties its embeddings, which vLLM on a CPU does not replace. " if tied else "")
-                + "`--set training.engine=transformers` samples with the policy itself."
+                f"vLLM was given new weights, and its log-probabilities still differ from the policy's by "
+                f"{difference:.3g} on average (rounding explains {limit:g}): it does not have them all. "
+                "`--set training.engine=transformers` samples with the policy itself."
             )
         return difference
 
     def _check_version(self, completion: Completion, version: str) -> None:
         if completion.weight_version != version:
             raise RatchetError(
-                f"vLLM sampled with weights {completion.weight_version!r} and not with {version!r}, which it was given. "
-                "Was the server restarted, or does another run use it? Run the same command again to continue from "
-                "the last checkpoint."
+                f"vLLM sampled with weights {completion.weight_version!r} and not with {version!r}, which it was "
+                "given. Was the server restarted, or does another run use it? Run the same command again to continue "
+                "from the last checkpoint."
             )

@@ -132,11 +132,7 @@ class VllmEngine:
 
     def transfer(self, method: str, *arguments: Any) -> None:
         """One call of vLLM's weight transfer (`vllm.distributed.weight_transfer`), the engine's side of it."""
-        if method == "finish_weight_update":
-            work = partial(self._renew, arguments[0], lambda: self._llm.finish_weight_update())
-        else:
-            work = partial(self._whole, lambda: getattr(self._llm, method)(*arguments))
-        self._wait(self._submit(work), self.timeout_s)
+        self._wait(self._submit(partial(self._transfer, method, *arguments)), self.timeout_s)
 
     def sleep(self) -> None:
         """Leave the GPU's memory to the trainer; the weights wait in the host's. Nothing on a CPU."""
@@ -209,6 +205,8 @@ class VllmEngine:
             raise RatchetError(f"vLLM cannot serve {arguments['model']}: {error}") from error
         self.positions: int = self._llm.model_config.max_model_len
         self.vocabulary: int = self._llm.model_config.get_vocab_size()
+        self.shape = model_shape(self._llm.model_config.hf_config)
+        self.workers: int = self._llm.get_world_size()
         self.sleeps: bool = arguments["enable_sleep_mode"]
 
     def _step(self) -> None:
@@ -312,17 +310,21 @@ class VllmEngine:
 
     def _renew(self, version: str, load: Callable[[], Any]) -> None:
         """Take new weights, forget what was computed with the old ones, and stamp what comes with `version`."""
-        self._llm.update_weight_version("partly replaced")
-        self._whole(load)
+        self._replace(load)
         if not self._llm.reset_prefix_cache():
             raise RatchetError(f"vLLM kept its prefix cache, in which old weights would live on. {AGAIN}")
         self._llm.update_weight_version(version)
 
-    def _whole(self, load: Callable[[], Any]) -> None:
+    def _transfer(self, method: str, *arguments: Any) -> None:
+        if method == "finish_weight_update":
+            self._renew(arguments[0], self._llm.finish_weight_update)
+        else:
+            self._replace(lambda: getattr(self._llm, method)(*arguments))
+
+    def _replace(self, load: Callable[[], Any]) -> None:
         if self._streams:
-            raise RatchetError(
-                "weights cannot be replaced while responses are sampled: does another run use this engine?"
-            )
+            raise RatchetError("weights cannot be replaced while vLLM samples: does another run use it?")
+        self._llm.update_weight_version("partly replaced")
         try:
             load()
         except (ValueError, RuntimeError, KeyError, AssertionError, OSError) as error:
@@ -358,18 +360,32 @@ def _arguments(
         "generation_config": "vllm",  # the model's own would change sampling behind our back
         "logprobs_mode": "processed_logprobs",  # after temperature: of the distribution sampled from
         "enable_prefix_caching": True,
+        "use_tqdm_on_load": False,
         "gpu_memory_utilization": settings.memory_share,
         "tensor_parallel_size": settings.tensor_parallel,
         "enforce_eager": not accelerated,
-        "enable_sleep_mode": accelerated and (settings.placement == "colocated" or settings.weight_transfer == "ipc"),
+        "enable_sleep_mode": accelerated and settings.placement == "colocated",
     }
-    if settings.placement == "service" and settings.weight_transfer != "disk":
+    if settings.weight_transfer != "disk":
+        if settings.weight_transfer == "gloo":
+            from infra.inference import vllm_gloo
+
+            vllm_gloo.register()
         from vllm.config import WeightTransferConfig
 
         arguments["weight_transfer_config"] = WeightTransferConfig(backend=settings.weight_transfer)
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments
+
+
+def model_shape(config: Any) -> dict[str, Any]:
+    """What must be the same of two Hugging Face models for one to take the other's weights."""
+    names = (
+        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "tie_word_embeddings",
+    )  # fmt: skip
+    return {name: getattr(config, name, None) for name in names}
 
 
 def _generation_config(model_dir: str) -> GenerationConfig:

