@@ -154,14 +154,10 @@ def main(spec_path: Path, directory: Path, index: int) -> None:
     plan = load_plan(read_spec(spec_path))
     todo = [b for b in plan.batches[index :: plan.spec.processes] if not shard_path(directory, b).exists()]
     # Imported here: everything else in `evaluation` must load without torch.
-    import torch
+    from infra.inference.load import load_engine
 
-    from infra.inference.transformers_engine import TransformersEngine
-
-    device = f"cuda:{index % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
-    engine = TransformersEngine.load(
-        str(plan.spec.model_dir), dtype=plan.spec.dtype, device=device, batch_size=plan.spec.rollout_batch
-    )
+    spec = plan.spec
+    engine = load_engine(spec.engine, str(spec.model_dir), spec.dtype, spec.rollout_batch, index)
     try:
         for batch in todo:
             write_parquet(sample_batch(engine, engine.tokenizer, plan, batch), shard_path(directory, batch))

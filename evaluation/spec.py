@@ -16,7 +16,7 @@ from infra.artifacts import sha256_file
 from infra.errors import RatchetError
 from infra.inference.protocol import Sampling, derive_seed
 from infra.problems import Problem
-from infra.recipe.model import PromptFormat
+from infra.recipe.model import InferenceEngine, PromptFormat
 
 
 class BenchmarkSpec(BaseModel):
@@ -48,6 +48,8 @@ class EvaluationSpec(BaseModel):
     dtype: Literal["float32", "bfloat16"]
     rollout_batch: int = Field(..., ge=1)
     """Responses decoded together, and stored together."""
+    engine: InferenceEngine = InferenceEngine()
+    """What samples: inside each sampling process, wherever training has it."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
     minimum_isolation: Literal["A", "B", "C"]
@@ -127,6 +129,7 @@ class Plan:
             "sampling": asdict(self.sampling),
             "seed": spec.seed,
             "dtype": spec.dtype,
+            "engine": spec.engine.kind,
             "rollout_batch": spec.rollout_batch,
         }  # fmt: skip
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()

@@ -35,7 +35,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
     }
-    processes = recipe.training.hardware.processes
+    processes, engine = recipe.training.hardware.processes, recipe.training.engine
 
     def make(draft: Draft) -> None:
         run = active_run()
@@ -44,6 +44,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
             "model_dir": str(_model_directory(checkpoint)),
             "benchmarks": [{**b, "path": str(a.kept)} for b, a in zip(benchmarks, problems, strict=True)],
             "processes": processes,
+            "engine": engine.model_dump(mode="json"),
             "minimum_isolation": recipe.verification.minimum_isolation,
             "reward_servers": list(recipe.training.reward_servers),
             "work_dir": str(draft.path),
@@ -58,7 +59,7 @@ def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Art
         draft.extra["headline"] = "   ".join(_headline(name, s) for name, s in scores["benchmarks"].items())
         draft.extra["shown"] = ["scores.json"]
 
-    parameters = {**settings, "benchmarks": benchmarks}
+    parameters = {**settings, "benchmarks": benchmarks, "engine": engine.kind}
     return run_step(EVALUATE, label, parameters=parameters, inputs=[checkpoint, *problems], make=make)
 
 

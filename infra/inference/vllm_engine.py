@@ -29,6 +29,8 @@ START_S = 1800.0
 """Loading and compiling a large model takes minutes."""
 TICK_S = 0.5
 """Between two looks at whether the engine still makes progress."""
+CLOSE_S = 10.0
+"""For an engine that hangs: its thread ends with the process."""
 HANDED = 4
 """Weights on their way to the engine's thread."""
 AGAIN = "Run the same command again to continue from the last checkpoint."
@@ -69,6 +71,7 @@ class VllmEngine:
         self._open: dict[str, tuple[_Stream, Request]] = {}
         self._names = map(str, count())
         self._progress = time.monotonic()
+        self._whole = True  # its weights are all of one version
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
@@ -78,7 +81,7 @@ class VllmEngine:
     def close(self) -> None:
         if self._thread.is_alive():
             self._inbox.put(None)
-            self._thread.join(self.timeout_s)
+            self._thread.join(CLOSE_S)
 
     # ------------------------------------------------------------------------------------ completions
 
@@ -114,7 +117,8 @@ class VllmEngine:
     # ---------------------------------------------------------------------------------------- weights
 
     def load_weights(self, weights: Weights, version: str) -> None:
-        """Replace all weights in place. `weights` is read on the calling thread, where its collectives belong."""
+        """Replace all weights in place; those that are tied must come under each name. `weights` is read on the calling
+        thread, where its collectives belong."""
         handed: queue.Queue[Any] = queue.Queue(maxsize=HANDED)
         loading = self._submit(partial(self._reload, version, weights_iterator=iter(handed.get, None)))
         for weight in chain(weights, [None]):
@@ -248,6 +252,8 @@ class VllmEngine:
 
         sampling = stream.sampling
         self._check(request, sampling)
+        if not self._whole:
+            raise RatchetError(f"vLLM's weights were replaced only in part, so it cannot sample. {AGAIN}")
         settings = SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -314,6 +320,7 @@ class VllmEngine:
         if not self._llm.reset_prefix_cache():
             raise RatchetError(f"vLLM kept its prefix cache, in which old weights would live on. {AGAIN}")
         self._llm.update_weight_version(version)
+        self._whole = True
 
     def _transfer(self, method: str, *arguments: Any) -> None:
         if method == "finish_weight_update":
@@ -324,7 +331,7 @@ class VllmEngine:
     def _replace(self, load: Callable[[], Any]) -> None:
         if self._streams:
             raise RatchetError("weights cannot be replaced while vLLM samples: does another run use it?")
-        self._llm.update_weight_version("partly replaced")
+        self._whole = False
         try:
             load()
         except (ValueError, RuntimeError, KeyError, AssertionError, OSError) as error:

@@ -32,7 +32,6 @@ from starlette.routing import Route
 from infra.artifacts import write_atomically
 from infra.errors import RatchetError
 from infra.inference.protocol import Request, Sampling
-from infra.inference.vllm_engine import VllmEngine
 from infra.recipe.model import InferenceEngine
 
 TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
@@ -42,7 +41,7 @@ TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weight
 class VllmServer:
     """The application around one engine, whose thread does all the work; here HTTP is spoken."""
 
-    def __init__(self, engine: VllmEngine, model_dir: str, token: str) -> None:
+    def __init__(self, engine: Any, model_dir: str, token: str) -> None:
         self._engine, self._model_dir = engine, model_dir
         self._authorization = f"Bearer {token}".encode()
         routes = [
@@ -139,8 +138,10 @@ def serve(arguments: argparse.Namespace) -> None:
     if not token:
         raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: it is what clients must show")
     settings = InferenceEngine.model_validate({**json.loads(arguments.engine), "kind": "vllm", "placement": "service"})
-    listening = listen(arguments.host, arguments.port)  # before the model is loaded: minutes, for a large one
+    listening = listen(arguments.host, arguments.port)
     host, port = listening.getsockname()[:2]
+    from infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
+
     engine = VllmEngine(arguments.model, arguments.dtype, arguments.batch, settings)
     server = VllmServer(engine, arguments.model, token)
     config = uvicorn.Config(

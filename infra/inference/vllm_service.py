@@ -149,7 +149,7 @@ class VllmService:
     def _reporting(self) -> Iterator[None]:
         try:
             yield
-        except httpx.ConnectError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise RatchetError(f"no vLLM server answers at {self.url} ({error}). Is it running? {AGAIN}") from error
         except httpx.TimeoutException as error:
             raise RatchetError(
