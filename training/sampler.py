@@ -60,7 +60,7 @@ def open_sampler(policy: Policy, training: Training, model_dir: str, work: Path)
     work = work / "checkpoints" / "vllm"  # nothing of it outlives the stage
     with _server(policy, training, model_dir, work) as (url, token):
         service = VllmService(url, token, policy.tokenizer, batch, settings.timeout_s)
-        _check_shape(service, policy)
+        check_shape(service, policy)
         yield VllmSampler(policy, service, push_to(service, policy, settings, work))
 
 
@@ -82,7 +82,7 @@ def _server(policy: Policy, training: Training, model_dir: str, work: Path) -> I
         yield ranks.broadcast(own)
 
 
-def _check_shape(service: VllmService, policy: Policy) -> None:
+def check_shape(service: VllmService, policy: Policy) -> None:
     mine = model_shape(policy.model.config)
     differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
     if differing:

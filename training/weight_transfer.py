@@ -21,7 +21,9 @@ from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
 from infra.artifacts import disk_errors
+from infra.errors import RatchetError
 from infra.inference import vllm_gloo
+from infra.inference.vllm_engine import AGAIN
 from infra.inference.vllm_service import VllmService
 from infra.recipe.model import InferenceEngine
 from training import ranks
@@ -35,14 +37,14 @@ def push_to(service: VllmService, policy: Policy, settings: InferenceEngine, wor
     """The way that the recipe asks for. Collective."""
     if settings.weight_transfer == "disk":
         return lambda version: _push_files(policy, service, work, version)
-    with _deadline(settings.timeout_s, "joining vLLM's weight transfer"):
+    with _bounded(settings.timeout_s, "joining vLLM's weight transfer"):
         engine = WeightTransferTrainerFactory.trainer_init(
             _init_info(service, policy, settings), client=service, source=PolicyWeights(policy)
         )
 
     def push(version: str) -> None:
         service.version = version
-        with _deadline(settings.timeout_s, "sending weights to vLLM"):
+        with _bounded(settings.timeout_s, "sending weights to vLLM"):
             engine.send_weights()
             ranks.barrier()
 
@@ -98,12 +100,13 @@ class PolicyWeights(WeightSource):
 
 
 @contextmanager
-def _deadline(seconds: float, what: str) -> Iterator[None]:
-    """A collective that waits for a dead peer can be neither interrupted nor left: after `seconds` the process ends."""
+def _bounded(seconds: float, what: str) -> Iterator[None]:
+    """Make the failure of a collective readable. One that waits for a dead peer can be neither interrupted nor left:
+    after `seconds` the process ends."""
 
     def end() -> None:
-        print(f"error: {what} took more than {seconds:g} s (training.engine.timeout_s). Run the same command again to "
-              "continue from the last checkpoint.", file=sys.stderr, flush=True)  # fmt: skip
+        print(f"error: {what} took more than {seconds:g} s (training.engine.timeout_s). {AGAIN}", file=sys.stderr)
+        sys.stderr.flush()
         os._exit(2)
 
     timer = threading.Timer(seconds, end)
@@ -111,5 +114,7 @@ def _deadline(seconds: float, what: str) -> Iterator[None]:
     timer.start()
     try:
         yield
+    except RuntimeError as error:  # gloo's and NCCL's
+        raise RatchetError(f"{what} failed: {error}. Did the vLLM server die? {AGAIN}") from error
     finally:
         timer.cancel()

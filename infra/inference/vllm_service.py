@@ -19,16 +19,15 @@ import httpx
 
 from infra.errors import RatchetError
 from infra.inference.protocol import Completion, Request, Sampling
+from infra.inference.vllm_engine import AGAIN, START_S
+from infra.inference.vllm_server import TOKEN_VARIABLE
 from infra.process_group import process_group
 from infra.recipe.model import InferenceEngine
 
-TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
-START_S = 1800.0
 CONNECT_S = 10.0
 SLACK_S = 15.0
 """What the server gets beyond its own time limit, so that it is the one to say what happened."""
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-AGAIN = "Run the same command again to continue from the last checkpoint."
 
 
 class VllmService:
