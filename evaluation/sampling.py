@@ -221,14 +221,10 @@ def sample_share(spec_path: Path, index: int) -> None:
 
 def _open_engine(plan: Plan, index: int) -> tuple[Engine, Any]:
     """The engine and its tokenizer."""
-    import torch
+    from infra.inference.load import load_engine
 
-    from infra.inference.transformers_engine import TransformersEngine
-
-    device = f"cuda:{index % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
-    engine = TransformersEngine.load(
-        str(plan.spec.model.directory), dtype=plan.spec.dtype, device=device, batch_size=plan.spec.rollout_batch
-    )
+    spec = plan.spec
+    engine = load_engine(spec.engine, str(spec.model.directory), spec.dtype, spec.rollout_batch, index)
     return engine, engine.tokenizer
 
 

@@ -17,7 +17,7 @@ from infra.errors import RatchetError
 from infra.inference.prompts import user_message
 from infra.inference.protocol import Sampling, derive_seed
 from infra.problems import Problem
-from infra.recipe.model import Endpoint, PromptFormat
+from infra.recipe.model import Endpoint, InferenceEngine, PromptFormat
 
 
 class Part(BaseModel):
@@ -72,6 +72,8 @@ class EvaluationSpec(Part):
     dtype: Literal["float32", "bfloat16"]
     rollout_batch: int = Field(..., ge=1)
     """Responses decoded together, and stored together."""
+    engine: InferenceEngine = InferenceEngine()
+    """What samples: inside each sampling process, wherever training has it."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
     minimum_isolation: Literal["A", "B", "C"]
@@ -168,7 +170,7 @@ class Plan:
         request the same text in any batch, up to rounding, so how batches are cut is no part of it."""
         return {
             "model": self.spec.model.identity,
-            "engine": "endpoint" if self.spec.model.endpoint else "transformers",
+            "engine": "endpoint" if self.spec.model.endpoint else self.spec.engine.kind,
             "dtype": None if self.spec.model.endpoint else self.spec.dtype,
             "benchmark": benchmark,
             "sampling": asdict(self.sampling),

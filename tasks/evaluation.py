@@ -135,6 +135,7 @@ def evaluate_model(
             ],
             "contaminated": contaminated_items(found) if found else None,
             "processes": recipe.training.hardware.processes,
+            "engine": recipe.training.engine.model_dump(mode="json"),
             "minimum_isolation": recipe.verification.minimum_isolation,
             "reward_servers": list(recipe.training.reward_servers),
             "max_infra_errors": recipe.training.max_infra_errors,
@@ -181,6 +182,7 @@ def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence
         "pass_at": list(evaluation.pass_at),
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
+        "engine": recipe.training.engine.model_dump(mode="json"),
         **({"endpoint": subject.model_dump(include=asked)} if isinstance(subject, Endpoint) else {}),
     }  # fmt: skip
 

@@ -58,6 +58,7 @@ def train_stage(
         "stage": stage.model_dump(mode="json"),
         "optimizer": recipe.training.optimizer.model_dump(mode="json"),
         "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
+        "engine": recipe.training.engine.kind,
         "max_infra_errors": recipe.training.max_infra_errors,
     }
     return run_step(STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec))

@@ -73,7 +73,7 @@ def train(
         step = curriculum.state.step
         record: dict[str, Any] = {
             "step": step, "steps": stage.steps, "time": time.time(),
-            **describe(collected.sampled, stage.domain), **learnt,
+            **describe(collected.sampled, stage.domain), **learnt, **worker.sampler.facts,
             "infra_errors": float(collected.infra_errors), "epoch": float(batch.epoch),
             "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
             "resets": float(len(curriculum.state.resets)),

@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,16 @@ class Policy:
                 value.zero_()
         if self.reference is not None:
             self.reference.follow(self.model)
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Name and whole present tensor of every weight, one at a time: what an inference engine loads. Collective.
+
+        Weights that are tied come under each of their names: vLLM keeps a copy of the head where it was packed.
+        """
+        parts = self.hardware.zero_stage == 3
+        for name, weight in self.model.named_parameters(remove_duplicate=False):
+            with deepspeed.zero.GatheredParameters([weight], enabled=parts):
+                yield name, weight.detach().clone() if parts else weight.detach()
 
     def whole_model(self) -> Any:
         """The model with all of its present weights, for decoding and saving, in evaluation mode. Collective."""

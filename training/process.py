@@ -24,6 +24,7 @@ from training.journal import Journal
 from training.learner import Learner
 from training.policy import Policy
 from training.rollout import RolloutWorker, pass_rate
+from training.sampler import open_sampler
 from verifiers.pool import open_pool
 
 PASS_RATES = "pass_rates.jsonl"
@@ -92,7 +93,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer, with_reference=stage.kl_coefficient > 0)
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    with _worker(recipe, stage, policy) as worker:
+    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         learner = Learner(policy, stage)
         batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.max_infra_errors)
@@ -132,7 +133,7 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
-    with _worker(recipe, stage, policy) as worker:
+    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         candidates = _curriculum(recipe, stage, spec, worker, policy).candidates()
         chunks = [
             candidates[i : i + stage.prompts_per_batch] for i in range(0, len(candidates), stage.prompts_per_batch)
@@ -154,14 +155,17 @@ def _read_pass_rates(path: str | None) -> dict[str, float] | None:
 
 
 @contextmanager
-def _worker(recipe: Recipe, stage: Stage, policy: Policy) -> Iterator[RolloutWorker]:
-    with open_pool(
-        recipe.training.reward_servers,
-        workers=1,
-        fraction=stage.code_reward == "fraction",
-        minimum_isolation=recipe.verification.minimum_isolation,
-    ) as pool:
-        yield RolloutWorker(policy, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)
+def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path) -> Iterator[RolloutWorker]:
+    with (
+        open_sampler(policy, recipe.training, model_dir, work) as sampler,
+        open_pool(
+            recipe.training.reward_servers,
+            workers=1,
+            fraction=stage.code_reward == "fraction",
+            minimum_isolation=recipe.verification.minimum_isolation,
+        ) as pool,
+    ):
+        yield RolloutWorker(policy, sampler, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)
 
 
 def _curriculum(
@@ -176,8 +180,9 @@ def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
 
 
 def _fits(problem: Problem, stage: Stage, worker: RolloutWorker, policy: Policy) -> bool:
-    positions = getattr(policy.model.config, "max_position_embeddings", None)
-    return positions is None or len(worker.prompt(problem)) + stage.max_response_tokens <= positions
+    limits = (getattr(policy.model.config, "max_position_embeddings", None), worker.sampler.positions)
+    needed = len(worker.prompt(problem)) + stage.max_response_tokens
+    return all(limit is None or needed <= limit for limit in limits)
 
 
 def _quiet() -> None:

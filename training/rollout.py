@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -12,12 +12,12 @@ import numpy as np
 
 from infra.inference.prompts import prompt_ids
 from infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from infra.inference.transformers_engine import TransformersEngine
 from infra.problems import Problem
 from infra.recipe.model import PromptFormat
 from training import ranks
 from training.policy import Policy
 from training.rewards import Judging
+from training.sampler import Sampler
 from verifiers.outcome import Outcome, Verdict
 from verifiers.tickets import Pool
 
@@ -43,9 +43,10 @@ class Rollout:
 class RolloutWorker:
     """One rank's part in sampling. What a problem's sample says depends on the seed, not on which rank drew it."""
 
-    def __init__(self, policy: Policy, pool: Pool, prompt_format: PromptFormat, batch_size: int) -> None:
-        self._policy, self._pool, self._format = policy, pool, prompt_format
-        self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
+    def __init__(
+        self, policy: Policy, sampler: Sampler, pool: Pool, prompt_format: PromptFormat, batch_size: int
+    ) -> None:
+        self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
         self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
         self.judge_wait_s = 0.0
@@ -75,7 +76,7 @@ class RolloutWorker:
         batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
         turns = takewhile(len(batches).__gt__, ranks.shared_counter())
         requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-        for completion in self._generate(requests, sampling):
+        for completion in self.sampler.generate(requests, sampling):
             judging.submit(by_id[completion.key[0]], completion)
         ended = time.perf_counter()
         rollouts = [self._rollout(by_id[c.key[0]], c, verdict) for c, verdict in judging.verdicts()]
@@ -94,12 +95,6 @@ class RolloutWorker:
             for problem in problems
             for sample in range(samples)
         ]
-
-    def _generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        """Completions as they finish. A batch is drawn when there is room for it, and decoded as one. Collective."""
-        self._engine.model = self._policy.whole_model()
-        for batch in batches:
-            yield from self._engine.generate(batch, sampling)
 
     def _rollout(self, problem: Problem, completion: Completion, verdict: Verdict) -> Rollout:
         return Rollout(

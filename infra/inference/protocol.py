@@ -48,7 +48,8 @@ class Completion:
 
     `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token; None where
     an engine cannot give them. `tokens` is the count that budgets and length rules use, None where an endpoint does not
-    say, and `prompt_tokens` what the endpoint counted for the prompt.
+    say, and `prompt_tokens` what the endpoint counted for the prompt. `weight_version` names the weights that sampled
+    it, where an engine has a copy of its own.
     """
 
     key: Any
@@ -59,6 +60,7 @@ class Completion:
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
     prompt_tokens: int | None = None
+    weight_version: str | None = None
 
 
 class Engine(Protocol):

@@ -38,7 +38,7 @@ class TransformersEngine:
                 f"{', '.join(sorted(layer_types))}. Use the vllm engine for this model."
             )
         self.model, self.tokenizer, self.batch_size = model, tokenizer, batch_size
-        self.stop_ids = stop_token_ids(model, tokenizer)
+        self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
 
     @classmethod
     def load(cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256) -> TransformersEngine:
@@ -264,9 +264,9 @@ def _shift_right(z: torch.Tensor, bits: int) -> torch.Tensor:
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def stop_token_ids(model: Any, tokenizer: Any) -> list[int]:
+def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
     """Every id that ends a response: all of the generation configuration's, or else the tokenizer's one."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
+    configured = getattr(generation_config, "eos_token_id", None)
     if configured is None:
         configured = tokenizer.eos_token_id
     if configured is None:

@@ -7,7 +7,7 @@ neither torch nor Prefect. All models are frozen and refuse unknown keys.
 from __future__ import annotations
 
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -371,11 +371,51 @@ class Alarms(Section):
     """Nats per token between the engine that sampled and the trainer."""
 
 
+class InferenceEngine(Section):
+    """What samples responses, in training and in evaluation: docs/inference.md. A name alone is its `kind`."""
+
+    kind: Literal["transformers", "vllm"] = "transformers"
+    """`transformers` decodes with the model in training itself; `vllm` wants pip install 'ratchet-rl[vllm]'."""
+    placement: Literal["colocated", "service"] = "colocated"
+    """vLLM: inside each trainer process, or as a server beside them. An evaluation always has it inside."""
+    url: str | None = None
+    """A server that runs already (`python -m infra.inference.vllm_server`); none means that the trainer starts one.
+    Its token is in the environment: RATCHET_ENGINE_TOKEN."""
+    devices: tuple[int, ...] = ()
+    """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
+    tensor_parallel: int = Field(1, ge=1)
+    """GPUs that share one copy of the model, of a server."""
+    weight_transfer: Literal["disk", "gloo", "nccl", "ipc"] = "disk"
+    """How a server gets new weights: files on a file system that both see, or vLLM's weight transfer by gloo (CPUs),
+    NCCL (other GPUs) or CUDA IPC (the same GPUs). Colocated, they are handed over in memory."""
+    memory_share: float = Field(0.4, gt=0, lt=1)
+    """Of a GPU's memory, for vLLM's weights and KV cache."""
+    cpu_cache_gib: int = Field(1, ge=1)
+    """GiB of KV cache where there is no GPU."""
+    timeout_s: float = Field(300.0, gt=0)
+    """An engine that makes no progress for so long has hung, and the run stops."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _service_settings(self) -> InferenceEngine:
+        defaults = {"url": None, "devices": (), "tensor_parallel": 1, "weight_transfer": "disk"}
+        given = [name for name, default in defaults.items() if getattr(self, name) != default]
+        served = self.kind == "vllm" and self.placement == "service"
+        if given and not served:
+            raise ValueError(f"{', '.join(given)}: only for kind vllm with placement service")
+        return self
+
+
 class Training(Section):
     warm_start: WarmStart | None = None
     stages: tuple[Stage, ...] = ()
     optimizer: Optimizer = Optimizer()
     hardware: Hardware = Hardware()
+    engine: InferenceEngine = InferenceEngine()
     checkpoint_every: int = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
     max_infra_errors: float = Field(0.05, ge=0, le=1)

@@ -12,6 +12,7 @@ from infra.recipe.model import PromptFormat, Recipe
 from tests.training.conftest import sums
 from training import process
 from training.rollout import RolloutWorker, _decode_batches
+from training.sampler import PolicySampler
 from verifiers.pool import VerifierPool
 
 
@@ -35,7 +36,7 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
     sampling, problems = Sampling(max_tokens=6), sums(5)
     found = []
     for size in (4, 64):
-        worker = RolloutWorker(policy, pool, PromptFormat(math="{prompt}"), size)
+        worker = RolloutWorker(policy, PolicySampler(policy, size), pool, PromptFormat(math="{prompt}"), size)
         found.append(worker.run(problems, 2, sampling, ("seed",)))
     assert [(r.problem_id, r.sample) for r in found[0]] == [(p.problem_id, s) for p in problems for s in range(2)]
     for one, other in zip(*found, strict=True):

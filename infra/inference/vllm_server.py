@@ -1,0 +1,178 @@
+"""vLLM as a server of its own: for GPUs that do not train, or for a machine elsewhere. Clients: `vllm_service.py`.
+
+    RATCHET_ENGINE_TOKEN=… python -m infra.inference.vllm_server MODEL [--port 8700] [--engine '{"tensor_parallel": 2}']
+
+    GET  /health                 what model this is
+    POST /generate               token ids in; a JSON line for each completion as it finishes, an empty one as heartbeat
+    POST /weights/{method}       vLLM's weight transfer, or `load` from safetensors files
+
+Every request carries the bearer token. Loopback unless told otherwise: traffic is not encrypted, and who may replace
+weights may say what the model says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from infra.artifacts import write_atomically
+from infra.errors import RatchetError
+from infra.inference.protocol import Request, Sampling
+from infra.recipe.model import InferenceEngine
+
+TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
+TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
+
+
+class VllmServer:
+    """The application around one engine, whose thread does all the work; here HTTP is spoken."""
+
+    def __init__(self, engine: Any, model_dir: str, token: str) -> None:
+        self._engine, self._model_dir = engine, model_dir
+        self._authorization = f"Bearer {token}".encode()
+        routes = [
+            Route("/health", self._health),
+            Route("/generate", self._generate, methods=["POST"]),
+            Route("/weights/{method}", self._weights, methods=["POST"]),
+        ]
+        self.application = Starlette(routes=routes, exception_handlers={_Refusal: _refused, RatchetError: _refused})
+
+    def _authorize(self, request: HttpRequest) -> None:
+        if not hmac.compare_digest(request.headers.get("authorization", "").encode(), self._authorization):
+            raise _Refusal(401, f"the token is not this server's: set {TOKEN_VARIABLE} to it")
+
+    async def _health(self, request: HttpRequest) -> Response:
+        self._authorize(request)
+        engine = self._engine
+        facts = {"shape": engine.shape, "positions": engine.positions, "workers": engine.workers}
+        return JSONResponse({"model": self._model_dir, **facts})
+
+    async def _generate(self, request: HttpRequest) -> Response:
+        self._authorize(request)
+        body = await self._body(request)
+        try:
+            sampling = Sampling(**body["sampling"])
+            asked = [
+                Request(key=i, seed=int(seed), prompt_ids=tuple(map(int, prompt)))
+                for i, (seed, prompt) in enumerate(body["requests"])
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise _Refusal(400, f"not a list of requests with their sampling: {error!r}") from error
+        return StreamingResponse(self._lines(asked, sampling), media_type="application/x-ndjson")
+
+    def _lines(self, asked: list[Request], sampling: Sampling) -> Iterator[str]:
+        try:
+            for completion in self._engine.stream(asked, sampling):
+                if completion is None:
+                    yield "\n"
+                    continue
+                facts = (
+                    completion.key, completion.finish_reason, completion.token_ids, completion.logprobs,
+                    completion.weight_version,
+                )  # fmt: skip
+                yield json.dumps(facts) + "\n"
+        except RatchetError as error:
+            yield json.dumps({"error": str(error)}) + "\n"
+
+    async def _weights(self, request: HttpRequest) -> Response:
+        self._authorize(request)
+        method, body = request.path_params["method"], await self._body(request)
+        if method == "load":
+            await run_in_threadpool(self._engine.load_weights_from, body["directory"], body["version"])
+        elif method in TRANSFER:
+            await run_in_threadpool(self._engine.transfer, method, *body.get("arguments", ()))
+        else:
+            raise _Refusal(404, f"no such method; there are load, {', '.join(TRANSFER)}")
+        return JSONResponse({})
+
+    async def _body(self, request: HttpRequest) -> dict[str, Any]:
+        try:
+            body = await request.json()
+        except ValueError as error:
+            raise _Refusal(400, f"not JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise _Refusal(400, "not a JSON object")
+        return body
+
+
+class _Refusal(RatchetError):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+async def _refused(_: HttpRequest, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, getattr(error, "status", 409))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 takes a free one. Raises RatchetError when the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise RatchetError(
+            f"cannot listen on {host} port {port}: {error.strerror}. Stop what uses it, or choose another --port."
+        ) from error
+    return listening
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token:
+        raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: it is what clients must show")
+    settings = InferenceEngine.model_validate({**json.loads(arguments.engine), "kind": "vllm", "placement": "service"})
+    listening = listen(arguments.host, arguments.port)
+    host, port = listening.getsockname()[:2]
+    from infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
+
+    engine = VllmEngine(arguments.model, arguments.dtype, arguments.batch, settings)
+    server = VllmServer(engine, arguments.model, token)
+    config = uvicorn.Config(
+        server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
+    )
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if arguments.ready:
+        write_atomically(arguments.ready, url)
+    print(f"vLLM serves {arguments.model} at {url}", flush=True)
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        engine.close()
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m infra.inference.vllm_server", description=__doc__.split("\n")[0])
+    parser.add_argument("model", help="directory or hub name")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
+    parser.add_argument("--port", type=int, default=8700, help="0 takes a free one")
+    parser.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16"])
+    parser.add_argument("--batch", type=int, default=256, help="responses decoded together")
+    parser.add_argument("--engine", default="{}", help="training.engine of the recipe, as JSON")
+    parser.add_argument("--ready", type=Path, help="write the URL here once requests are answered")
+    try:
+        serve(parser.parse_args(argv))
+    except (RatchetError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,188 @@
+"""The client's side of a vLLM server (`vllm_server.py`): completions as from any engine, and new weights to it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import secrets
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Completion, Request, Sampling
+from infra.inference.vllm_engine import AGAIN, START_S
+from infra.inference.vllm_server import TOKEN_VARIABLE
+from infra.process_group import process_group
+from infra.recipe.model import InferenceEngine
+
+CONNECT_S = 10.0
+SLACK_S = 15.0
+"""What the server gets beyond its own time limit, so that it is the one to say what happened."""
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class VllmService:
+    """Implements `infra.inference.protocol.Engine`, and vLLM's `VLLMWeightSyncClient`, over the server at `url`.
+
+    `tokenizer` turns token ids into text; `batch_size` requests are sent at a time. `version` is stamped on the next
+    weights that vLLM's weight transfer brings. Raises RatchetError when the server cannot be reached, refuses, falls
+    silent for `timeout_s`, or dies.
+    """
+
+    def __init__(self, url: str, token: str, tokenizer: Any, batch_size: int, timeout_s: float) -> None:
+        self.url, self.batch_size, self.version = url, batch_size, ""
+        self._tokenizer, self._timeout_s = tokenizer, timeout_s
+        self._client = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(timeout_s + SLACK_S, connect=CONNECT_S),
+            trust_env=False,
+        )
+        with self._reporting():
+            health = self._checked(self._client.get("/health")).json()
+        self.model, self.shape = health["model"], health["shape"]
+        self.positions, self.workers = int(health["positions"]), int(health["workers"])
+
+    def close(self) -> None:
+        self._client.close()
+
+    # ------------------------------------------------------------------------------------ completions
+
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yield one completion per request as each finishes; `requests` is read a batch at a time. Leaving the iterator
+        aborts what is open."""
+        pending = iter(requests)
+        while batch := list(islice(pending, self.batch_size)):
+            yield from self._answer(batch, sampling)
+
+    def _answer(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
+        body = {
+            "sampling": {
+                "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k,
+                "max_tokens": sampling.max_tokens,
+            },
+            "requests": [(request.seed, request.prompt_ids) for request in batch],
+        }  # fmt: skip
+        missing = len(batch)
+        with self._reporting(), self._client.stream("POST", "/generate", json=body) as reply:
+            if reply.is_error:
+                reply.read()
+            self._checked(reply)
+            for line in filter(None, reply.iter_lines()):
+                facts = json.loads(line)
+                if isinstance(facts, dict):
+                    raise RatchetError(facts["error"])
+                missing -= 1
+                yield self._completion(batch, *facts)
+        if missing:
+            raise RatchetError(f"the vLLM server at {self.url} stopped {missing} responses short. {AGAIN}")
+
+    def _completion(
+        self, batch: list[Request], place: int, reason: Any, ids: list[int], logprobs: list[float], version: str
+    ) -> Completion:
+        return Completion(
+            key=batch[place].key,
+            text=self._tokenizer.decode(ids[:-1] if reason == "stop" else ids, skip_special_tokens=True),
+            finish_reason=reason,
+            tokens=len(ids),
+            token_ids=tuple(ids),
+            logprobs=tuple(logprobs),
+            weight_version=version,
+        )
+
+    # ---------------------------------------------------------------------------------------- weights
+
+    def load_weights_from(self, directory: str, version: str) -> None:
+        """Replace all weights in place by those of the safetensors files in `directory`, as the server sees it."""
+        self._post("weights/load", {"directory": directory, "version": version})
+
+    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
+        self._transfer("init_weight_transfer_engine", {"init_info": init_info})
+
+    def start_weight_update(self) -> None:
+        self._transfer("start_weight_update")
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        if "ipc_handles" in update_info:  # Python objects, which JSON cannot say; vLLM unpickles them where it may
+            handles = base64.b64encode(pickle.dumps(update_info.pop("ipc_handles"))).decode()
+            update_info = {**update_info, "ipc_handles_pickled": handles}
+        self._transfer("update_weights", {"update_info": update_info})
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None:
+        self._transfer("finish_weight_update", weight_version or self.version)
+
+    def sleep(self) -> None:
+        """Nothing: a server's memory is its own."""
+
+    def wake(self, part: str) -> None:
+        """Nothing."""
+
+    # ------------------------------------------------------------------------------------------ HTTP
+
+    def _transfer(self, method: str, *arguments: Any) -> None:
+        self._post(f"weights/{method}", {"arguments": arguments})
+
+    def _post(self, path: str, body: dict[str, Any]) -> None:
+        with self._reporting():
+            self._checked(self._client.post(f"/{path}", json=body))
+
+    def _checked(self, reply: httpx.Response) -> httpx.Response:
+        if reply.is_error:
+            try:
+                reason = reply.json()["error"]
+            except (ValueError, KeyError, TypeError):
+                reason = f"{reply.status_code} {reply.text[:200]}"
+            raise RatchetError(f"the vLLM server at {self.url}: {reason}")
+        return reply
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise RatchetError(f"no vLLM server answers at {self.url} ({error}). Is it running? {AGAIN}") from error
+        except httpx.TimeoutException as error:
+            raise RatchetError(
+                f"the vLLM server at {self.url} hangs: silent for {self._timeout_s:g} s (training.engine.timeout_s). "
+                + AGAIN
+            ) from error
+        except httpx.TransportError as error:
+            raise RatchetError(f"the vLLM server at {self.url} died: {error!r}. {AGAIN}") from error
+
+
+@contextmanager
+def own_server(
+    model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, work: Path
+) -> Iterator[tuple[str, str]]:
+    """A server on this machine's loopback for as long as the block runs: its URL and token. It ends with us, however
+    we end. Raises RatchetError when it does not come up."""
+    ready, log, token = work / "vllm.url", work / "vllm.log", secrets.token_urlsafe(32)
+    work.mkdir(parents=True, exist_ok=True)
+    ready.unlink(missing_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
+    environment[TOKEN_VARIABLE] = token
+    if settings.devices:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, settings.devices))
+    if settings.weight_transfer == "ipc":
+        environment["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # handles come pickled, from whoever has the token: us
+    argv = [
+        sys.executable, "-m", "infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
+        "--batch", str(batch_size), "--engine", settings.model_dump_json(), "--ready", str(ready),
+    ]  # fmt: skip
+    with process_group(argv, log, environment) as process:
+        deadline = time.monotonic() + START_S
+        while not ready.is_file():
+            if process.poll() is not None or time.monotonic() > deadline:
+                tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise RatchetError(f"the vLLM server did not start; the end of {log}:\n{tail}")
+            time.sleep(0.1)
+        yield ready.read_text(), token

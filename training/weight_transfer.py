@@ -1,0 +1,120 @@
+"""The policy's weights to a vLLM server, by files or by vLLM's own weight transfer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+from safetensors.torch import save_file
+from vllm.distributed.weight_transfer import WeightTransferTrainerFactory
+from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
+from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
+from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
+
+from infra.artifacts import disk_errors
+from infra.errors import RatchetError
+from infra.inference import vllm_gloo
+from infra.inference.vllm_engine import AGAIN
+from infra.inference.vllm_service import VllmService
+from infra.recipe.model import InferenceEngine
+from training import ranks
+from training.policy import Policy
+
+Push = Callable[[str], None]
+"""Brings the policy's present weights to the engine, under this version. Collective."""
+
+
+def push_to(service: VllmService, policy: Policy, settings: InferenceEngine, work: Path) -> Push:
+    """The way that the recipe asks for. Collective."""
+    if settings.weight_transfer == "disk":
+        return lambda version: _push_files(policy, service, work, version)
+    with _bounded(settings.timeout_s, "joining vLLM's weight transfer"):
+        engine = WeightTransferTrainerFactory.trainer_init(
+            _init_info(service, policy, settings), client=service, source=PolicyWeights(policy)
+        )
+
+    def push(version: str) -> None:
+        service.version = version
+        with _bounded(settings.timeout_s, "sending weights to vLLM"):
+            engine.send_weights()
+            ranks.barrier()
+
+    return push
+
+
+def _push_files(policy: Policy, service: VllmService, work: Path, version: str) -> None:
+    weights = {}
+    for name, weight in policy.weights():
+        if policy.rank == 0:
+            weights[name] = weight.to("cpu", copy=True).contiguous()
+    if policy.rank == 0:
+        directory = work / f"weights-{version}"
+        with disk_errors(directory):
+            directory.mkdir(parents=True)
+            save_file(weights, directory / "model.safetensors")
+        try:
+            service.load_weights_from(str(directory), version)
+        finally:
+            shutil.rmtree(directory)
+    ranks.barrier()
+
+
+def _init_info(service: VllmService, policy: Policy, settings: InferenceEngine) -> Any:
+    if settings.weight_transfer == "ipc":
+        return IPCTrainerInitInfo(rank=policy.rank, packed=True)
+    vllm_gloo.register()
+    kind = vllm_gloo.GlooTrainerInitInfo if settings.weight_transfer == "gloo" else NCCLTrainerInitInfo
+    server = urlsplit(service.url)
+    with socket.create_connection((server.hostname, server.port)) as connection:
+        address = connection.getsockname()[0]  # of this machine, as the server can reach it
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port = probe.getsockname()[1]
+    return kind(rank=policy.rank, master_address=address, master_port=port, world_size=1 + service.workers)
+
+
+class PolicyWeights(WeightSource):
+    """vLLM's view of a DeepSpeed policy: whole tensors, one at a time, gathered by all ranks in the same order."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def metadata(self) -> list[ParamMeta]:
+        # `ds_shape`: under ZeRO-3 the parameter itself is empty here.
+        return [
+            ParamMeta(name, weight.dtype, tuple(getattr(weight, "ds_shape", weight.shape)))
+            for name, weight in self._policy.model.named_parameters(remove_duplicate=False)
+        ]
+
+    def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return self._policy.weights()
+
+
+@contextmanager
+def _bounded(seconds: float, what: str) -> Iterator[None]:
+    """Make the failure of a collective readable. One that waits for a dead peer can be neither interrupted nor left:
+    after `seconds` the process ends."""
+
+    def end() -> None:
+        print(f"error: {what} took more than {seconds:g} s (training.engine.timeout_s). {AGAIN}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(2)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except RuntimeError as error:  # gloo's and NCCL's
+        raise RatchetError(f"{what} failed: {error}. Did the vLLM server die? {AGAIN}") from error
+    finally:
+        timer.cancel()
