@@ -37,12 +37,7 @@ def run(name: str, seed: int, home: Path) -> dict[str, Any]:
     for manifest in manifests:
         directory = home / "artifacts" / manifest["kind"] / f"{manifest['name']}-{manifest['key'][:12]}"
         if manifest["step"] == "train":
-            stage = manifest["parameters"]["stage"]
-            for line in (directory / "metrics.jsonl").read_text().splitlines():
-                record = json.loads(line)
-                rounds = record.get("sampling_rounds", 1.0)
-                record["sampled"] = record["response_tokens"] * stage["prompts_per_batch"] * stage["rollouts"] * rounds
-                steps.append(record)
+            steps += [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
         elif manifest["step"] == "evaluate":
             scores[manifest["name"]] = json.loads((directory / "scores.json").read_text())["benchmarks"]["tiny-math"]
     return {"steps": steps, "scores": scores}
@@ -68,7 +63,7 @@ def curve(steps: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
     """Tokens sampled so far, and the pass rate as a running mean."""
     sampled, rates, total = [], [], 0.0
     for i, step in enumerate(steps):
-        total += step["sampled"]
+        total += step["sampled_tokens"]
         sampled.append(total)
         rates.append(statistics.fmean(s["pass_rate"] for s in steps[max(0, i - WINDOW + 1) : i + 1]))
     return sampled, rates
@@ -157,10 +152,10 @@ def main() -> None:
         seeds = " ".join(map(str, arguments.seeds))
         section = [
             HEADING, "", f"    python -m benchmarks.ablations --seeds {seeds} --write docs/results.md", "",
-            "The tiny recipe's math stages alone, each recipe of `recipes/ablations` changing one thing of the baseline. "
-            "± is the standard error across seeds; differences are paired by seed. The last column is the compute until "
-            f"the training pass rate, a mean of {WINDOW} steps, first reached {arguments.reach:.0%}.", "",
-            *lines, "", "![Training pass rate over tokens sampled, each ablation against the baseline](images/ablations.png)",
+            "The tiny recipe's math stages alone, each recipe of `recipes/ablations` changing one thing of the "
+            "baseline. ± is the standard error across seeds; differences are paired by seed. The last column is the "
+            f"compute until the training pass rate, a mean of {WINDOW} steps, first reached {arguments.reach:.0%}.",
+            "", *lines, "", "![Training pass rate over tokens sampled, each against the baseline](images/ablations.png)",
         ]  # fmt: skip
         arguments.write.write_text(f"{before}\n" + "\n".join(section) + "\n" + heading + others)
 
