@@ -155,7 +155,7 @@ def main() -> None:
             "The tiny recipe's math stages alone, each recipe of `recipes/ablations` changing one thing of the "
             "baseline. ± is the standard error across seeds; differences are paired by seed. The last column is the "
             f"compute until the training pass rate, a mean of {WINDOW} steps, first reached {arguments.reach:.0%}.",
-            "", *lines, "", "![Training pass rate over tokens sampled, each against the baseline](images/ablations.png)",
+            "", *lines, "", "![Training pass rate over tokens sampled, beside the baseline](images/ablations.png)",
         ]  # fmt: skip
         arguments.write.write_text(f"{before}\n" + "\n".join(section) + "\n" + heading + others)
 
