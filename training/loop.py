@@ -71,12 +71,13 @@ def train(
             learner.reset()
 
         step = curriculum.state.step
+        tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)
         record: dict[str, Any] = {
             "step": step, "steps": stage.steps, "time": time.time(),
             **describe(collected.sampled, stage.domain), **learnt, **worker.sampler.facts,
             "infra_errors": float(collected.infra_errors), "epoch": float(batch.epoch),
             "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
-            "resets": float(len(curriculum.state.resets)),
+            "resets": float(len(curriculum.state.resets)), "sampled_tokens": float(tokens),
         }  # fmt: skip
         if stage.dynamic_sampling_rounds:
             record |= {
@@ -87,7 +88,6 @@ def train(
         if score is not None:
             record["validation"] = score
         warnings = alarms(record, training.alarms)
-        tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)
         record |= {
             **memory(), **clock.laps, "seconds": clock.total, "judge_wait_seconds": worker.judge_wait_s,
             "checkpoint_seconds": saving_s, "tokens_per_second": tokens / clock.total,

@@ -21,6 +21,15 @@ def load_recipe(path: str | Path, overrides: tuple[str, ...] | list[str] = ()) -
     Raises RatchetError that names the file, the field, what was given, and the nearest valid name of a misspelt key.
     """
     file = _resolve(path)
+    data = _read(file)
+    for override in overrides:
+        _override(data, override)
+    return validate_recipe(data, str(file))
+
+
+def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """A recipe file's content; one that says `extends: OTHER` is that other recipe with its own sections laid over it
+    and then its `set` overrides."""
     try:
         data = yaml.safe_load(file.read_text())
     except yaml.YAMLError as error:
@@ -29,9 +38,24 @@ def load_recipe(path: str | Path, overrides: tuple[str, ...] | list[str] = ()) -
         raise RatchetError(f"Cannot read the recipe {file}: {error.strerror}.") from error
     if not isinstance(data, dict):
         raise RatchetError(f"{file}: a recipe is a mapping of sections (name, curation, training, …), not {data!r}.")
+    if "extends" not in data:
+        return data
+    if file in reading:
+        raise RatchetError(f"{file} extends itself, by way of {reading[-1]}.")
+    overrides = data.pop("set", None) or []
+    data = _laid_over(_read(_resolve(data.pop("extends")), (*reading, file)), data)
     for override in overrides:
         _override(data, override)
-    return validate_recipe(data, str(file))
+    return data
+
+
+def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Sections merge, anything else replaces."""
+    merged = dict(base)
+    for key, value in data.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _laid_over(merged[key], value) if both else value
+    return merged
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
@@ -53,31 +77,37 @@ def _resolve(path: str | Path) -> Path:
 
 
 def _override(data: dict[str, Any], override: str) -> None:
-    """`training.stages.0.steps=20`: dots descend, numbers index lists, the value is YAML."""
+    """`training.stages.0.steps=20`: dots descend, numbers index lists, `*` is all of a list, the value is YAML."""
     dotted, separator, text = override.partition("=")
     if not separator:
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
     *parents, last = dotted.strip().split(".")
-    node: Any = data
+    nodes: list[Any] = [data]
     for position, part in enumerate(parents):
         where = ".".join(parents[: position + 1])
-        if isinstance(node, list):
-            node = node[_index(node, part, override)]
-        else:
-            node = node.setdefault(part, {})
-        if not isinstance(node, dict | list):
-            raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
-    value = yaml.safe_load(text)
-    if isinstance(node, list):
-        node[_index(node, last, override)] = value
-    else:
-        node[last] = value
+        nodes = [
+            child
+            for node in nodes
+            for child in (
+                [node[i] for i in _indices(node, part, override)]
+                if isinstance(node, list)
+                else [node.setdefault(part, {})]
+            )
+        ]
+        for node in nodes:
+            if not isinstance(node, dict | list):
+                raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
+    for node in nodes:
+        for key in _indices(node, last, override) if isinstance(node, list) else [last]:
+            node[key] = yaml.safe_load(text)
 
 
-def _index(node: list[Any], part: str, override: str) -> int:
+def _indices(node: list[Any], part: str, override: str) -> list[int]:
+    if part == "*":
+        return list(range(len(node)))
     if not part.isdigit() or int(part) >= len(node):
-        raise RatchetError(f"--set {override!r}: {part!r} must be a number from 0 to {len(node) - 1}.")
-    return int(part)
+        raise RatchetError(f"--set {override!r}: {part!r} must be * or a number from 0 to {len(node) - 1}.")
+    return [int(part)]
 
 
 def _explain(error: Any) -> str:

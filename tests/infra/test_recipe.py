@@ -36,7 +36,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
         ("traning.x=1", r"traning: unknown key\. Did you mean 'training'"),
         ("model.grow.layer=2", r"Did you mean 'layers'"),
-        ("training.stages.9.steps=1", r"'9' must be a number from 0 to 5"),
+        ("training.stages.9.steps=1", r"'9' must be \* or a number from 0 to 5"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
         ("evaluation.after=[nowhere]", r"evaluation\.after names 'nowhere'"),
         ("training.stages.1.name=math-36", r"stage names must be unique"),
@@ -87,3 +87,45 @@ def test_acereason_has_the_numbers_of_the_paper():
     assert {s.prompts_per_batch for s in stages} == {128}
     assert stages[3].max_difficulty == 5 and stages[4].drop_easy_each_epoch
     assert load_recipe("acereason-14b").training.stages[3].max_difficulty == 7
+
+
+def test_a_star_sets_every_element_of_a_list():
+    stages = load_recipe("tiny", ["training.stages.*.steps=3", "training.stages.*.reset.every_steps=2"]).training.stages
+    assert {(stage.steps, stage.reset.every_steps) for stage in stages} == {(3, 2)}
+
+
+def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_path):
+    child = tmp_path / "child.yaml"
+    child.write_text("extends: tiny\nname: child\ntraining: {checkpoint_every: 7}\nset: [training.stages.0.steps=9]\n")
+    tiny, recipe = load_recipe("tiny"), load_recipe(child)
+    assert (recipe.name, recipe.training.checkpoint_every, recipe.training.stages[0].steps) == ("child", 7, 9)
+    assert recipe.training.stages[1:] == tiny.training.stages[1:] and recipe.curation == tiny.curation
+    assert recipe.training.hardware == tiny.training.hardware
+    child.write_text(f"extends: {child}\n")
+    with pytest.raises(RatchetError, match="extends itself"):
+        load_recipe(child)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("truncation=soft_overlong", "soft_overlong and overlong_buffer_tokens are given together"),
+        ("overlong_buffer_tokens=4", "soft_overlong and overlong_buffer_tokens are given together"),
+        ("entropy_bonus=0.1", "entropy_bonus .* and entropy_target .* exclude each other"),
+        ("rollouts=1", "a group of one has nothing to compare with"),
+        ("rollouts=[4, 0]", "rollouts must be positive"),
+        ("temperature=[]", "a schedule must have a value"),
+        ("prompts_per_batch=2", "at least updates_per_batch"),
+        ("temperature=[0.6, 1.0]", "must have the same temperature"),
+        ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; benchmarks are tiny-math, tiny-code"),
+    ],
+)
+def test_settings_of_a_stage_that_do_not_go_together(override, message):
+    settings = ["entropy_target=0.5", "updates_per_batch=4", "dynamic_sampling_rounds=1"]
+    with pytest.raises(RatchetError, match=message):
+        load_recipe("tiny", [f"training.stages.0.{setting}" for setting in (*settings, override)])
+
+
+def test_offload_needs_something_that_is_offloaded():
+    with pytest.raises(RatchetError, match="cpu_offload needs zero_stage 1"):
+        load_recipe("tiny", ["training.hardware.cpu_offload=true"])

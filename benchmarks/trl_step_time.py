@@ -1,0 +1,241 @@
+"""Time and memory of a GRPO step against TRL's trainer: same model, prompts, reward, rollouts, trained sequences.
+
+    python -m benchmarks.trl_step_time [--model DIRECTORY] [--steps 10] [--threads 1 2]
+
+16 prompts x 16 rollouts of at most 64 tokens, one update, no KL. Without `--model` a random one of the tiny recipe's
+size is grown: it hardly ever ends a response, so both decode and train on the same 256 x 64 tokens. The reward is the
+parity of a response's length in characters: nearly every rollout has an advantage, and neither side may skip any.
+Contenders take steps in turns; the median is given, wall clock and CPU, and the peak of resident memory. TRL
+(`pip install trl accelerate datasets`) runs with several micro-batch sizes, and its best is compared. Ratchet also
+runs on two ranks of one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from infra.problems import Problem
+from infra.recipe.load import load_recipe
+
+PROMPTS, ROLLOUTS, LIMIT, RATE = 16, 16, 64, 4e-4
+SUMS = [f"Start at {a}. Step 1: add {b}. Step 2: times 2. Result?" for a in range(8) for b in range(8)]
+
+
+def passes(text: str) -> bool:
+    return len(text) % 2 == 0
+
+
+class Turns:
+    """Waits for its turn, and tells how long a step took."""
+
+    def begin(self) -> None:
+        if not sys.stdin.readline():
+            os._exit(0)
+        self._started, self._busy = time.perf_counter(), time.process_time()
+
+    def end(self) -> None:
+        taken, busy = time.perf_counter() - self._started, time.process_time() - self._busy
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": taken, "cpu": busy, "bytes": peak}), flush=True)
+
+
+def ratchet(model: str, threads: int) -> None:
+    import torch
+
+    from infra.inference.protocol import Sampling
+    from infra.recipe.model import Hardware, Optimizer, PromptFormat, Stage
+    from training import ranks
+    from training.groups import describe, group
+    from training.learner import Learner
+    from training.policy import Policy
+    from training.rollout import RolloutWorker
+    from verifiers.outcome import Outcome, Verdict
+    from verifiers.tickets import Pool
+
+    class Parity(Pool):
+        def begin(self, problem, text, deliver, *, finished=True, is_program=False):
+            deliver(Verdict(Outcome.PASSED if passes(text) else Outcome.FAILED))
+            return lambda: None
+
+        def close(self) -> None:
+            pass
+
+    ranks.join()
+    torch.set_num_threads(threads)
+    stage = Stage(name="s", domain="math", max_response_tokens=LIMIT, steps=1, learning_rate=RATE)
+    policy = Policy(model, Hardware(), Optimizer())
+    worker = RolloutWorker(policy, Parity(False), PromptFormat(math="{prompt}"), PROMPTS * ROLLOUTS)
+    learner = Learner(policy, stage)
+    problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(SUMS)]
+    turns = Turns()
+    # A response that is cut is not judged, and has no advantage; here it is judged by its parity all the same.
+    judge_all(worker)
+    for step in range(10**6):
+        turns.begin()
+        chosen = [problems[(step * PROMPTS + i) % len(problems)] for i in range(PROMPTS)]
+        groups = group(worker.run(chosen, ROLLOUTS, Sampling(max_tokens=LIMIT), (step,)), stage)
+        learner.learn(groups, 1.0)
+        describe(groups, "math")
+        turns.end()
+
+
+def judge_all(worker) -> None:
+    from dataclasses import replace
+
+    from verifiers.outcome import Outcome
+
+    plain = worker._rollout
+
+    def judged(problem, completion, verdict):
+        passed = Outcome.PASSED if passes(completion.text) else Outcome.FAILED
+        return replace(plain(problem, completion, verdict), outcome=passed)
+
+    worker._rollout = judged
+
+
+def trl(model: str, threads: int, micro_batch: int) -> None:
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    torch.set_num_threads(threads)
+    turns = Turns()
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, *arguments, **others):
+            turns.begin()
+
+        def on_step_end(self, *arguments, **others):
+            turns.end()
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    rows = [{"prompt": [{"role": "user", "content": text}]} for text in SUMS]
+    with tempfile.TemporaryDirectory() as scratch:
+        accumulated = PROMPTS * ROLLOUTS // micro_batch
+        config = GRPOConfig(
+            output_dir=scratch, use_cpu=True, bf16=False, per_device_train_batch_size=micro_batch,
+            gradient_accumulation_steps=accumulated, steps_per_generation=accumulated, num_generations=ROLLOUTS,
+            max_completion_length=LIMIT, temperature=1.0, beta=0.0, loss_type="dapo", learning_rate=RATE,
+            lr_scheduler_type="constant", adam_beta2=0.95, max_grad_norm=1.0, max_steps=10**6, save_strategy="no",
+            report_to=[], disable_tqdm=True, logging_steps=10**6, gradient_checkpointing=False,
+        )  # fmt: skip
+        reward = lambda completions, **_: [float(passes(c[0]["content"])) for c in completions]  # noqa: E731
+        GRPOTrainer(
+            model=AutoModelForCausalLM.from_pretrained(model), processing_class=tokenizer, args=config,
+            train_dataset=Dataset.from_list(rows), reward_funcs=reward, callbacks=[Steps()],
+        ).train()  # fmt: skip
+
+
+class Contender:
+    """One trainer: as many processes as it has ranks, stepped together."""
+
+    def __init__(self, name: str, command: list[str], threads: int, ranks: int = 1) -> None:
+        self.name, self.rounds = name, []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        quiet = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+        group = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.trl_step_time", *command, "--threads", str(threads)],
+                env={**os.environ, **quiet, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            )
+            for rank in range(ranks)
+        ]  # fmt: skip
+
+    def step(self) -> bool:
+        for process in self.processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [self._answer(process) for process in self.processes]
+        if not all(answers):
+            return False
+        self.rounds.append(
+            {"seconds": max(a["seconds"] for a in answers), "cpu": sum(a["cpu"] for a in answers),
+             "bytes": sum(a["bytes"] for a in answers)}
+        )  # fmt: skip
+        return True
+
+    @staticmethod
+    def _answer(process) -> dict | None:
+        for line in process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        return None
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.stdin.close()
+            process.kill()
+            process.wait()
+
+    def median(self, what: str, warm_up: int) -> float:
+        return statistics.median(r[what] for r in self.rounds[warm_up:])
+
+
+def compare(model: str, threads: int, steps: int, micro_batches: list[int]) -> None:
+    ours = ["--worker", "ratchet", "--model", model]
+    contenders = [Contender("Ratchet", ours, threads)]
+    if threads == 1:
+        contenders.append(Contender("Ratchet, 2 ranks", ours, 1, ranks=2))
+    for size in micro_batches:
+        command = ["--worker", "trl", "--model", model, "--micro-batches", str(size)]
+        contenders.append(Contender(f"TRL, {size} a pass", command, threads))
+    warm_up = 3
+    for _ in range(warm_up + steps):
+        contenders = [c for c in contenders if c.step() or print(f"{c.name} did not run")]
+    print(f"{threads} thread(s) a process; median of {steps} steps")
+    print(f"{'':18} {'seconds':>8} {'CPU s':>7} {'peak MB':>8}")
+    for c in contenders:
+        c.close()
+        print(
+            f"{c.name:18} {c.median('seconds', warm_up):8.3f} {c.median('cpu', warm_up):7.3f} "
+            f"{c.median('bytes', warm_up) / 1e6:8.0f}"
+        )
+    others = [c for c in contenders if c.name.startswith("TRL")]
+    for what in ("seconds", "cpu") if others else ():
+        best = min(c.median(what, warm_up) for c in others)
+        print(f"Ratchet / TRL's best, {what}: {contenders[0].median(what, warm_up) / best:.2f}")
+    if threads == 1 and contenders[1:2] and contenders[1].name == "Ratchet, 2 ranks":
+        gain = contenders[0].median("seconds", warm_up) / contenders[1].median("seconds", warm_up)
+        print(f"two ranks against one, steps per second: {gain:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--micro-batches", type=int, nargs="+", default=[32, 64, 256], help="TRL's, in sequences")
+    parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker == "ratchet":
+        ratchet(arguments.model, arguments.threads[0])
+    elif arguments.worker == "trl":
+        trl(arguments.model, arguments.threads[0], arguments.micro_batches[0])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            if not arguments.model:
+                from training.growth import grow
+
+                grow(load_recipe("tiny").model.grow, SUMS, 0, Path(scratch) / "model")
+            model = arguments.model or str(Path(scratch) / "model")
+            for threads in arguments.threads:
+                compare(model, threads, arguments.steps, arguments.micro_batches)
+
+
+if __name__ == "__main__":
+    main()
