@@ -72,16 +72,18 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="show the examples that are got wrong")
     arguments = parser.parse_args()
     labelled = [row for row in rows() if arguments.half in (None, row["half"])]
-    print("| domain | rule | examples | precision | recall | wrongly taken | missed |\n|---|---|---:|---:|---:|---:|---:|")
+    print(
+        "| domain | rule | examples | precision | recall | wrongly taken | missed |\n|---|---|---:|---:|---:|---:|---:|"
+    )
     for s in scores(iter(labelled)):
         examples = s.right + s.wrong + s.missed + s.left
-        print(
-            f"| {s.domain} | {s.rule} | {examples} | {s.precision:.3f} | {s.recall:.3f} | {s.wrong} | {s.missed} |"
-        )
+        print(f"| {s.domain} | {s.rule} | {examples} | {s.precision:.3f} | {s.recall:.3f} | {s.wrong} | {s.missed} |")
     if arguments.wrong:
         for row in labelled:
             if (evidence(row) is not None) != row["takes"]:
-                print(f"\n{row['domain']} {row['rule']}: {'missed' if row['takes'] else 'wrongly taken'} ({row['note']})")
+                print(
+                    f"\n{row['domain']} {row['rule']}: {'missed' if row['takes'] else 'wrongly taken'} ({row['note']})"
+                )
                 print(f"  {row['text']}\n  answer: {row.get('answer')}")
 
 

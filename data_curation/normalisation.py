@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from data_curation.readers import problems as reading
-from data_curation.split import Rejection, Split, assemble, partition, set_column
+from data_curation.split import Rejection, Split, assemble, joined, partition, set_column
 from data_curation.templates import clean_statement
 from infra.problems import problem_id
 
@@ -40,9 +40,14 @@ def read_and_normalise(paths: Sequence[Path], domain: str) -> Split:
 
     Rules `malformed` and `other_domain` (see `readers`), then `empty`. Raises RatchetError as `read_problems` does.
     """
-    read = [reading.read_problems(path, domain) for path in paths]
-    clean = normalise(pa.concat_tables([split.kept for split in read]), domain)
-    rejected = [row | {"step": STEP} for split in [*read, clean] for row in split.rejected.to_pylist()]
-    files = [{"file": s.summary["file"], "format": s.summary["format"], "rows": s.summary["rows_in"]} for s in read]
-    measured = {"files": files, "templates_cut": clean.summary["templates_cut"]}
-    return assemble(STEP, (*reading.RULES, *RULES), clean.kept, rejected, **measured)
+    return joined(normalised_batches(paths, domain))
+
+
+def normalised_batches(paths: Sequence[Path], domain: str) -> Iterator[Split]:
+    """The same batch by batch: memory does not grow with the files."""
+    for path in paths:
+        for read in reading.read_batches(Path(path), domain):
+            clean = normalise(read.kept, domain)
+            rejected = [row | {"step": STEP} for split in (read, clean) for row in split.rejected.to_pylist()]
+            measured = {"files": read.summary["files"], "templates_cut": clean.summary["templates_cut"]}
+            yield assemble(STEP, (*reading.RULES, *RULES), clean.kept, rejected, **measured)

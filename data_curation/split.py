@@ -7,7 +7,7 @@ and says why; `partition` does the rest, so no step can lose a row or drop one w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,28 @@ def assemble(step: str, rules: Sequence[str], kept: pa.Table, rejected: list[dic
         dropped[row["rule"]] += 1
     summary = {"step": step, "rows_in": len(kept) + len(rejected), "rows_out": len(kept), "dropped": dropped}
     return Split(kept, pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA), summary | measured)
+
+
+def joined(splits: Iterable[Split]) -> Split:
+    """One `Split` of many, in their order: a step taken batch by batch is the step."""
+    parts = list(splits)
+    tables = (pa.concat_tables([getattr(part, side) for part in parts]) for side in ("kept", "rejected"))
+    return Split(*tables, merged([part.summary for part in parts]))
+
+
+def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The summary of a whole from those of its parts: numbers, and numbers by name, add up; a text is that of all."""
+    whole: dict[str, Any] = {}
+    for summary in summaries:
+        for key, value in summary.items():
+            old = whole.get(key)
+            if old is None or isinstance(value, str):
+                whole[key] = value
+            elif isinstance(value, Mapping):
+                whole[key] = {name: old.get(name, 0) + value.get(name, 0) for name in {**old, **value}}
+            else:
+                whole[key] = old + value
+    return whole
 
 
 def to_json(value: Any) -> str:

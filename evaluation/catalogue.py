@@ -21,7 +21,7 @@ class Declared:
     domain: Domain
     """Which verifier judges: answers by equivalence with the reference, or programs by their tests."""
     hub: str
-    """`infra.hub.dataset_files`"""
+    """As `data_curation.readers.local_files` reads it."""
     samples: int
     released: date
     """When the first of its problems was public."""

@@ -21,7 +21,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -95,6 +95,25 @@ class Draft:
         pq.write_table(kept, self.path / KEPT)
         pq.write_table(rejected, self.path / REJECTED)
         self.counts.update(rows_in=rows_in, kept=len(kept), rejected=len(rejected))
+
+    @contextmanager
+    def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
+        """As `write_dataset`, for a step that goes through its rows in batches: call with both sides of each."""
+        counts = {"rows_in": 0, "kept": 0, "rejected": 0}
+        with (
+            pq.ParquetWriter(self.path / KEPT, kept) as goes_on,
+            pq.ParquetWriter(self.path / REJECTED, rejected) as out,
+        ):
+
+            def write(kept_rows: pa.Table, rejected_rows: pa.Table) -> None:
+                for name, writer, rows in (("kept", goes_on, kept_rows), ("rejected", out, rejected_rows)):
+                    if len(rows):
+                        writer.write_table(rows)
+                    counts[name] += len(rows)
+                    counts["rows_in"] += len(rows)
+
+            yield write
+        self.counts.update(counts)
 
 
 class ArtifactStore:

@@ -28,23 +28,24 @@ from data_curation import (
 from data_curation import (
     teacher_attempts as attempting,
 )
-from data_curation.readers import Window, read_benchmark
+from data_curation.readers import Window, local_files, read_benchmark
+from data_curation.readers.problems import BATCH_ROWS
 from data_curation.split import Split
 from data_curation.teacher_bill import Bill
 from data_curation.tiny_world import score, world
 from infra.artifacts import KEPT, Artifact, Draft
 from infra.errors import RatchetError
-from infra.hub import HUB, dataset_files
 from infra.inference.protocol import Engine, derive_seed
+from infra.problems import PROBLEM_SCHEMA
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
 from tasks.pipeline_run import active_run
-from tasks.step import Step, not_done, record_isolation, run_step, write_split
+from tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
 from verifiers.pool import VerifierPool, open_pool
 from verifiers.tickets import Pool
 
-TINY_WORLD = Step("tiny_world", 1, "raw")
-HELD_OUT = Step("held_out", 2, "problems")
-NORMALISE = Step("normalise", 2, "problems")
+TINY_WORLD = Step("tiny_world", 2, "raw")
+HELD_OUT = Step("held_out", 3, "problems")
+NORMALISE = Step("normalise", 3, "problems")
 RULES = Step("rules", 2, "problems")
 DECONTAMINATE = Step("decontaminate", 2, "problems")
 DEDUPLICATE = Step("deduplicate", 2, "problems")
@@ -102,29 +103,33 @@ def raw_files(recipe: Recipe, domain: Domain) -> list[Artifact]:
             f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    return [active_run().store.file(path) for path in paths]
+    return [active_run().store.file(file) for path in paths for file in local_files(path)]
 
 
 def held_out(recipe: Recipe, domain: Domain) -> list[Artifact]:
     """The benchmarks that nothing kept may be contaminated with, each as a data set."""
     if _in_tiny_world(recipe, domain):
         return [benchmark_problems(recipe, domain, None)]
-    return [benchmark_problems(recipe, domain, path) for path in _settings(recipe, domain).benchmarks]
+    paths = [str(file) for path in _settings(recipe, domain).benchmarks for file in local_files(path)]
+    return [benchmark_problems(recipe, domain, path) for path in paths]
 
 
 def benchmark_problems(
     recipe: Recipe, domain: Domain, path: str | None, name: str = "", window: Window | None = None
 ) -> Artifact:
-    """One benchmark as a data set, from a file, or from `hf://datasets/…` under `name`; no path means the tiny world's
-    held-out problems."""
+    """One benchmark as a data set, from a file, or from the Hub under `name`; no path means the tiny world's held-out
+    problems."""
     if path is None and recipe.curation.tiny_world is None:
         raise RatchetError(f"Recipe {recipe.name} has a {domain} benchmark without a path: give the file it is in.")
-    store = active_run().store
     if path is None:
         files = [world_file(recipe, f"{domain}_benchmark.parquet")]
     else:
-        files = [store.file(file) for file in (dataset_files(path) if path.startswith(HUB) else [path])]
-        name = name if path.startswith(HUB) else ""
+        files = [active_run().store.file(file) for file in local_files(path)]
+        name = "" if Path(path).expanduser().exists() else name
+    if len(files) > 1 and not name:
+        raise RatchetError(
+            f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
+        )
 
     def make(draft: Draft) -> None:
         splits = [read_benchmark(file.path, domain, window) for file in files]
@@ -143,8 +148,9 @@ def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifa
     settings = _settings(recipe, domain)
 
     def make(draft: Draft) -> None:
-        split = normalisation.read_and_normalise([file.path for file in raw], domain)
-        write_split(draft, split.kept, split.rejected, split.summary, settings.max_rejected)
+        write_splits(
+            draft, normalisation.normalised_batches([file.path for file in raw], domain), settings.max_rejected
+        )
 
     return run_step(
         NORMALISE, f"{domain}-normalise", parameters={"domain": domain}, inputs=raw, make=make,
@@ -156,7 +162,7 @@ def filter_by_rules(recipe: Recipe, domain: Domain, problems: Artifact) -> Artif
     settings = _settings(recipe, domain)
     return _filter(
         RULES, recipe, domain, problems, settings.rules.model_dump(mode="json"),
-        lambda table: rules.filter_by_rules(table, domain, settings.rules),
+        lambda table: rules.filter_by_rules(table, domain, settings.rules), by_batch=True,
     )  # fmt: skip
 
 
@@ -361,6 +367,15 @@ def _settings(recipe: Recipe, domain: Domain) -> MathCuration | CodeCuration:
     return recipe.curation.math if domain == "math" else recipe.curation.code
 
 
+def _tables(problems: Artifact) -> Iterator[pa.Table]:
+    """The kept rows, a batch at a time; one empty table when there are none."""
+    with pq.ParquetFile(problems.kept) as file:
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            yield pa.Table.from_batches([batch])
+        if not file.metadata.num_rows:
+            yield PROBLEM_SCHEMA.empty_table()
+
+
 def _filter(
     step: Step,
     recipe: Recipe,
@@ -371,16 +386,21 @@ def _filter(
     others: Sequence[Artifact] = (),
     runs_code: bool = False,
     here: bool = False,
+    by_batch: bool = False,
 ) -> Artifact:
     """A step that splits one data set: read the kept rows of the last step, apply, store both sides. A resumable one is
-    also given a journal, which a killed run leaves in the draft for the next."""
+    also given a journal, which a killed run leaves in the draft for the next. `by_batch` for a step that judges each
+    row by itself."""
 
     def make(draft: Draft) -> None:
         if runs_code:
             record_isolation(draft, recipe, here)
+        if by_batch:
+            write_splits(draft, map(apply, _tables(problems)), _settings(recipe, domain).max_rejected)
+            return
         table, journal = pq.read_table(problems.kept), draft.path / "journal.jsonl"
         split = apply(table, journal) if step.resumable else apply(table)
-        write_split(draft, split.kept, split.rejected, split.summary, _settings(recipe, domain).max_rejected)
+        write_splits(draft, [split], _settings(recipe, domain).max_rejected)
         for name, reported in split.tables.items():
             pq.write_table(reported, draft.path / f"{name}.parquet")
         journal.unlink(missing_ok=True)

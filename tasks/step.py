@@ -7,7 +7,7 @@ run, the draft and its lock, the MLflow child run with its data sets and models,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data_curation.split import REJECTED_SCHEMA, Split, merged
 from infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
 from infra.errors import RatchetError
+from infra.problems import PROBLEM_SCHEMA
 from infra.recipe.model import Recipe
 from tasks.lineage import ancestors
 from tasks.pipeline_run import PipelineRun, PlannedStep, active_run
@@ -140,20 +142,31 @@ def write_split(
     draft: Draft, kept: pa.Table, rejected: pa.Table, summary: Mapping[str, Any], max_rejected: float
 ) -> None:
     """Store both sides of a curation step. Raises RatchetError when more than `max_rejected` of the rows would go."""
-    rows_in = len(kept) + len(rejected)
-    if rows_in and len(rejected) / rows_in > max_rejected:
-        counts = rejected.column("rule").value_counts().to_pylist()
-        worst = max(counts, key=lambda c: c["counts"])
-        example = next(row for row in rejected.to_pylist() if row["rule"] == worst["values"])
+    write_splits(draft, [Split(kept, rejected, dict(summary))], max_rejected)
+
+
+def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> None:
+    """The same for a step that goes through its rows in batches: each is written before the next one is made."""
+    summary: dict[str, Any] = {}
+    examples: dict[str, dict[str, Any]] = {}
+    with draft.dataset_writer(PROBLEM_SCHEMA, REJECTED_SCHEMA) as write:
+        for split in splits:
+            write(split.kept, split.rejected)
+            summary = merged([summary, split.summary])
+            for rule in {name for name, count in split.summary["dropped"].items() if count} - examples.keys():
+                examples[rule] = next(row for row in split.rejected.to_pylist() if row["rule"] == rule)
+    rows_in, rows_out, dropped = summary["rows_in"], summary["rows_out"], summary["dropped"]
+    if rows_in and (rows_in - rows_out) / rows_in > max_rejected:
+        worst = max(dropped, key=lambda rule: dropped[rule])
+        example = examples[worst]
         raise RatchetError(
-            f"{rejected.column('step')[0]} would reject {len(rejected)} of {rows_in} rows, more than the recipe allows "
-            f"(max_rejected {max_rejected:.0%}). Most of them by rule {worst['values']!r} ({worst['counts']} rows), "
+            f"{example['step']} would reject {rows_in - rows_out} of {rows_in} rows, more than the recipe allows "
+            f"(max_rejected {max_rejected:.0%}). Most of them by rule {worst!r} ({dropped[worst]} rows), "
             f"e.g. row {example['source_id']} of {example['source']}: {str(example['evidence'])[:200]}. "
             "Look at the input, or raise max_rejected."
         )
-    draft.write_dataset(kept, rejected, rows_in)
-    draft.extra["summary"] = dict(summary)
-    draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "rows_rejected": len(rejected)}
+    draft.extra["summary"] = summary
+    draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": rows_out, "rows_rejected": rows_in - rows_out}
 
 
 def record_isolation(draft: Draft, recipe: Recipe, here: bool = False) -> None:

@@ -22,6 +22,7 @@ from data_curation.readers.columns import (
     take,
     take_date,
     take_number,
+    take_statement,
     take_structure,
     take_text,
 )
@@ -123,16 +124,17 @@ def code_contests(row: Row) -> Row:
     """DeepMind's CodeContests: three groups of tests, solutions with a language each."""
     suite = TestSuite()
     for group in ("public_tests", "private_tests", "generated_tests"):
-        cases = row.pop(group, None) or {"input": [], "output": []}
-        suite.tests += from_specification({"inputs": cases["input"], "outputs": cases["output"]}).tests
-    published = row.pop("solutions", None) or {"language": [], "solution": []}
-    languages, solutions = published["language"], published["solution"]
+        cases = _columns(row, group, "input", "output")
+        suite.tests += from_specification({"inputs": cases[0], "outputs": cases[1]}).tests
+    languages, solutions = _columns(row, "solutions", "language", "solution")
     row.pop("incorrect_solutions", None)  # many and long; not needed to verify an answer
     limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
     memory = take_number(row, "memory_limit_bytes")
     return _tested(row, suite) | {
         "prompt": take_text(row, "description"),
-        "golden_solutions": [s for language, s in zip(languages, solutions, strict=True) if language == PYTHON_3],
+        "golden_solutions": [
+            s for language, s in zip(languages, solutions, strict=True) if language in (PYTHON_3, "PYTHON3")
+        ],
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
         "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
         "memory_limit_mb": memory / 1e6 if memory else None,
@@ -149,7 +151,7 @@ def plain_code(row: Row) -> Row:
     spec = take_structure(row, "tests", "test_cases")
     suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
     return _tested(row, suite) | {
-        "prompt": take_text(row, "problem", "question", "prompt", "description"),
+        "prompt": take_statement(row, "problem", "question", "prompt", "description"),
         "starter_code": starter,
         "golden_solutions": python_solutions(take_structure(row, "solutions", "golden_solutions", "solution")),
         "source_url": take(row, "url", "source_url", "link"),
@@ -182,6 +184,20 @@ def verl_code(row: Row, truth: Any) -> Row:
     """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
     return _tested(row, from_specification(spec)) | {"golden_solutions": []}
+
+
+def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
+    """A group published as a struct of lists or as a list of structs, as parallel lists. Raises Malformed when they are
+    not equally long."""
+    group = take_structure(row, name) or {}
+    if isinstance(group, list) and all(isinstance(item, dict) for item in group):
+        group = {field: [item.get(field) for item in group] for field in fields}
+    if not isinstance(group, dict):
+        raise Malformed(name, f"{type(group).__name__} instead of {' and '.join(fields)}")
+    lists = [group.get(field) or [] for field in fields]
+    if len({len(values) for values in lists}) > 1:
+        raise Malformed(name, " but ".join(f"{len(v)} of {f}" for f, v in zip(fields, lists, strict=True)))
+    return lists
 
 
 def _tested(row: Row, suite: TestSuite) -> Row:

@@ -37,7 +37,32 @@ def take_text(row: Row, *names: str) -> str:
         raise Malformed(name, f"{type(value).__name__} instead of text")
     if not value.strip():
         raise Malformed(name, "blank")
+    return unicode_text(name, value)
+
+
+def unicode_text(name: str, value: str) -> str:
+    """Raises Malformed for text that no file can hold: JSON can smuggle in half a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise Malformed(name, f"not Unicode text ({error.reason} at character {error.start})") from None
     return value
+
+
+def take_statement(row: Row, *names: str) -> str:
+    """A text, or a chat (a list of messages, perhaps as JSON text) of which the last user's turn is the problem: system
+    prompts would meet in every n-gram."""
+    name = _filled(row, names)
+    chat = row.get(name)
+    if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
+        chat = parse_structure(chat, name)
+    if not isinstance(chat, list):
+        return take_text(row, *names)
+    row.pop(name)
+    turns = [turn for turn in chat if isinstance(turn, dict) and turn.get("role") == "user"]
+    if not turns:
+        raise Malformed(name, "a chat without a user's message")
+    return take_text({name: turns[-1].get("content")}, name)
 
 
 def take_structure(row: Row, *names: str) -> Any:
@@ -75,21 +100,26 @@ def take_date(row: Row, *names: str) -> date | None:
 
 def take_number(row: Row, *names: str) -> float | None:
     """A number, or the number a text like '256 megabytes' or '2.0 seconds' starts with."""
-    value = take(row, *names)
-    if isinstance(value, str):
-        found = re.match(r"\s*(\d+(?:\.\d+)?)", value)
-        return float(found[1]) if found else None
-    return None if value is None else float(value)
+    name = _filled(row, names)
+    value = take(row, name)
+    if value is None or str(value).strip().lower() in ("none", "null", "nan"):
+        return None
+    found = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or found is None:
+        raise Malformed(name, f"{str(value)[:40]!r} is not a number")
+    return float(found[1])
 
 
 def answer_text(value: Any) -> str | None:
     """A reference answer as text. A list is a list of accepted answers, of which the first stands for all; a whole
     number published as 142.0 is 142."""
-    if isinstance(value, str) and value.lstrip().startswith('["'):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
+    if isinstance(value, str) and value.lstrip()[:2] in ('["', "['"):
+        with contextlib.suppress(Malformed):
+            value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):
         value = next(iter(value), None)
+    if isinstance(value, dict | bytes):
+        raise Malformed("answer", f"{type(value).__name__} instead of text")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return None if value is None or not str(value).strip() else str(value).strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from data_curation.readers.columns import Row, answer_text, last_boxed, take, take_date, take_text
+from data_curation.readers.columns import Row, answer_text, last_boxed, take, take_date, take_statement
 from data_curation.readers.raw_files import Malformed
 
 STATEMENTS = ("problem", "question", "prompt", "Problem", "Question")
@@ -14,9 +14,9 @@ NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others wri
 
 
 def plain_math(row: Row) -> Row:
-    r"""MATH, AIME, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench; without an answer column, as in
-    NuminaMath-CoT and the original MATH, the answer is what the solution's last `\boxed{}` holds."""
-    prompt = take_text(row, *STATEMENTS)
+    r"""MATH, AIME, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, TRL's prompt data sets; without an answer
+    column, as in NuminaMath-CoT and the original MATH, the answer is what the solution's last `\boxed{}` holds."""
+    prompt = take_statement(row, *STATEMENTS)
     if context := row.pop("context", None):
         prompt = f"{context}\n\n{prompt}"  # OlympiadBench: what the question refers to
     row.pop("messages", None)  # NuminaMath-CoT: statement and solution once more, as a chat

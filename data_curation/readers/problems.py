@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain, islice
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from data_curation.readers import code_formats, math_formats
-from data_curation.readers.columns import Row, has, take, take_date
+from data_curation.readers.columns import Row, has, parse_structure, take, take_date, take_statement, unicode_text
 from data_curation.readers.raw_files import Malformed, read_rows
 from data_curation.rules.math_rules import asks_for_proof
-from data_curation.split import Split, assemble, set_column, to_json
+from data_curation.split import Split, assemble, joined, set_column, to_json
 from data_curation.templates import clean_statement
 from infra.errors import RatchetError
 from infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
@@ -23,6 +23,8 @@ from infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
 RULES = ("malformed", "other_domain")
 BENCHMARK_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
+BATCH_ROWS, BATCH_CHARACTERS = 4096, 32_000_000
+"""A batch is full when it has so many rows, or so much text: a row with its tests can be megabytes."""
 _ROWS_LOOKED_AT = 50  # to tell the format; a column may be absent from the rows in which it is null
 
 
@@ -42,21 +44,12 @@ def read_problems(path: Path, domain: str) -> Split:
     `source` is the file's name without its endings, `source_id` the number of the row in the file, from 0. Raises
     RatchetError for a file that is missing, unreadable, empty, or in no known format.
     """
-    return _read(Path(path), domain, complete=True)
+    return joined(read_batches(Path(path), domain))
 
 
-def read_benchmark(path: Path, domain: str, window: Window | None = None) -> Split:
-    """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
-    without the templates that the file puts around them, as `normalisation` gives those of the rows. With a window,
-    rows released before its first day, on its last or later, or nobody knows when, are rejected as `outside_window`."""
-    split = _read(Path(path), domain, complete=False, window=window)
-    columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
-    clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
-    kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
-    return replace(split, kept=set_column(kept, "problem_id", [problem_id(domain, *item) for item in clean]))
-
-
-def _read(path: Path, domain: str, complete: bool, window: Window | None = None) -> Split:
+def read_batches(path: Path, domain: str, complete: bool = True, window: Window | None = None) -> Iterator[Split]:
+    """The same batch by batch, in order, so that a file of any size is read in the same memory. With `complete` false,
+    a row may lack its answer; with a window, rows released outside it are rejected as `outside_window`."""
     if domain not in DOMAINS:
         raise RatchetError(f"{path}: there is no domain {domain!r}; there are {' and '.join(DOMAINS)}")
     rows = read_rows(path)
@@ -71,33 +64,109 @@ def _read(path: Path, domain: str, complete: bool, window: Window | None = None)
             f"Known are {', '.join(f.name for f in FORMATS if f.domain in (None, domain))}; docs/curation.md lists "
             "the columns each one has."
         )
-    source = path.name.split(".json")[0].removesuffix(".parquet")
-    kept, rejected = [], []
+    batch = _Batch(path, layout, domain, complete, window)
     for number, row in enumerate(chain(first, rows)):
-        place = {"source": source, "source_id": str(number)}
+        batch.add(number, row)
+        if batch.full:
+            yield batch.split()
+    if batch.kept or batch.rejected:
+        yield batch.split()
+
+
+def read_benchmark(path: Path, domain: str, window: Window | None = None) -> Split:
+    """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
+    without the templates that the file puts around them, as `normalisation` gives those of the rows. With a window,
+    rows released before its first day, on its last or later, or nobody knows when, are rejected as `outside_window`."""
+    split = joined(read_batches(Path(path), domain, complete=False, window=window))
+    columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
+    clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
+    kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
+    return replace(split, kept=set_column(kept, "problem_id", [problem_id(domain, *item) for item in clean]))
+
+
+class _Batch:
+    """Rows that are read but not yet a table."""
+
+    def __init__(self, path: Path, layout: Format, domain: str, complete: bool, window: Window | None) -> None:
+        self.path, self.layout, self.domain, self.complete, self.window = path, layout, domain, complete, window
+        self.source = path.name.split(".json")[0].removesuffix(".parquet")
+        self.kept: list[Row] = []
+        self.rejected: list[Row] = []
+        self.characters = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.kept) + len(self.rejected) >= BATCH_ROWS or self.characters >= BATCH_CHARACTERS
+
+    def add(self, number: int, row: Row | Malformed) -> None:
+        place = {"source": self.source, "source_id": str(number)}
         statement = None if isinstance(row, Malformed) else _statement(row)
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem = _problem(layout, row, domain) | place
-            if problem["domain"] != domain:
-                evidence = {"domain": problem["domain"]}
-                rejected.append(_rejected(problem, place, "other_domain", evidence))
-                continue
-            if window and not (problem.get("released") and window[0] <= problem["released"] < window[1]):
-                evidence = {"released": str(problem.get("released")), "window": [str(day) for day in window]}
-                rejected.append(_rejected(problem, place, "outside_window", evidence))
-                continue
+            problem = _problem(self.layout, row, self.domain) | place
+            if problem["domain"] != self.domain:
+                self.rejected.append(_rejected(problem, place, "other_domain", {"domain": problem["domain"]}))
+                return
+            if self.window and not _inside(problem.get("released"), self.window):
+                evidence = {"released": str(problem.get("released")), "window": [str(day) for day in self.window]}
+                self.rejected.append(_rejected(problem, place, "outside_window", evidence))
+                return
             # A proof is published without an answer; that it is one is for the rules to say.
-            if complete and domain == "math" and not (problem.get("answer") or asks_for_proof(problem["prompt"])):
+            if self.complete and self.domain == "math" and not (
+                problem.get("answer") or asks_for_proof(problem["prompt"])
+            ):  # fmt: skip
                 raise Malformed("answer", "missing or empty")
-            kept.append(problem)
-        except (Malformed, KeyError, TypeError, ValueError, AttributeError) as error:
+            self.kept.append(problem)
+            self.characters += sum(len(value) for value in problem.values() if isinstance(value, str))
+        except (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             # A published row can be wrong in any way; whatever it does to its reader is evidence, not our failure.
-            field, reason = (error.field, error.reason) if isinstance(error, Malformed) else ("row", repr(error)[:200])
-            rejected.append(_rejected({"prompt": statement}, place, "malformed", {"field": field, "reason": reason}))
-    table = pa.Table.from_pylist(kept, schema=PROBLEM_SCHEMA)
-    return assemble("read", BENCHMARK_RULES if window else RULES, table, rejected, format=layout.name, file=path.name)
+            fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
+            self._reject(place, statement, fault)
+
+    def split(self) -> Split:
+        """What was added, as a table; what no table can hold is malformed. Empties the batch."""
+        try:
+            table = pa.Table.from_pylist(self.kept, schema=PROBLEM_SCHEMA)
+        except _UNFIT:
+            fit = []
+            for problem in self.kept:
+                if fault := _unfit(problem):
+                    self._reject(problem, problem["prompt"] if fault.field != "prompt" else None, fault)
+                else:
+                    fit.append(problem)
+            table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
+        rejected = sorted(self.rejected, key=lambda row: int(row["source_id"]))
+        files = {f"{self.path.name} ({self.layout.name})": len(table) + len(rejected)}
+        self.kept, self.rejected, self.characters = [], [], 0
+        return assemble("read", BENCHMARK_RULES if self.window else RULES, table, rejected, files=files)
+
+    def _reject(self, place: Row, statement: str | None, fault: Malformed) -> None:
+        place = {name: place[name] for name in ("source", "source_id")}
+        evidence = {
+            "file": self.path.name,
+            "row": int(place["source_id"]),
+            "field": fault.field,
+            "reason": fault.reason,
+        }
+        self.rejected.append(_rejected({"prompt": statement}, place, "malformed", evidence))
+
+
+def _inside(released: date | None, window: Window) -> bool:
+    return released is not None and window[0] <= released < window[1]
+
+
+_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def _unfit(problem: Row) -> Malformed | None:
+    """Which column of this row no table can hold, if one cannot."""
+    for column in PROBLEM_SCHEMA:
+        try:
+            pa.array([problem.get(column.name)], column.type)
+        except _UNFIT as error:
+            return Malformed(column.name, str(error)[:200])
+    return None
 
 
 def detect(columns: set[str], domain: str) -> Format | None:
@@ -114,9 +183,10 @@ def _problem(layout: Format, row: Row, domain: str) -> Row:
 
 
 def _statement(row: Row) -> str | None:
-    """What can be shown of a row that could not be read."""
+    """What can be shown of a row that could not be read; half a surrogate pair as its number."""
     names = (*math_formats.STATEMENTS, "question_content", "description", "query")
-    return next((row[name] for name in names if isinstance(row.get(name), str)), None)
+    text = next((row[name] for name in names if isinstance(row.get(name), str)), None)
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _rejected(problem: Row, place: Row, rule: str, evidence: Any) -> Row:
@@ -134,23 +204,25 @@ def _ratchet(row: Row) -> Row:
     problem = {name: row.pop(name, None) for name in PROBLEM_SCHEMA.names}
     if not isinstance(problem["prompt"], str) or not problem["prompt"].strip():
         raise Malformed("prompt", "missing or empty")
+    unicode_text("prompt", problem["prompt"])
     return problem | {"released": take_date(problem, "released")}
 
 
 def _verl(row: Row) -> Row:
-    """verl, Eurus-2-RL, Skywork-OR1: a chat, and a ground truth whose shape tells the domain where `ability` does not.
-    Only the user's turn is the problem: system prompts would meet in every n-gram."""
-    turns = [turn["content"] for turn in row.pop("prompt") if turn["role"] == "user"]
-    if not turns or not turns[-1]:
-        raise Malformed("prompt", "no user message")
-    truth = (row.pop("reward_model", None) or {}).get("ground_truth")
+    """verl, Eurus-2-RL, Skywork-OR1: a chat, and a ground truth whose shape tells the domain where `ability` does not."""
+    prompt = take_statement(row, "prompt")
+    reward = row.pop("reward_model", None)
+    reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
+    if not isinstance(reward, dict) or reward.get("ground_truth") in (None, "", []):
+        raise Malformed("reward_model", "no ground_truth")
+    truth = reward["ground_truth"]
     ability = str(row.get("ability") or "").lower()
     looks_like_tests = isinstance(truth, dict) or (isinstance(truth, str) and '"input' in truth[:200])
     if "cod" in ability or (ability != "math" and looks_like_tests):
         columns = code_formats.verl_code(row, truth) | {"domain": "code"}
     else:
         columns = math_formats.verl_math(row, truth) | {"domain": "math"}
-    return columns | {"prompt": turns[-1], "source_url": take(row, "url")}
+    return columns | {"prompt": prompt, "source_url": take(row, "url")}
 
 
 FORMATS = (

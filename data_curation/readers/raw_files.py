@@ -1,4 +1,7 @@
-"""Rows of a file as dictionaries: JSON lists, JSON lines and Parquet, gzipped or not."""
+"""Rows of a file as dictionaries: JSON lists, JSON lines and Parquet, gzipped or not.
+
+Parquet and JSON lines come row by row, whatever their size. A JSON list is one value, and is read whole.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ import pyarrow.parquet as pq
 from infra.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
+PARQUET_ROWS = 128
+"""Rows held as Python objects at a time. A row with its tests can be megabytes."""
 
 
 class Malformed(Exception):
@@ -47,7 +52,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any] | Malformed]:
 
 
 def _parquet_rows(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    for batch in pq.ParquetFile(file).iter_batches(batch_size=1024):
+    for batch in pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS):
         yield from batch.to_pylist()
 
 

@@ -28,7 +28,8 @@ _STANDS_FOR_ANOTHER = re.compile(
     _I,
 )
 _FORMULA = re.compile(  # something to work on: an operator, a command with its argument, a call, a power
-    r"[=+*^<>≤≥±√∑∫%]|(?<![A-Za-z]{2})(?<=[\w)}])!|\d\s?/\s?\d|(?<=[\w$)}])\s?[-−]\s?(?=[\w$({\\])|\\[a-z]{2,}|\d\s?[x×·:]\s?\d|\|[^|]+\|", _I
+    r"[=+*^<>≤≥±√∑∫%]|(?<![A-Za-z]{2})(?<=[\w)}])!|\d\s?/\s?\d|(?<=[\w$)}])\s?[-−]\s?(?=[\w$({\\])|\\[a-z]{2,}|\d\s?[x×·:]\s?\d|\|[^|]+\|",
+    _I,
 )
 _NUMBER = re.compile(r"\d")
 _ASKS = re.compile(
@@ -39,7 +40,9 @@ _ASKS = re.compile(
     r"|translate|parse|encode|decode|validate|compare|draw|make|get|move|take|repeat|apply|choose|order|state)\b",
     _I,
 )
-_SETTING = re.compile(r"\A\W*(?:let|suppose|consider|given|you are given|once|there (?:is|are)|[A-Z][a-z]+ (?:has|have|likes?|is))\b")
+_SETTING = re.compile(
+    r"\A\W*(?:let|suppose|consider|given|you are given|once|there (?:is|are)|[A-Z][a-z]+ (?:has|have|likes?|is))\b"
+)
 # Words that instruct and words for what a statement is about without saying which: alone they leave nothing to solve.
 _SAYS_NOTHING = frozenset(
     """find compute calculate evaluate simplify solve determine factor express give state write print output return show

@@ -16,7 +16,8 @@ _I = re.IGNORECASE
 
 # Where a statement ends and its examples begin: what these speak of is an illustration.
 _EXAMPLES = re.compile(
-    r"^[^\w\n]{0,20}(?:examples?|samples?|explanations?|notes?)\b(?: (?:test )?(?:input|output|case)s?)?[\s\d.#*-]*(?::.*)?$", _I | re.M
+    r"^[^\w\n]{0,20}(?:examples?|samples?|explanations?|notes?)\b(?: (?:test )?(?:input|output|case)s?)?[\s\d.#*-]*(?::.*)?$",
+    _I | re.M,
 )
 
 
@@ -111,7 +112,8 @@ _SPECIAL_JUDGE = {
         _I,
     ),
     "random": re.compile(
-        r"\bequal(?:ly)? (?:probability|likely|probable)\b|\bprobability (?:in|is) proportion|\buniformly (?:at )?random\b", _I
+        r"\bequal(?:ly)? (?:probability|likely|probable)\b|\bprobability (?:in|is) proportion|\buniformly (?:at )?random\b",
+        _I,
     ),
 }
 _RANDOM_ASKED = re.compile(r"\bimplement\b|\breturns? a random\b", _I)
@@ -127,7 +129,9 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
         for found in pattern.finditer(problem.prompt):
             if kind == "random" and not _RANDOM_ASKED.search(problem.prompt):
                 continue
-            if kind == "unordered" and _AN_OPERATION.search(re.split(r"\bin \w+ (?:\w+ )?order\b", found[0], flags=_I)[0]):
+            if kind == "unordered" and _AN_OPERATION.search(
+                re.split(r"\bin \w+ (?:\w+ )?order\b", found[0], flags=_I)[0]
+            ):
                 continue
             return seen(found, kind=kind)
     return None
@@ -148,7 +152,9 @@ _NODES = re.compile(
     r"|\b(?:binary|n-ary|search) tree (?:\(?root node|and (?:a|two) (?:node|of its nodes))|\bgiven a perfect binary tree\b",
     _I,
 )
-_STDIN = re.compile(r"\b(?:standard input|stdin|the (?:first|only) line|the input (?:gives|contains|consists)|print)\b", _I)
+_STDIN = re.compile(
+    r"\b(?:standard input|stdin|the (?:first|only) line|the input (?:gives|contains|consists)|print)\b", _I
+)
 _SIGNATURE = r"(?<![\"'\w])(?:void|int|bool|boolean|string|double|List<\w+>)\s+\w+\([^()\"]*\)"
 _PLATFORM = re.compile(
     # a class that the tests drive call by call

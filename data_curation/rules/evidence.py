@@ -22,4 +22,3 @@ def declared(problem: Problem, field: str, *values: str) -> Evidence | None:
         return None
     value = json.loads(problem.metadata).get(field)
     return {"field": field, "value": value} if str(value).lower() in values else None
-

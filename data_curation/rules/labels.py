@@ -38,7 +38,9 @@ _WINDOW = 32  # characters before a label that are looked at: a bound on time, w
 _ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" speaks of labels, and is no list
 _WORD_BEFORE = re.compile(r"(\w+)\s{1,3}\Z")
 _ITEMS = re.compile(r"\\item\b|(?:\n|\A)[ ]{0,4}[-*•·▪☐□○][ ](?=\S)")
-_SECOND = re.compile(r"[Bb2][ ]?[)\].:*}、．）]|\bii?\b|\bII?\b|\n[ \t]*B |[②Ⅱ]|\bsecond|[QqTt](?:ask|uestion)?[ ]?2", re.I)
+_SECOND = re.compile(
+    r"[Bb2][ ]?[)\].:*}、．）]|\bii?\b|\bII?\b|\n[ \t]*B |[②Ⅱ]|\bsecond|[QqTt](?:ask|uestion)?[ ]?2", re.I
+)
 _ONE_FOR_ONE = str.maketrans("（）［］．：；、", "()[].:;.")
 
 

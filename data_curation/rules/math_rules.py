@@ -42,7 +42,8 @@ _CUE = re.compile(
 )
 _CHOOSE = re.compile(r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b", _I)
 _NAMED_OPTIONS = re.compile(  # Enter "odd", "even", or "neither"
-    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? [^.?!]{0,160}\b(?:or|and) [\"“']", _I
+    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? [^.?!]{0,160}\b(?:or|and) [\"“']",
+    _I,
 )
 _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
 
@@ -84,7 +85,8 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 # ---------------------------------------------------------------------------------------- true or false
 
 _TRUTH = re.compile(
-    r"(?:it is )?(?:true|false)\b|(?:yes|no)(?![\w'])(?![^\n]*\d)|(?:in)?correct\b|(?:im)?possible\b|not necessarily\b", _I
+    r"(?:it is )?(?:true|false)\b|(?:yes|no)(?![\w'])(?![^\n]*\d)|(?:in)?correct\b|(?:im)?possible\b|not necessarily\b",
+    _I,
 )
 _TRUTH_IF_ASKED = re.compile(
     r"(?:right|wrong|can(?:not|'t)?|(?:does not |doesn't )?exists?|there (?:is|are)(?: not| none)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?)",
@@ -126,7 +128,9 @@ _PROOF = re.compile(
     _I,
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint:.*", _I | re.DOTALL)
-_RHETORICAL = re.compile(r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", _I)  # "Too many handshakes? At a party …"
+_RHETORICAL = re.compile(
+    r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", _I
+)  # "Too many handshakes? At a party …"
 _NO_VALUE = frozenset(("proof", "see proof", "see solution", "see the solution", "qed", "q.e.d", "proved", "proven"))
 
 
@@ -209,7 +213,9 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
     prose = re.sub(r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
     words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
-    symbols = numbers + len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi"))
+    symbols = numbers + len(
+        re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi")
+    )
     measured = {"answer": answer, "characters": characters, "numbers": numbers, "symbols": symbols, "words": words}
     if (
         characters > limits.max_answer_characters

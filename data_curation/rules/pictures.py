@@ -45,7 +45,9 @@ _REFERENCE = re.compile(
     r"|\bthe marked (?:angle|length|side|region|point)s?\b",
     _I,
 )
-_MOVED = re.compile(r"\b(?:reflect|rotat|translat|dilat|transform|map(?:s|ped)?\b|\\mapsto|inver)", _I)  # and has an image, then
+_MOVED = re.compile(
+    r"\b(?:reflect|rotat|translat|dilat|transform|map(?:s|ped)?\b|\\mapsto|inver)", _I
+)  # and has an image, then
 _TEXTUAL = re.compile(  # what can be shown in words and formulas
     r"\b(?:equations?|formulas?|expressions?|sums?|products?|numbers?|values?|rows?|sequences?|arrangements?|prices?|data"
     r"|tables?|examples?|matri(?:x|ces)|results?|rules?|texts?|terms?)\b[^.?!]{0,40}\Z",

@@ -162,9 +162,10 @@ class TestValidation(Section):
 
 class MathCuration(Section):
     inputs: tuple[str, ...] = ()
-    """Raw files in any published format; with `curation.tiny_world`, none means the world's own."""
+    """Raw files in any published format: files, directories, globs, or names on the Hugging Face Hub (`org/name`,
+    `hf://datasets/org/name/file`); with `curation.tiny_world`, none means the world's own."""
     benchmarks: tuple[str, ...] = ()
-    """Held-out files that nothing kept may be contaminated with."""
+    """Held-out files that nothing kept may be contaminated with, named as `inputs`."""
     max_rejected: float = Field(0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()

@@ -55,11 +55,29 @@ def reasons(split):
         ({"problem": "P?", "answer": "[1, 2)"}, "[1, 2)"),  # an interval, not a list
         ({"problem": "P?", "solution": "so \\boxed{1} no, \\boxed{\\frac{1}{2}}.", "messages": []}, "\\frac{1}{2}"),
         ({"question": "P?", "expected_answer": "7"}, "7"),
+        ({"ID": "2024-I-1", "Problem": "P?", "Solution": "So 33.", "Answer": 33}, "33"),  # AIME
+        ({"problem": "P?", "answer": "['4', '4.0']"}, "4"),  # a Python literal
+        ({"prompt": [{"role": "user", "content": "P?"}], "ground_truth": "9"}, "9"),  # TRL
+        (
+            {
+                "problem": "P?",
+                "solution": "\\boxed{7}",
+                "messages": [{"role": "user", "content": "P?"}],
+                "source": "cn_k12",
+            },
+            "7",
+        ),
     ],
 )
 def test_math_formats(tmp_path, row, answer):
     problem = only(read_problems(write_json(tmp_path / "m.json", [row]), "math"))
     assert (problem.prompt, problem.answer, problem.domain) == ("P?", answer, "math")
+
+
+def test_a_proof_needs_no_answer(tmp_path):
+    rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, {"problem": "Find 1 + 1.", "answer": ""}]
+    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
+    assert split.kept.column("source_id").to_pylist() == ["0"] and split.summary["dropped"]["malformed"] == 1
 
 
 def test_what_no_reader_knows_becomes_metadata(tmp_path):
@@ -85,14 +103,15 @@ def test_numinamath_parquet_says_what_it_is_and_when(tmp_path):
     assert (problem.source, problem.source_id) == ("numina", "0")
 
 
+@pytest.mark.parametrize("as_text", [False, True])
 @pytest.mark.parametrize("truth", ["5", '["5"]', ["5", "5.0"]])
-def test_verl_math_takes_the_users_turn_alone(tmp_path, truth):
+def test_verl_math_takes_the_users_turn_alone(tmp_path, truth, as_text):
     chat = [{"role": "system", "content": "When tackling … [ASSESS] …"}, {"role": "user", "content": "P?"}]
     row = {
         "data_source": "x",
-        "prompt": chat,
+        "prompt": json.dumps(chat) if as_text else chat,
         "ability": "math",
-        "reward_model": {"ground_truth": truth, "style": "rule"},
+        "reward_model": json.dumps({"ground_truth": truth}) if as_text else {"ground_truth": truth, "style": "rule"},
     }
     problem = only(read_problems(write_parquet(tmp_path / "eurus.parquet", [row]), "math"))
     assert (problem.prompt, problem.answer) == ("P?", "5")
@@ -172,13 +191,17 @@ def test_tests_as_structure_python_literal_or_json(tmp_path, tests):
     assert json.loads(problem.tests) == [{"input": "1", "output": "2"}]
 
 
-def test_code_contests_keeps_python_3_and_joins_the_tests(tmp_path):
+@pytest.mark.parametrize("in_structs", [False, True])
+def test_code_contests_keeps_python_3_and_joins_the_tests(tmp_path, in_structs):
     row = {
         "name": "1_A", "description": "Q", "public_tests": {"input": ["1"], "output": ["2"]},
         "private_tests": {"input": ["3"], "output": ["4"]}, "generated_tests": {"input": [], "output": []},
         "solutions": {"language": [1, 2, 3], "solution": ["py2", "c++", "py3"]}, "cf_contest_id": 1, "cf_index": "A",
         "time_limit": {"seconds": 1, "nanos": 500_000_000}, "memory_limit_bytes": 256_000_000,
     }  # fmt: skip
+    if in_structs:
+        for name in ("public_tests", "private_tests", "generated_tests", "solutions"):
+            row[name] = [dict(zip(row[name], values, strict=True)) for values in zip(*row[name].values(), strict=True)]
     problem = only(read_problems(write_lines(tmp_path / "cc.jsonl", [row]), "code"))
     assert problem.golden_solutions == ["py3"] and len(json.loads(problem.tests)) == 2
     assert (problem.time_limit_s, problem.memory_limit_mb) == (1.5, 256.0)
@@ -206,18 +229,6 @@ def test_livecodebench_unpacks_its_private_tests(tmp_path):
     assert problem.source_url == "https://leetcode.com/problems/sum-it/"
 
 
-class _Hostile:
-    def __reduce__(self):
-        return print, ("this text must not appear",)
-
-
-def test_a_pickle_that_names_anything_is_rejected_unrun(tmp_path, capfd):
-    split = read_problems(write_lines(tmp_path / "lcb.jsonl", [livecodebench(packed(_Hostile()))]), "code")
-    [(_, evidence)] = reasons(split)
-    assert evidence["field"] == "private_test_cases" and "builtins.print" in evidence["reason"]
-    assert "must not appear" not in capfd.readouterr().out
-
-
 def test_verl_code_in_three_shapes(tmp_path):
     truths = [
         '{"inputs": ["1"], "outputs": ["2"]}',
@@ -238,54 +249,11 @@ def test_what_curation_kept_can_be_read_again(tmp_path):
     split = read_problems(write_json(tmp_path / "m.json", [{"problem": "P?", "answer": "1"}]), "math")
     pq.write_table(split.kept, tmp_path / "kept.parquet")
     again = read_problems(tmp_path / "kept.parquet", "math")
-    assert again.summary["format"] == "ratchet"
+    assert again.summary["files"] == {"kept.parquet (ratchet)": 1}
     assert again.kept.drop(["source", "source_id"]).equals(split.kept.drop(["source", "source_id"]))
 
 
 # -------------------------------------------------------------------------------------- wrong rows and files
-
-
-def test_each_malformed_row_says_field_and_reason_and_the_rest_goes_on(tmp_path):
-    rows = [
-        {"problem": "Good?", "answer": "1"},
-        '{"problem": "torn',
-        "[1, 2]",
-        {"problem": None, "answer": "1"},
-        {"problem": "  ", "answer": "1"},
-        {"problem": 7, "answer": "1"},
-        {"problem": "No answer?", "answer": None},
-        {"problem": "Not found?", "answer": "notfound"},
-        {"problem": "When?", "answer": "1", "date": "in spring"},
-        {"problem": "Prove that 1 = 1.", "answer": ""},
-        {"problem": "Last?", "answer": "2"},
-    ]
-    split = read_problems(write_lines(tmp_path / "m.jsonl", rows), "math")
-    assert split.kept.column("source_id").to_pylist() == ["0", "9", "10"]
-    found = reasons(split)
-    assert [row for row, _ in found] == ["1", "2", "3", "4", "5", "6", "7", "8"]
-    fields = [evidence["field"] for _, evidence in found]
-    assert fields == ["line", "row", "problem", "problem", "problem", "answer", "answer", "date"]
-    assert all(evidence["reason"] for _, evidence in found)
-    assert split.rejected.column("prompt").to_pylist()[6] == "Not found?"
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"input_output": '{"inputs": [[1'},
-        {"input_output": '{"fn_name": "f", "inputs": [[1], [2]], "outputs": [1]}'},
-        {"input_output": '{"cases": []}'},
-        {"input_output": "[" * 100_000},
-        {"solutions": "['def f(xs):"},
-        {"date": "31/12/19"},
-        {"question": " "},
-    ],
-)
-def test_malformed_code_rows(tmp_path, broken):
-    good = {"question": "Q", "solutions": "[]", "input_output": '{"inputs": ["1"], "outputs": ["1"]}', "date": None}
-    split = read_problems(write_lines(tmp_path / "taco.jsonl", [good, good | broken]), "code")
-    [(row, evidence)] = reasons(split)
-    assert row == "1" and evidence["reason"] and len(split.kept) == 1
 
 
 def test_a_benchmark_keeps_items_without_answer_and_loses_its_templates(tmp_path):

@@ -57,8 +57,39 @@ def test_the_first_rule_that_applies_is_named_and_limits_come_from_the_recipe():
 
 
 FILLERS = (
-    *(" ", "\n", "(", "$", "A) ", "\\(", "a", "1.", "? ", "![", "\\[", "many a ", "print ", "<", "a_", "order of ", "(a) "),
-    *("shown ", "the figure ", "A. ", "\\item ", "any ", "hidden ", "you ", "at most ", '["', "given ", "__ ", "how many "),
+    *(
+        " ",
+        "\n",
+        "(",
+        "$",
+        "A) ",
+        "\\(",
+        "a",
+        "1.",
+        "? ",
+        "![",
+        "\\[",
+        "many a ",
+        "print ",
+        "<",
+        "a_",
+        "order of ",
+        "(a) ",
+    ),
+    *(
+        "shown ",
+        "the figure ",
+        "A. ",
+        "\\item ",
+        "any ",
+        "hidden ",
+        "you ",
+        "at most ",
+        '["',
+        "given ",
+        "__ ",
+        "how many ",
+    ),
 )
 
 

@@ -1,0 +1,101 @@
+"""From what a person names to the files that hold it: a file, a directory, a glob, or a data set on the Hugging Face Hub.
+
+    data/math_train.jsonl.gz                        a file
+    data/numina/   data/numina/*.parquet            its data files, sorted
+    org/name   org/name@revision                    on the Hub: the files of its train split, or all where none says so
+    hf://datasets/org/name@revision/data/part-*.parquet       exactly these
+
+Files from the Hub go to the Hub's own cache and are fetched once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import fnmatch
+from glob import glob
+from pathlib import Path
+
+from infra.errors import RatchetError
+
+SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz")
+_NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")
+_ON_HUB = re.compile(
+    r"(?:hf://(?:datasets/)?)?(?P<repo>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w.%-]+))?(?:/(?P<files>[^@]+))?/?"
+)
+_TRAIN = re.compile(r"(?:^|[/_.-])train(?:ing)?(?:[/_.-]|$)", re.I)
+
+
+def local_files(name: str | Path) -> list[Path]:
+    """The files that `name` stands for, sorted. Raises RatchetError when there are none, or the Hub does not give them.
+
+    A path that exists is never looked for on the Hub; a file that does not exist is named as given, for its reader to
+    say so.
+    """
+    text = str(name)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return _some([file for file in sorted(path.rglob("*")) if file.is_file() and _is_data(str(file))], text)
+    if path.exists():
+        return [path]
+    if not text.startswith("hf://") and re.search(r"[*?\[]", text):
+        return _some(sorted(Path(file) for file in glob(str(path), recursive=True)), text)
+    found = _ON_HUB.fullmatch(text)
+    is_hub = text.startswith("hf://") or (
+        found and not found["files"] and not text.startswith((".", "/", "~")) and not text.endswith(SUFFIXES)
+    )
+    if not is_hub:
+        return [path]
+    if found is None:
+        raise RatchetError(f"{text}: not a name on the Hub. Say hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
+    revision = (found["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
+    return _fetched(text, found["repo"], revision, found["files"])
+
+
+def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Path]:
+    from huggingface_hub import HfApi, errors
+
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    place = {"repo_id": repo, "repo_type": "dataset", "revision": revision}
+    try:
+        try:
+            listed = sorted(api.list_repo_files(**place))
+            files = _chosen(listed, wanted)
+            found = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
+        except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:
+            if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
+                raise
+            root = Path(api.snapshot_download(local_files_only=True, **place))  # what was fetched before
+            listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
+            found = [root / file for file in _chosen(listed, wanted)]
+    except (errors.HTTPError, errors.HFValidationError, OSError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise RatchetError(
+            f"{name}: no such file here, and the Hub does not give it ({reason}). Check the name, the network "
+            "(HF_ENDPOINT, HF_HUB_OFFLINE) and, for a data set that asks for consent, the login (`hf auth login`); or "
+            f"fetch it yourself (`hf download --repo-type dataset {repo}`) and give the directory."
+        ) from error
+    if not found:
+        raise RatchetError(
+            f"{name}: this data set on the Hub has no {wanted or 'data file'}. It has {', '.join(listed[:10])}"
+            f"{' …' if len(listed) > 10 else ''}."
+        )
+    return found
+
+
+def _chosen(listed: list[str], wanted: str | None) -> list[str]:
+    """Those that match, or, when nothing was asked for, the train split."""
+    files = [file for file in listed if _is_data(file)]
+    if wanted:
+        return [file for file in files if fnmatch(file, wanted) or file.startswith(wanted.rstrip("/") + "/")]
+    return [file for file in files if _TRAIN.search(file)] or files
+
+
+def _is_data(file: str) -> bool:
+    return file.endswith(SUFFIXES) and not _NOT_DATA.search(file)
+
+
+def _some(files: list[Path], name: str) -> list[Path]:
+    if not files:
+        raise RatchetError(f"{name}: no data files there; they end in {', '.join(SUFFIXES)}.")
+    return files
