@@ -34,17 +34,19 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
     """Of each labelled pair: its label, its coverage (0 with fewer shared n-grams than the preset wants), and whether
     it shares any n-gram, which is the paper's rule."""
     labels = [json.loads(line) for line in LABELS.read_text().splitlines()]
+    texts_of: dict[str, dict[str, str]] = {}
     pairs = []
     for benchmark, file in sorted({(label["benchmark"], label["file"]) for label in labels}):
         domain = "math" if file.startswith("math") else "code"
         items = read_benchmark(data / benchmark, domain).kept
-        rows = read_and_normalise([data / file], domain).kept
-        texts = dict(zip(rows.column("source_id").to_pylist(), rows.column("prompt").to_pylist(), strict=True))
+        if file not in texts_of:
+            rows = read_and_normalise([data / file], domain).kept.select(["source_id", "prompt"])
+            texts_of[file] = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         places = {item: place for place, item in enumerate(items.column("source_id").to_pylist())}
         settings = DEFAULTS[domain]
         index = BenchmarkIndex(items.column("prompt").to_pylist(), [("", "")] * len(items), settings.ngram)
         mine = [label for label in labels if (label["benchmark"], label["file"]) == (benchmark, file)]
-        found = index.compare(tokenise([texts[str(label["row"])] for label in mine]))[1]
+        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine]))[1]
         for row, label in enumerate(mine):
             item = places[str(label["item"])]
             at = np.flatnonzero((found.rows == row) & (found.items == item))

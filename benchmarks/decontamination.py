@@ -1,7 +1,7 @@
 """Decontamination against its peers, in one run on the same rows: CPU time, and what each finds.
 
-The rows are made of the published problems: each is one with its numbers drawn anew, half of them followed by a sentence
-of another problem, so that no two are alike. The peers are
+The rows are made of the published problems: each is one with its numbers drawn anew, half of them followed by a
+sentence of another problem, so that no two are alike. The peers are
 
 - *word n-grams*, the way of open-r1's `scripts/decontaminate.py`, written anew from its description: lower-case, split,
   join each n-gram, look it up in a set, one pass over all rows for each benchmark;
@@ -126,7 +126,16 @@ def million(data: Path) -> None:
         pq.write_table(pa.table({"problem": rows, "n": range(len(rows))}), file)
         size = sum(map(len, rows)) / 2**20
         del rows
-        command = [sys.executable, "-m", "flows.cli", "decontaminate", "--input", str(file), "--output", f"{folder}/out"]
+        command = [
+            sys.executable,
+            "-m",
+            "flows.cli",
+            "decontaminate",
+            "--input",
+            str(file),
+            "--output",
+            f"{folder}/out",
+        ]
         for item in ITEMS:
             command += ["--benchmarks", str(data / "benchmarks" / item)]
         started = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -145,7 +154,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the directory that holds math_raw/ and benchmarks/")
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each but datatrove's, of which the median counts")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="runs of each but datatrove's, of which the median counts"
+    )
     parser.add_argument("--datatrove", metavar="PYTHON", help="an interpreter that has datatrove and spacy")
     parser.add_argument("--million", action="store_true", help="only measure memory, on a million short problems")
     arguments = parser.parse_args()

@@ -123,7 +123,7 @@ class BenchmarkIndex:
         rows, inside = _rows_of(tokens, at, self.n)
         same = inside & (self._grams[known] == grams[at])
         rows, known = rows[same], known[same]
-        # One line for each (row, n-gram, item), those of a row and item together; what stands twice in a row counts once.
+        # One line for each (row, n-gram, item), those of a row and item together. What a row has twice counts once.
         counts = self._place_counts[known]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = self._places[np.repeat(self._first_place[known], counts) + offsets]
@@ -132,8 +132,9 @@ class BenchmarkIndex:
         rows, places = np.divmod(lines[_first_of_equals(lines)], size)
         items = self._owners[places]
         first = np.flatnonzero(_first_of_equals(rows, items))
-        return self._coverage(tokens, rows[first], items[first], np.diff(np.append(first, len(rows))),
-                              np.add.reduceat(self._prose[places], first, dtype=np.int64) if len(first) else first)  # fmt: skip
+        shared = np.diff(np.append(first, len(rows)))
+        shared_prose = np.add.reduceat(self._prose[places], first, dtype=np.int64) if len(first) else first
+        return self._coverage(tokens, rows[first], items[first], shared, shared_prose)
 
     def _coverage(
         self, tokens: Tokens, rows: np.ndarray, items: np.ndarray, shared: np.ndarray, shared_prose: np.ndarray

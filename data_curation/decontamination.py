@@ -8,6 +8,8 @@ from one run.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,12 +73,15 @@ def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
     return {key: item for item, url in enumerate(urls.to_pylist()) if (key := problem_key(url))}
 
 
-def summarise(findings: Findings, settings: Decontamination) -> dict[str, int | str]:
-    """What both presets say of all rows, whichever is in force."""
+def summarise(findings: Findings, settings: Decontamination) -> dict[str, Any]:
+    """What both presets say of all rows, whichever is in force, and how much rows are covered (twentieths, those that
+    share nothing left out)."""
+    coverage = findings.overlaps.coverage
     return {
         "preset": settings.preset,
         "paper_hits": int(findings.paper_hit.sum()),
         "coverage_hits": int(findings.coverage_hit.sum()),
         "items": len(findings.index.texts),
         "items_without_ngram": int((findings.index.gram_counts == 0).sum()),
+        "coverage_histogram": np.histogram(coverage[coverage > 0], bins=20, range=(0, 1))[0].tolist(),
     }

@@ -62,9 +62,9 @@ def decontaminate_files(
 ) -> dict[str, Any]:
     """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary.
 
-    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`. A row without text is rejected
-    as `malformed`. The same call again finds its own output and returns; an output made of anything else is an error,
-    as are files without a column of text: RatchetError, with the file and the column.
+    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`. A row without text is
+    rejected as `malformed`. The same call again finds its own output and returns; an output made of anything else is an
+    error, as are files without a column of text: RatchetError, with the file and the column.
     """
     settings, output = settings or Decontamination(), Path(output).expanduser().absolute()
     if not inputs or not benchmarks:
@@ -159,11 +159,9 @@ def _judge(
                 rows = sorted(rejections)
                 keep = pa.array([row not in rejections for row in range(len(table))], pa.bool_())
                 kept.write_table(table.filter(keep))
-                reasons = [_reason(rejections[row], items) for row in rows]
                 dropped = table.take(pa.array(rows, pa.int64()))
-                columns = [pa.array(side, pa.string()).cast(field.type)
-                           for side, field in zip(list(zip(*reasons, strict=True)) or [[], []], REASON, strict=True)]  # fmt: skip
-                rejected.write_table(pa.table([*dropped.columns, *columns], schema=rejected_schema))
+                reasons = pa.Table.from_pylist([_reason(rejections[row], items) for row in rows], schema=REASON)
+                rejected.write_table(pa.table([*dropped.columns, *reasons.columns], schema=rejected_schema))
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
                 hits.update(paper=int(findings.paper_hit.sum()), coverage=int(findings.coverage_hit.sum()))
@@ -192,12 +190,12 @@ def _facts(file: TextFile, first: int, findings: Findings) -> list[pa.Array]:
     ]  # fmt: skip
 
 
-def _reason(rejection: Rejection, items: _Items) -> tuple[str, str]:
+def _reason(rejection: Rejection, items: _Items) -> dict[str, str]:
     evidence = dict(rejection.evidence)
     if span := evidence.get("item_span"):
         before = items.cut[evidence["benchmark"], evidence["item"]]
         evidence["item_span"] = [span[0] + before, span[1] + before]
-    return rejection.rule, to_json(evidence)
+    return dict(zip(REASON.names, (rejection.rule, to_json(evidence)), strict=True))
 
 
 def _dates(file: TextFile, batch: Batch, seen: Counter[str]) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""The funnel: how many rows each rule of each step took, as a table, a picture and a data card."""
+"""The funnel: how many rows each rule of each step took, as a table and a picture, and samples of what was taken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ FUNNEL_SCHEMA = pa.schema(
         ("rows_out", pa.int64()),
     ]
 )
-EXAMPLE_CHARACTERS = 160
 
 
 def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -60,27 +59,12 @@ def figure(table: pa.Table, domain: str) -> bytes:
     return buffer.getvalue()
 
 
-def card(domain: str, table: pa.Table, rejected: pa.Table, not_done: Mapping[str, str]) -> str:
-    """The data card in Markdown: the funnel, one example of each rule with its evidence, and what was not done."""
-    examples: dict[tuple[str, str], dict[str, Any]] = {}
+def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """To each (step, rule), in order of first use, up to `count` of its rows, from all parts of the table."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rejected.to_pylist():
-        examples.setdefault((row["step"], row["rule"]), row)
-    rows = table.to_pylist()
-    kept = rows[-1]["rows_out"] if rows else 0
-    lines = [f"# Curated {domain} problems", "", f"{rows[0]['rows_in'] if rows else 0:,} rows in, {kept:,} kept.", ""]
-    if not_done:
-        lines += ["**Not done:** " + "; ".join(f"`{step}` ({reason})" for step, reason in not_done.items()) + ".", ""]
-    lines += ["| step | rule | rows in | dropped | rows out |", "|---|---|---:|---:|---:|"]
-    lines += [f"| {r['step']} | {r['rule']} | {r['rows_in']:,} | {r['dropped']:,} | {r['rows_out']:,} |" for r in rows]
-    lines += ["", "## One example of each", ""]
-    for (step, rule), row in examples.items():
-        lines.append(f"- `{step}:{rule}`, row {row['source_id']} of {row['source']}: {_short(row['prompt'])}")
-        lines.append(f"  evidence: {_short(row['evidence'])}")
-    return "\n".join(lines) + "\n"
-
-
-def _short(text: str | None) -> str:
-    """One line without Markdown's own marks: the text comes from a data set."""
-    flat = " ".join((text or "(no statement)").split())
-    flat = flat if len(flat) <= EXAMPLE_CHARACTERS else flat[: EXAMPLE_CHARACTERS - 1] + "…"
-    return "`" + flat.replace("`", "'") + "`"
+        rows.setdefault((row["step"], row["rule"]), []).append(row)
+    return {
+        name: [of_rule[i * len(of_rule) // count] for i in range(count)] if len(of_rule) > count else of_rule
+        for name, of_rule in rows.items()
+    }

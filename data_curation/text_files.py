@@ -1,7 +1,7 @@
 """Any table with a column of text: Parquet, JSON lists and JSON lines, with whatever other columns they have.
 
-Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has no
-schema: the file is read once for it. A column of it whose values are of several types, or objects, is kept as JSON text.
+Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has
+no schema: the file is read once for it. A column whose values are of several types, or objects, is kept as JSON text.
 """
 
 from __future__ import annotations
@@ -210,9 +210,10 @@ def common_schema(files: Sequence[TextFile]) -> pa.Schema:
                     pa.unify_schemas([pa.schema([one.field(field.name)]), pa.schema([field])],
                                      promote_options="permissive")  # fmt: skip
                 except pa.ArrowException:
+                    other = one.field(field.name).type
                     raise RatchetError(
-                        f"{file.path}: column {field.name!r} is {field.type}, but {one.field(field.name).type} in another "
-                        "input. Give inputs of the same columns, or one at a time."
+                        f"{file.path}: column {field.name!r} is {field.type}, but {other} in another input. Give "
+                        "inputs of the same columns, or one at a time."
                     ) from None
         return pa.unify_schemas([one, file.schema], promote_options="permissive")
 

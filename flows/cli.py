@@ -25,6 +25,7 @@ from rich.console import Console
 from flows.decontaminate import decontaminate
 from flows.judge import judge
 from flows.verify import verify
+from flows.why import why
 from infra.errors import RatchetError
 from infra.recipe import Recipe, load_recipe
 from infra.settings import load_settings
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
 app.command()(decontaminate)
+app.command()(why)
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 

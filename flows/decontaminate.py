@@ -92,8 +92,8 @@ def _show(summary: dict[str, Any], output: Path) -> None:
         console.print(f"  {rows:,} for item {item} of {benchmark}", markup=False)
     test = summary["self_test"]
     console.print(
-        f"Self-test: {test['recall']:.1%} of {test['items']:,} items in {len(test['recall_by_disguise'])} disguises found; "
-        f"{len(test['unprotected'])} of {summary['items']:,} items unprotected."
+        f"Self-test: {test['recall']:.1%} of {test['items']:,} items in {len(test['recall_by_disguise'])} disguises "
+        f"found; {len(test['unprotected'])} of {summary['items']:,} items unprotected."
     )
     if test["recall"] < GOOD_RECALL or test["unprotected"]:
         names = ", ".join((test["unprotected"] + test["missed"])[:5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -173,15 +174,61 @@ def _show_one(console: Console, store: ArtifactStore, artifact: Artifact) -> Non
     for name, value in manifest["parameters"].items():
         table.add_row(name, Text(str(value)))
     console.print(table)
-    console.print(_ancestry(store, artifact, Tree("\n[bold]made from[/]")))
+    if artifact.rejected.is_file():
+        _show_curation(console, artifact)
+    console.print(_ancestry(store, artifact, Tree("\n[bold]made from[/]"), set()))
 
 
-def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree) -> Tree:
-    for parent in parents(artifact, store):
+def _show_curation(console: Console, artifact: Artifact) -> None:
+    """The funnel of a data set, and up to ten rows that each rule dropped."""
+    import pyarrow.parquet as pq
+
+    from data_curation.funnel import funnel, samples
+
+    manifest = artifact.manifest
+    if (artifact.path / "funnel.parquet").is_file():
+        rules = pq.read_table(artifact.path / "funnel.parquet")
+    elif "dropped" in manifest.get("summary", {}):
+        rules = funnel([manifest["summary"]])
+    else:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in rules.column_names:
+        table.add_column(name.replace("_", " "), justify="left" if name in ("step", "rule") else "right")
+    for row in rules.to_pylist():
+        cells = (f"{value:,}" if isinstance(value, int) else value for value in row.values())
+        table.add_row(*cells, style="" if row["dropped"] else "dim")
+    console.print()
+    console.print(table)
+    for (step, rule), rows in samples(pq.read_table(artifact.rejected)).items():
+        console.print(f"\n[bold]{step}: {rule}[/]")
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, expand=True)
+        for ratio in (None, 3, 2):
+            table.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
+        for row in rows:
+            texts = (row["prompt"] or "(no statement)", row["evidence"])
+            table.add_row(f"{row['source']}:{row['source_id']}", *(Text(_one_line(text)) for text in texts))
+        console.print(table)
+    if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
+        console.print(f"\nWith figures: [underline]{artifact.path / page}[/]", soft_wrap=True)
+    console.print("One row and what it was compared with: ratchet why SOURCE:ROW", highlight=False)
+
+
+def _one_line(text: str) -> str:
+    """On one line, and without characters that would move the cursor: the text is a data set's."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\s]+", " ", text)
+
+
+def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree, told: set[str]) -> Tree:
+    """Nearest first; what an artifact was made from is told once."""
+    for parent in reversed(parents(artifact, store)):
         if parent.kind in GIVEN_KINDS:
             tree.add(f"{parent.path}  [dim]sha256 {parent.key[:16]}…[/]")
+        elif parent.finished and parent.key in told:
+            tree.add(f"{parent.ref} [dim](above)[/]")
         elif parent.finished:
-            _ancestry(store, parent, tree.add(parent.ref))
+            told.add(parent.key)
+            _ancestry(store, parent, tree.add(parent.ref), told)
         else:
             tree.add(f"{parent.ref} [yellow](no longer in the store)[/]")
     return tree

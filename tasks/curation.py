@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data_curation import (
+    data_card,
     decontamination,
     deduplication,
     difficulty,
@@ -38,6 +39,7 @@ from infra.errors import RatchetError
 from infra.inference.protocol import Engine, derive_seed
 from infra.problems import PROBLEM_SCHEMA
 from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
+from tasks import curation_report
 from tasks.pipeline_run import active_run
 from tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
 from verifiers.pool import VerifierPool, open_pool
@@ -336,18 +338,20 @@ def curated(recipe: Recipe, domain: Domain, steps: Sequence[Artifact], missing: 
         table = funnel.funnel(summaries)
         pq.write_table(table, draft.path / "funnel.parquet")
         (draft.path / "funnel.png").write_bytes(funnel.figure(table, domain))
-        not_done_reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
-        card = funnel.card(domain, table, rejected, not_done_reasons)
+        reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
+        manifests = [step.manifest for step in steps]
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
+        scores = score.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
+        rows = [vars(s) for s in scores]
         if truth:
-            scores = score.score_rules(pq.read_table(truth[0].path), rejected, kept)
-            rows = [vars(s) if hasattr(s, "__dict__") else s._asdict() for s in scores]
             (draft.path / "rule_scores.json").write_text(json.dumps(rows, indent=1))
-            card += score.markdown(scores)
             for s in scores:
                 draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
-        (draft.path / "card.md").write_text(card)
-        draft.extra["shown"] = ["card.md", "funnel.png"]
+        card = data_card.card(domain, table, kept, rejected, manifests, reasons)
+        (draft.path / "card.md").write_text(card + (score.markdown(scores) if truth else ""))
+        report = curation_report.page(domain, table, kept, rejected, manifests, reasons, rows)
+        (draft.path / "report.html").write_text(report)
+        draft.extra["shown"] = ["report.html", "card.md", "funnel.png"]
 
     parameters = {"domain": domain, "not_done": list(missing)}
     inputs = [*steps, *truth]
@@ -404,6 +408,8 @@ def _filter(
         for name, reported in split.tables.items():
             pq.write_table(reported, draft.path / f"{name}.parquet")
         journal.unlink(missing_ok=True)
+        if test := split.summary.get("self_test"):
+            draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
 
     return run_step(
         step, f"{domain}-{step.name}", parameters=parameters, inputs=[problems, *others], make=make,

@@ -41,8 +41,10 @@ def test_parquet_keeps_its_columns_and_gains_the_evidence(tmp_path, benchmark_fi
     own = pa.table(
         {
             "id": pa.array([10, 11, 12, 13], pa.int16()),
-            "prompt": pa.array([[{"role": "system", "content": ITEM}, {"role": "user", "content": text}] if text else None
-                                for text in (CLEAN, COPY, None, OTHER_ITEM)]),
+            "prompt": pa.array([
+                [{"role": "system", "content": ITEM}, {"role": "user", "content": text}] if text else None
+                for text in (CLEAN, COPY, None, OTHER_ITEM)
+            ]),
             "tags": [["a"], [], None, ["b", "c"]],
             PREFIX + "coverage": [9.0, 9.0, 9.0, 9.0],  # of an earlier run
         }

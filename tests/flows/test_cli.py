@@ -7,7 +7,8 @@ import pytest
 
 from tests.flows.conftest import MINI, ROOT
 
-COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "verify math", "verify code", "judge serve"]
+COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "verify math", "verify code", "judge serve",
+            "decontaminate", "why"]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -29,6 +30,7 @@ def test_every_command_teaches_with_an_example(ratchet, command):
         (["evaluate", MINI], "Say which model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000"], "No artifact"),
         (["show"], "Nothing has been made"),
+        (["why", "some text"], "has curated anything"),
     ],
 )
 def test_a_mistake_gets_one_message_and_code_2(ratchet, tmp_path, arguments, message):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,9 +11,13 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.pipeline import pipeline
 from infra.artifacts import Artifact, ArtifactStore
+from infra.errors import RatchetError
 from infra.recipe import load_recipe
 from infra.settings import load_settings
 from tasks.lineage import ancestors
@@ -112,6 +117,62 @@ def test_show_prints_the_ancestry_of_a_score(finished_home, ratchet):
     assert shown.returncode == 0
     assert "raw/tiny-world" in shown.stdout and "math-rules" in shown.stdout
     assert "evaluation/" in ratchet("show", "--home", finished_home).stdout
+
+
+def in_process(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_why_tells_of_every_dropped_row_what_took_it(finished_home):
+    told = {}
+    for domain in ("math", "code"):
+        for row in pq.read_table(by_step(finished_home)[f"{domain}-curated"].rejected).to_pylist():
+            told.setdefault((row["step"], row["rule"]), row)
+    assert len(told) > 20
+    for (step, rule), row in told.items():
+        story = in_process("why", f"{row['source']}:{row['source_id']}", "--home", finished_home)
+        assert f"✗ {step}: dropped by {rule}" in story and "_raw.parquet" in story
+        evidence = json.loads(row["evidence"])
+        if "item" in evidence and rule == "ngram":
+            assert f"item {evidence['item']} of {evidence['benchmark']}" in story and "[[" in story
+        if step == "deduplicate" and rule != "url":
+            assert "which stays" in story and "[[" in story
+        if step == "majority_vote":
+            assert "the reference" in story
+        if step == "rules" and "span" in evidence:
+            assert "[[" in story
+
+
+def test_why_finds_a_row_by_its_id_and_by_its_words(finished_home):
+    curated = by_step(finished_home)["math-curated"]
+    row = pq.read_table(curated.kept).to_pylist()[0]
+    by_id = in_process("why", row["problem_id"][:12], "--home", finished_home)
+    assert f"curated: it is in {curated.ref}" in " ".join(by_id.split()) and "teacher passes" in " ".join(by_id.split())
+    by_words = in_process("why", row["prompt"].upper(), "--home", finished_home, "--recipe", "mini")
+    assert f"problem {row['problem_id']}" in by_words
+    for what, message in (("0000000000ff", "is no row of run"), ("utterly unheard of phrases", "says anything like")):
+        with pytest.raises(RatchetError, match=message):
+            in_process("why", what, "--home", finished_home)
+
+
+def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finished_home):
+    from mlflow import MlflowClient
+
+    curated = by_step(finished_home)["math-curated"]
+    shown = in_process("show", curated.ref, "--home", finished_home)
+    assert re.search(r"rules +figure +\d+ +\d+ +\d+", shown) and "rules: figure\nmath_raw:" in shown
+    page = (curated.path / "report.html").read_text()
+    assert page.count("<img") >= 4 and "<script" not in page and "Samples: dropped by rules" in page
+    assert (curated.path / "card.md").read_text().startswith("---\npretty_name")
+    client = MlflowClient(load_settings(finished_home).tracking_uri)
+    (run,) = client.search_runs(
+        [client.get_experiment_by_name("mini").experiment_id], f"tags.`ratchet.artifact` = '{curated.ref}'"
+    )
+    assert {"report.html", "card.md"} <= {file.path for file in client.list_artifacts(run.info.run_id)}
+    clean = by_step(finished_home)["math-decontaminate"]
+    assert clean.manifest["summary"]["self_test"]["recall"] >= 0.98 and clean.manifest["metrics"]["unprotected"] == 0
 
 
 def test_evaluating_a_checkpoint_by_hand(finished_home, ratchet):
