@@ -53,7 +53,9 @@ class Slots:
             self._pushed_back_at = time.monotonic()
 
     def _wake(self) -> None:
-        for _ in range(min(len(self._waiting), int(self.limit) - self.open)):
+        free = int(self.limit) - self.open
+        while free > 0 and self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else its owner was cancelled
                 turn.set_result(None)
+                free -= 1

@@ -180,11 +180,22 @@ class OpenAIEngine:
                     return
 
         self._fatal = None
+        self._client = self._client or self._new_client()
         async with asyncio.TaskGroup() as group:
             for _ in range(self.concurrency):
                 group.create_task(worker())
         if self._fatal:
             raise self._fatal
+
+    def _new_client(self) -> Any:
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=self._api_key or "none",  # local servers want none, the client insists on one
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=openai.Timeout(self._silence_s, connect=CONNECT_TIMEOUT_S),
+        )
 
     async def _answer(self, request: Request, sampling: Sampling) -> Completion | None:
         """One request, asked as often as makes sense; None when the whole run ends instead."""
@@ -203,10 +214,10 @@ class OpenAIEngine:
                     failed = error
                 except RatchetError as error:
                     return self._end(error)
+            self._not_before = max(self._not_before, time.monotonic() + failed.wait)
             if failed.busy:
                 refused_since = refused_since or sent
                 self._slots.pushed_back(sent)
-                self._not_before = max(self._not_before, time.monotonic() + failed.wait)
                 if out_of_patience := self._out_of_patience(refused_since, failed):
                     return self._end(out_of_patience)
                 give_up = time.monotonic() - refused_since > self._patience_s  # others are answered, this one is not
@@ -283,13 +294,6 @@ class OpenAIEngine:
         limits: dict[str, Any] = {self._limit_name: sampling.max_tokens}
         if sampling.top_k:
             limits["top_k"] = sampling.top_k
-        if self._client is None:
-            self._client = openai.AsyncOpenAI(
-                api_key=self._api_key or "none",  # local servers want none, the client insists on one
-                base_url=self.base_url,
-                max_retries=0,
-                timeout=openai.Timeout(self._silence_s, connect=CONNECT_TIMEOUT_S),
-            )
         try:
             async with self._client.chat.completions.with_streaming_response.create(
                 model=self.model,
@@ -332,7 +336,8 @@ class OpenAIEngine:
                 f"{self._where} refused model {self.model!r}: {reason} ({said}). Check the model's name, base_url, key "
                 f"and sampling."
             )
-        return _Failed(said, not bad_request, status in BUSY, _retry_after(error.response.headers))
+        wait = 0.0 if bad_request else _retry_after(error.response.headers)
+        return _Failed(said, not bad_request, status in BUSY or wait > 0, wait)
 
     async def _read(self, response: Any, answer: _Answer) -> None:
         """Take in the body, line by line. Lines end in LF alone: a JSON text may hold any other line separator."""
