@@ -87,3 +87,11 @@ def test_acereason_has_the_numbers_of_the_paper():
     assert {s.prompts_per_batch for s in stages} == {128}
     assert stages[3].max_difficulty == 5 and stages[4].drop_easy_each_epoch
     assert load_recipe("acereason-14b").training.stages[3].max_difficulty == 7
+
+
+def test_an_engine_may_be_named_alone_and_settings_that_would_do_nothing_are_refused():
+    assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
+    served = load_recipe("tiny", ["training.engine={kind: vllm, placement: service, weight_transfer: gloo}"])
+    assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
+    with pytest.raises(RatchetError, match="weight_transfer, tensor_parallel|tensor_parallel, weight_transfer"):
+        load_recipe("tiny", ["training.engine={kind: vllm, weight_transfer: nccl, tensor_parallel: 2}"])
