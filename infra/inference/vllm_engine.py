@@ -76,7 +76,11 @@ class VllmEngine:
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
         arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks)
-        self._wait(self._submit(partial(self._start, arguments)), START_S)
+        try:
+            self._wait(self._submit(partial(self._start, arguments)), START_S)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         if self._thread.is_alive():

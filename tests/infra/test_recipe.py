@@ -129,3 +129,11 @@ def test_settings_of_a_stage_that_do_not_go_together(override, message):
 def test_offload_needs_something_that_is_offloaded():
     with pytest.raises(RatchetError, match="cpu_offload needs zero_stage 1"):
         load_recipe("tiny", ["training.hardware.cpu_offload=true"])
+
+
+def test_an_engine_may_be_named_alone_and_settings_that_would_do_nothing_are_refused():
+    assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
+    served = load_recipe("tiny", ["training.engine={kind: vllm, placement: service, weight_transfer: gloo}"])
+    assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
+    with pytest.raises(RatchetError, match="tensor_parallel, weight_transfer: only"):
+        load_recipe("tiny", ["training.engine={kind: vllm, weight_transfer: nccl, tensor_parallel: 2}"])
