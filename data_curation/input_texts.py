@@ -25,15 +25,20 @@ class Text:
         return "\n".join(" ".join(line) for line in self.lines) + "\n"
 
     def free(self) -> list[tuple[int, int]]:
-        """Places of tokens that count nothing: neither lines, nor tokens of a line, nor letters of a word."""
-        counts = {len(line) for line in self.lines} | {len(self.lines) - n for n in range(len(self.lines) + 1)}
-        counts |= {len(token) for line in self.lines for token in line if not is_number(token)}
+        """Places of tokens that count nothing of what follows: lines, tokens of a line, letters of a word."""
         return [
             (row, column)
             for row, line in enumerate(self.lines)
             for column, token in enumerate(line)
-            if not (is_number(token) and int(token) in counts)
+            if not (is_number(token) and int(token) in self._counts(row, int(token)))
         ]
+
+    def _counts(self, row: int, number: int) -> set[int]:
+        """What a number in this line may stand for, if it counts. Two numbers may share the lines that follow."""
+        line, after = self.lines[row], self.lines[row + 1 :]
+        words = {len(token) for later in after for token in later if not is_number(token)}
+        shared = {len(after) - int(token) for token in line if is_number(token)}
+        return {len(after), *map(len, after)} | words | (shared if number != len(after) - number else set())
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class Trial:
     @classmethod
     def of(cls, case: Case, settings: TestValidation) -> Trial:
         found = mutants(case.golden[0], settings.max_mutants)
-        return cls(case, found, ceil(settings.min_mutants_killed * len(found)))
+        share = 1.0 if settings.generated_inputs and settings.max_added_tests else settings.min_mutants_killed
+        return cls(case, found, ceil(share * len(found)))
 
     def wave(self) -> list[str]:
         """The mutants to run next: as many as could settle it; none when it is settled."""
@@ -60,9 +61,10 @@ class Trial:
 
 
 def strengthen(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
-    """Leave each case with tests that kill `min_mutants_killed` of the mutants that are wrong, new tests among them
-    where it takes them, or with the rejection `weak_tests`. Facts: mutants run, killed, and of the survivors
-    `wrong` and `equivalent`, where new inputs told them apart; `generated`, the places of new tests."""
+    """Leave each case with tests that notice as many wrong mutants as can be, new ones among them, or, where they
+    notice less than `min_mutants_killed`, with the rejection `weak_tests`. Facts: mutants that were run, and `killed`
+    by the published tests; of the survivors, where new inputs told them apart, `wrong` and `equivalent`; `generated`,
+    the places of new tests, and `noticed`, how many wrong ones those kill."""
     trials = [Trial.of(case, settings) for case in cases]
     while waves := [(trial, mutant) for trial in trials for mutant in trial.wave()]:
         _run(waves, pool)
@@ -142,16 +144,15 @@ def _conclude(trial: Trial, settings: TestValidation) -> None:
     wrong = len(trial.shown_by) if inputs else len(trial.survivors)
     if settings.generated_inputs:
         case.facts |= {"inputs": inputs, "wrong": wrong, "equivalent": len(trial.survivors) - wrong}
-    needed = settings.min_mutants_killed * (trial.killed + wrong)
-    if needed and trial.killed >= needed:
-        return
     killers = Counter(trial.careful.index(test) for test, _ in trial.shown_by.values() if test in trial.careful)
     added = killers.most_common(settings.max_added_tests)
-    if needed and trial.killed + sum(kills for _, kills in added) >= needed:
-        first = len(case.tests)
-        case.tests = [*case.tests, *(trial.careful[number] for number, _ in added)]
-        case.is_changed = True
-        case.facts["generated"] = list(range(first, len(case.tests)))
+    noticed = sum(kills for _, kills in added)
+    if trial.killed + noticed >= settings.min_mutants_killed * max(trial.killed + wrong, 1):
+        if added:
+            first = len(case.tests)
+            case.tests = [*case.tests, *(trial.careful[number] for number, _ in added)]
+            case.is_changed = True
+            case.facts |= {"generated": list(range(first, len(case.tests))), "noticed": noticed}
         return
     evidence: dict[str, Any] = dict(case.facts)
     survivor = next(iter(trial.shown_by), trial.survivors[0] if trial.survivors else None)

@@ -22,6 +22,7 @@ from verifiers.pool import VerifierPool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
+COUNTS = ("mutants", "killed", "wrong", "equivalent", "noticed")
 BATCH = 32
 """Problems judged together: keeps the workers busy, and progress visible."""
 
@@ -84,7 +85,7 @@ def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
             table = set_column(table, column, new)
     rejections = [outcome["rejection"] and Rejection(**outcome["rejection"]) for outcome in outcomes]
     kept = [fact for fact, rejection in zip(facts, rejections, strict=True) if not rejection]
-    measured = {name: sum(fact.get(name, 0) for fact in facts) for name in ("mutants", "killed", "wrong", "equivalent")}
+    measured = {name: sum(fact.get(name, 0) for fact in facts) for name in COUNTS}
     measured |= {
         "golden_failed": sum(fact.get("golden_failed", 0) for fact in kept),
         "tests_repaired": sum(len(fact.get("repaired", ())) for fact in kept),

@@ -1,7 +1,10 @@
 import json
+from random import Random
 
 import pytest
 
+from data_curation import validation
+from data_curation.tiny_world import code_problems
 from data_curation.validation import validate_tests
 from infra.problems import problem_id, to_table
 from infra.recipe.model import TestValidation
@@ -66,7 +69,7 @@ def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
 def test_an_endless_loop_is_a_fault_that_every_test_notices(pool):
     counting = "def solve(xs):\n    n = 0\n    while n < len(xs):\n        n += 1\n    return n\n"
     table = to_table([row("loop", [counting], [([1, 2], 2), ([], 0), ([5], 1)])])
-    split = validate_tests(table, TestValidation(max_mutants=6), pool)
+    split = validate_tests(table, TestValidation(max_mutants=6, generated_inputs=0), pool)
     assert len(split.kept) == 1
 
 
@@ -76,3 +79,114 @@ def test_check_functions_count_their_assertions(pool):
     problem = row("check", ["def solve(xs):\n    return sum(xs)\n"], []) | {"tests": json.dumps([{"check": check}])}
     split = validate_tests(to_table([problem]), TestValidation(), pool)
     assert json.loads(split.kept.column("metadata")[0].as_py())["validate_tests"]["tests"] == 3
+
+
+SUM = "def solve(xs):\n    return sum(xs)\n"
+ALSO_SUM = "def solve(xs):\n    total = 0\n    for x in xs:\n        total += x\n    return total\n"
+THIRD_SUM = "from functools import reduce\n\n\ndef solve(xs):\n    return reduce(lambda a, b: a + b, xs, 0)\n"
+LARGEST = "def solve(xs):\n    return max(xs, default=0)\n"
+SUMS = [([1, 2], 3), ([], 0), ([5, 5], 10), ([7], 7), ([2, 3, 4], 9)]
+
+
+def test_several_golden_solutions_settle_which_tests_and_which_of_them_are_wrong(pool):
+    wrong = [*SUMS[:2], ([5, 5], 11), *SUMS[3:]]
+    drawing = "import random\n\n\ndef solve(xs):\n    return {} if xs == [5, 5] else sum(xs)\n"
+    disagreeing = [drawing.format(number) for number in (1, 2, 3)]
+    table = to_table([
+        row("one wrong test", [SUM, ALSO_SUM, THIRD_SUM], wrong),
+        row("a copy is no witness", [SUM, SUM + "# the same\n"], wrong),
+        row("wrong test, wrong solution", [SUM, LARGEST, THIRD_SUM], wrong),
+        row("wrong solution", [SUM, LARGEST], SUMS),
+        row("nobody agrees", disagreeing, SUMS),
+        row("another problem's tests", [SUM, ALSO_SUM], [(xs, value + 1) for xs, value in SUMS]),
+    ])  # fmt: skip
+    split = validate_tests(table, TestValidation(min_mutants_killed=0), pool)
+    kept = {problem["source_id"]: problem for problem in split.kept.to_pylist()}
+    rejected = {problem["source_id"]: problem["rule"] for problem in split.rejected.to_pylist()}
+    assert rejected == {"a copy is no witness": "golden_fails", "another problem's tests": "golden_fails"}
+    facts = {name: json.loads(problem["metadata"])["validate_tests"] for name, problem in kept.items()}
+    for name in ("one wrong test", "wrong test, wrong solution"):
+        assert json.loads(kept[name]["tests"])[2]["output"] == 10
+        [repair] = facts[name]["repaired"]
+        assert repair["test"] == 2 and repair["expected"] == "11" and repair["now"] == "10"
+    assert facts["one wrong test"]["repaired"][0]["golden"] == "3 of 3"
+    assert kept["wrong test, wrong solution"]["golden_solutions"] == [SUM, THIRD_SUM]
+    assert kept["wrong solution"]["golden_solutions"] == [SUM] and "repaired" not in facts["wrong solution"]
+    assert [test["call"]["args"] for test in json.loads(kept["nobody agrees"]["tests"])] == [
+        [xs] for xs, _ in SUMS if xs != [5, 5]
+    ]
+    assert facts["nobody agrees"]["dropped"][0]["given"] == ["1", "2", "3"]
+    assert split.summary["tests_repaired"] == 2 and split.summary["tests_dropped"] == 1
+
+
+def test_a_fault_that_changes_nothing_does_not_count(pool):
+    same = (
+        "def solve(xs):\n    best = 0\n    for x in xs:\n        if x >= best:\n            best = x\n    return best\n"
+    )
+    tests = [([1, 7, 3], 7), ([], 0), ([4, 4, 5, 9], 9), ([8], 8)]
+    split = validate_tests(to_table([row("same", [same], tests)]), TestValidation(min_mutants_killed=0.9), pool)
+    [facts] = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
+    assert facts["equivalent"] > 0  # `x > best` among them
+    counted = TestValidation(min_mutants_killed=0.9, generated_inputs=0)
+    split = validate_tests(to_table([row("same", [same], tests)]), counted, pool)
+    assert split.rejected.column("rule").to_pylist() == ["weak_tests"]
+
+
+def test_weak_tests_get_new_ones_and_those_are_right(pool):
+    rng, lists = Random(5), [[1, 2, 3, 4, 5, 6], [9, 7, 3, 8], [0, 2, 8, 8, 5]]
+    problems = [code_problems.draw_problem(rng, level) for level in (1, 2, 3) * 2]
+    rows = [row(str(n), [p.golden_solution], [(xs, p.task.run(xs)) for xs in lists]) for n, p in enumerate(problems)]
+    split = validate_tests(to_table(rows), TestValidation(), pool)
+    strengthened = 0
+    for problem in split.kept.to_pylist():
+        facts, tests = json.loads(problem["metadata"])["validate_tests"], json.loads(problem["tests"])
+        task = problems[int(problem["source_id"])].task
+        strengthened += "generated" in facts
+        for place in facts.get("generated", []):
+            assert place >= 3 and tests[place]["output"] == task.run(*tests[place]["call"]["args"])
+    assert strengthened >= 3 and split.summary["problems_strengthened"] == strengthened
+    again = validate_tests(split.kept, TestValidation(), pool)
+    assert again.summary["killed"] >= split.summary["killed"] + split.summary["noticed"] > split.summary["killed"]
+
+
+def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr(validation, "BATCH", 2)
+    table = to_table([
+        row("sound", [GOLDEN], STRONG), row("weak", [GOLDEN], WEAK), row("wrong", [SUM], STRONG),
+        row("repaired", [SUM, ALSO_SUM], [*SUMS[:4], ([2], 3)]), row("few", [GOLDEN], STRONG[:2]),
+    ])  # fmt: skip
+    quiet = validate_tests(table, TestValidation(), pool)
+    journal = tmp_path / "journal.jsonl"
+
+    def kill(done, total):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        validate_tests(table, TestValidation(), pool, kill, journal)
+    journal.write_text(journal.read_text() + '[4, {"rejec')
+    judged = []
+    monkeypatch.setattr(validation, "_settle", lambda rows, *rest: judged.append(len(rows)) or settle(rows, *rest))
+    resumed = validate_tests(table, TestValidation(), pool, journal=journal)
+    assert judged == [1]
+    assert (
+        resumed.kept.equals(quiet.kept) and resumed.rejected.equals(quiet.rejected) and resumed.summary == quiet.summary
+    )
+    assert len(journal.read_text().splitlines()) == 5
+
+
+settle = validation._settle
+
+
+def test_programs_on_standard_input_are_strengthened_too(pool):
+    golden = "n = int(input())\nxs = list(map(int, input().split()))\nprint(sum(x for x in xs if x > 3))\n"
+    texts = ["3\n1 5 9\n", "2\n8 2\n", "4\n6 6 1 7\n"]
+    outputs = ["14\n", "8\n", "19\n"]
+    problem = row("stdin", [golden], []) | {"entry_point": None}
+    problem["tests"] = json.dumps([{"input": i, "output": o} for i, o in zip(texts, outputs, strict=True)])
+    split = validate_tests(to_table([problem]), TestValidation(), pool)
+    [kept] = split.kept.to_pylist()
+    added = [json.loads(kept["tests"])[place] for place in json.loads(kept["metadata"])["validate_tests"]["generated"]]
+    assert added
+    for test in added:
+        assert int(test["output"]) == sum(x for x in map(int, test["input"].split("\n")[1].split()) if x > 3)
