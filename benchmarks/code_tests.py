@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -27,6 +28,7 @@ from rich.progress import Progress
 
 from data_curation.decontamination import decontaminate
 from data_curation.deduplication import deduplicate
+from data_curation.golden_agreement import settle
 from data_curation.mutant_kills import Trial, measure
 from data_curation.mutation import mutants
 from data_curation.normalisation import read_and_normalise
@@ -64,18 +66,20 @@ def halves(problem: Problem) -> tuple[list[CodeTest], list[CodeTest]]:
 
 def try_other_mutants(strengthened: Sequence[Problem], pool: VerifierPool) -> None:
     """Mutants that validation did not see, told from equivalent ones on inputs that it did not see."""
+    cases = [Case.of(replace(problem, problem_id=problem.problem_id + " again")) for problem in strengthened]
+    for case, problem in zip(cases, strengthened, strict=True):
+        case.tests = halves(problem)[0]
+    settle(cases, pool)  # for the time that their golden solutions need
     trials = []
-    for problem in strengthened:
-        case = Case.of(replace(problem, problem_id=problem.problem_id + " again"))
-        case.tests, case.time_limit_s = halves(problem)[0], 0.2
+    for case in cases:
         seen = mutants(case.golden[0], SETTINGS.max_mutants)
         other = [m for m in mutants(case.golden[0], SETTINGS.max_mutants + HELD_OUT) if m not in seen]
         trials.append(Trial(case, other, len(other)))
     measure(trials, SETTINGS.generated_inputs, pool)
     wrong = [
-        (trial.case.problem_with(halves(problem)[1], 0.2), mutant)
+        program
         for trial, problem in zip(trials, strengthened, strict=True)
-        for mutant in trial.shown_by
+        for program in trial.case.programs(trial.shown_by, halves(problem)[1])
     ]
     through = sum(verdict.passed for verdict in pool.run_programs(wrong))
     killed, equivalent = sum(t.killed for t in trials), sum(len(t.survivors) - len(t.shown_by) for t in trials)
@@ -89,11 +93,13 @@ def try_other_mutants(strengthened: Sequence[Problem], pool: VerifierPool) -> No
 
 def try_responses(strengthened: Sequence[Problem], pool: VerifierPool) -> None:
     pairs = [(p, source) for p in strengthened if (source := python_program(json.loads(p.metadata)["response"]))]
-    published = pool.run_programs([(Case.of(p).problem_with(halves(p)[0], p.time_limit_s), s) for p, s in pairs])
-    right = [pair for pair, verdict in zip(pairs, published, strict=True) if verdict.passed]
-    again = pool.map_programs(
-        partial(examine, fraction=True), [(Case.of(p).problem_with(halves(p)[1], p.time_limit_s), s) for p, s in right]
+    old, new = (
+        [program for p, source in pairs for program in Case.of(p).programs([source], halves(p)[half])]
+        for half in (0, 1)
     )
+    passed = [verdict.passed for verdict in pool.run_programs(old)]
+    right = [pair for pair, is_right in zip(pairs, passed, strict=True) if is_right]
+    again = pool.map_programs(partial(examine, fraction=True), list(compress(new, passed)))
     failed = [
         (p, [r for r in results if r.status != "passed"]) for (p, _), (_, results) in zip(right, again, strict=True)
     ]

@@ -54,14 +54,11 @@ def near_copy(rng: Random, text: str, words: list[str]) -> str:
 def make_rows(statements: list[str], count: int) -> list[str]:
     rng = Random(0)
     words = [word for text in statements for word in text.split(" ") if word.isalpha()]
-    texts = []
+    split = [text.split(" ") for text in statements]
+    thirds = [[" ".join(t[i * len(t) // 3 : (i + 1) * len(t) // 3]) for i in range(3)] for t in split]
     originals = round(count * (1 - PLANTED))
-    for _ in range(originals):
-        thirds = [rng.choice(statements).split(" ") for _ in range(3)]
-        texts.append(
-            " ".join(word for i, t in enumerate(thirds) for word in t[i * len(t) // 3 : (i + 1) * len(t) // 3])
-        )
-    texts += [near_copy(rng, rng.choice(texts[:originals]), words) for _ in range(count - originals)]
+    texts = [" ".join(rng.choice(thirds)[i] for i in range(3)) for _ in range(originals)]
+    texts += [near_copy(rng, texts[rng.randrange(originals)], words) for _ in range(count - originals)]
     rng.shuffle(texts)
     return texts
 

@@ -54,25 +54,26 @@ def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str
     """The golden solutions that fail, with why. One that keeps to the mutants' time limit is right, and so gives its
     mutants that limit; the others get what the problem allows, and so do their mutants."""
     failures: dict[int, dict[str, Verdict]] = {id(case): {} for case in cases}
-    asked = [(case, source) for case in cases for source in case.golden]
+    asked = [(case, case.golden) for case in cases]
     for limit in (QUICK_S, None):
-        pairs = [(case.problem_with(case.tests, limit or case.problem.time_limit_s), source) for case, source in asked]
-        slow = []
-        for (case, source), verdict in zip(asked, verdicts(pool, pairs), strict=True):
-            if limit is None and not verdict.passed:
-                failures[id(case)][source] = verdict
-            elif not verdict.passed:
-                slow.append((case, source))
-        for case in cases:
-            if limit and not any(case is other for other, _ in slow):
+        programs = [program for case, sources in asked for program in case.programs(sources, time_limit_s=limit)]
+        found = iter(verdicts(pool, programs))
+        again = []
+        for case, sources in asked:
+            failed = {source: verdict for source in sources if not (verdict := next(found)).passed}
+            if limit and not failed:
                 case.time_limit_s = limit
-        asked = slow
+            elif limit:
+                again.append((case, list(failed)))
+            else:
+                failures[id(case)] = failed
+        asked = again
     return failures
 
 
 def _settle_disputes(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
     """Repair or drop tests that most golden solutions contradict; the cases that changed."""
-    programs = [(case.problem_with(case.tests, case.problem.time_limit_s), s) for case in cases for s in case.golden]
+    programs = [program for case in cases for program in case.programs(case.golden)]
     examined = iter(pool.map_programs(partial(examine, fraction=True), programs))
     recorded = iter(pool.map_programs(record, programs))
     changed = []

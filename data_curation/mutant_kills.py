@@ -66,7 +66,7 @@ def strengthen(cases: Sequence[Case], settings: TestValidation, pool: VerifierPo
     by the published tests; of the survivors, where new inputs told them apart, `wrong` and `equivalent`; `generated`,
     the places of new tests, and `noticed`, how many wrong ones those kill."""
     trials = [Trial.of(case, settings) for case in cases]
-    while waves := [(trial, mutant) for trial in trials for mutant in trial.wave()]:
+    while waves := [(trial, wave) for trial in trials if (wave := trial.wave())]:
         _run(waves, pool)
     suspects = [trial for trial in trials if trial.is_suspect]
     if settings.generated_inputs:
@@ -79,19 +79,21 @@ def strengthen(cases: Sequence[Case], settings: TestValidation, pool: VerifierPo
 
 def measure(trials: Sequence[Trial], inputs: int, pool: VerifierPool) -> None:
     """Run the mutants that are left, and the survivors on up to `inputs` new inputs, which show some to be wrong."""
-    _run([(trial, mutant) for trial in trials for mutant in trial.mutants[trial.run :]], pool)
+    _run([(trial, trial.mutants[trial.run :]) for trial in trials], pool)
     _make_inputs(trials, inputs, pool)
     _show_faults(trials, pool)
 
 
-def _run(asked: Sequence[tuple[Trial, str]], pool: VerifierPool) -> None:
+def _run(asked: Sequence[tuple[Trial, Sequence[str]]], pool: VerifierPool) -> None:
     """Mutants against the problem's own tests."""
-    pairs = [(t.case.problem_with(t.case.tests, t.case.time_limit_s), mutant) for t, mutant in asked]
-    for (trial, mutant), verdict in zip(asked, verdicts(pool, pairs), strict=True):
-        trial.run += 1
-        trial.killed += not verdict.passed
-        if verdict.passed:
-            trial.survivors.append(mutant)
+    found = iter(verdicts(pool, [program for trial, wave in asked for program in trial.case.programs(wave)]))
+    for trial, wave in asked:
+        for mutant in wave:
+            trial.run += 1
+            if next(found).passed:
+                trial.survivors.append(mutant)
+            else:
+                trial.killed += 1
 
 
 def _make_inputs(trials: Sequence[Trial], count: int, pool: VerifierPool) -> None:
@@ -103,9 +105,9 @@ def _make_inputs(trials: Sequence[Trial], count: int, pool: VerifierPool) -> Non
         bold = generate_inputs(case.tests, count, seed, bold=True, program=program)
         trial.bold = [test for test in bold if test not in trial.careful][: count - len(trial.careful)]
     programs = [
-        (t.case.problem_with([*t.careful, *t.bold], t.case.time_limit_s), source)
+        program
         for t in trials
-        for source in (t.case.golden[0], _reseeded(t.case.golden[0]), *t.case.golden[1:])
+        for program in t.case.programs([*t.case.golden, _reseeded(t.case.golden[0])], [*t.careful, *t.bold])
     ]
     recorded = iter(pool.map_programs(record, programs))
     for trial in trials:
@@ -128,13 +130,17 @@ def _reseeded(source: str) -> str:
 def _show_faults(trials: Sequence[Trial], pool: VerifierPool) -> None:
     """Which survivors differ from the golden solutions on a new input; on a careful one, if on any."""
     for kind in ("careful", "bold"):
-        asked = [(t, s) for t in trials if getattr(t, kind) for s in t.survivors if s not in t.shown_by]
-        pairs = [(t.case.problem_with(getattr(t, kind), t.case.time_limit_s), source) for t, source in asked]
-        for (trial, source), (verdict, results) in zip(asked, pool.map_programs(examine, pairs), strict=True):
-            check_judged(trial.case.problem, verdict)
+        asked = [
+            (trial, tests, program)
+            for trial in trials
+            if (tests := getattr(trial, kind))
+            for program in trial.case.programs([s for s in trial.survivors if s not in trial.shown_by], tests)
+        ]
+        examined = pool.map_programs(examine, [program for *_, program in asked])
+        for (trial, tests, (problem, source)), (verdict, results) in zip(asked, examined, strict=True):
+            check_judged(problem, verdict)
             if failed := next((result for result in results if result.status != "passed"), None):
-                test = getattr(trial, kind)[failed.index]
-                trial.shown_by[source] = test, failed.difference or failed.status
+                trial.shown_by[source] = tests[failed.index], failed.difference or failed.status
 
 
 def _conclude(trial: Trial, settings: TestValidation) -> None:

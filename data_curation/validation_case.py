@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -41,8 +41,14 @@ class Case:
         golden = list(reversed(independent.values()))[:MAX_GOLDEN]
         return cls(problem, tests, golden, problem.time_limit_s)
 
-    def problem_with(self, tests: Sequence[CodeTest], time_limit_s: float | None) -> Problem:
-        return replace(self.problem, tests=tests_text(tests), time_limit_s=time_limit_s)
+    def programs(
+        self, sources: Iterable[str], tests: Sequence[CodeTest] | None = None, time_limit_s: float | None = None
+    ) -> list[tuple[Problem, str]]:
+        """What a pool is given: the sources, to be run on `tests` (or the case's own) within a time limit (or its
+        own). One problem serves all, so that its tests are read once."""
+        tests = self.tests if tests is None else tests
+        problem = replace(self.problem, tests=tests_text(tests), time_limit_s=time_limit_s or self.time_limit_s)
+        return [(problem, source) for source in sources]
 
     def count_tests(self) -> int:
         """A check counts its assertions."""
@@ -92,7 +98,7 @@ def _parts(test: CodeTest) -> list[CodeTest]:
     if test.check is None:
         return [test]
     try:
-        return [CodeTest(**part) for part in read_check(test.check)] or [test]
+        return [CodeTest(**part) for part in read_check(test.check)]
     except ValueError:
         return [test]
 

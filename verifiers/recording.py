@@ -48,10 +48,10 @@ def record(problem: Problem, source: str, sandbox: Sandbox) -> list[CodeTest | N
 
 def _expecting(test: CodeTest, run: TestRun) -> CodeTest | None:
     try:
-        if run.status != "done":
-            return None
-        if test.call is None:
+        if test.call is None and run.status in ("done", "exited"):
             return replace(test, output=run.output.decode())
+        if test.call is None or run.status != "done":
+            return None
         # A value that is no JSON comes as `r` and its repr, see `sandbox.harness`.
         return replace(test, output=json.loads(run.output[1:])) if run.output[:1] == b"j" else None
     except (ValueError, RecursionError):
