@@ -27,7 +27,7 @@ STEP = "deduplicate"
 RULES = ("exact", "url", "near")
 CHUNK = 8192
 """Rows whose statements are Python text at the same time."""
-BLOCK = 512
+BLOCK = 128
 """Rows whose candidates are measured together."""
 CLUSTER_SCHEMA = pa.schema(
     [
