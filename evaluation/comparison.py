@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.pass_at_k import pass_at_k
-from evaluation.statistics import NAN, standard_error_across_clusters, student_interval
+from evaluation.statistics import NAN, share_interval, standard_error_across_clusters, student_interval
 
 EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated
 Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
@@ -53,6 +53,9 @@ def paired_difference(
     for name, difference in zip(names, differences, strict=True):
         units[name] = units.get(name, 0.0) + difference
     low, high = student_interval(mean, error, len(units), level)
+    if error == 0:  # no spread to learn from: what a share of none in so many units allows, either way
+        _, possible = share_interval(0.0, 0.0, len(units), level)
+        low, high = max(mean - possible, -1.0), min(mean + possible, 1.0)
     return PairedDifference(
         questions=len(common),
         difference=mean,

@@ -11,15 +11,45 @@ model was trained on, the index says how far it left them behind; numbers agains
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from infra.errors import RatchetError
 
 LENGTHS = tuple(range(5, 13))
+COLUMNS = ("text", "response", "prompt")
 TOKEN = re.compile(r"\w+|[^\w\s]")
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing modulo 2^64
+
+
+def read_texts(path: Path) -> list[str]:
+    """Texts of a local corpus: a Parquet or JSON Lines file with a column `text`, `response` or `prompt`, or a plain
+    text file, of which each paragraph is one. Raises RatchetError when it is none of these."""
+    try:
+        with open(path, "rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        if is_parquet:
+            rows = pq.read_table(path)
+            name = next((name for name in COLUMNS if name in rows.column_names), None)
+            texts = rows[name].to_pylist() if name else None
+        elif path.suffix in (".jsonl", ".json"):
+            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            name = next((name for name in COLUMNS if rows and name in rows[0]), None)
+            texts = [row.get(name) for row in rows] if name else None
+        else:
+            texts = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, AttributeError, pa.ArrowException) as error:
+        raise RatchetError(f"{path}: cannot be read as texts ({error}).") from error
+    if texts is None:
+        raise RatchetError(f"{path}: it has no column {', '.join(COLUMNS)}.")
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def tokens(text: str) -> list[str]:

@@ -32,8 +32,11 @@ class Section:
     group_by: str = ""
     """A column whose value heads a block of rows on the page instead of being repeated in each."""
     drawing: Drawing | None = None
+    warning: bool = False
     note: str = ""
     """Small print under the table."""
+    queries: str = ""
+    """Code that recomputes the section's numbers, shown when asked for."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,19 @@ def to_html(document: Document) -> str:
         links = (f"<a href='#s{i}'>{html.escape(s.title)}</a>" for i, s in enumerate(document.sections))
         body.append(f"<nav>{''.join(links)}</nav>")
     body += [_section_html(f"s{i}", section) for i, section in enumerate(document.sections)]
+    return page(document.title, "".join(body), CSS)
+
+
+def page(title: str, body: str, css: str) -> str:
+    """A whole page around `body`, which is HTML."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         # Nothing is loaded and nothing runs, whatever a data set managed to write into the page.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{html.escape(document.title)}</title>\n<style>{CSS}</style></head>\n"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{css}</style></head>\n"
+        f"<body><main>{body}</main></body></html>\n"
     )
 
 
@@ -120,7 +128,8 @@ def _card(headline: Headline) -> str:
 
 
 def _section_html(anchor: str, section: Section) -> str:
-    parts = [f"<section id={anchor}><h2>{html.escape(section.title)}</h2>"]
+    tone = " class=warning" if section.warning else ""
+    parts = [f"<section id={anchor}{tone}><h2>{html.escape(section.title)}</h2>"]
     parts += [f"<p>{inline(p)}</p>" for p in _paragraphs(section.text)]
     if section.drawing:
         caption = html.escape(section.drawing.caption)
@@ -135,6 +144,9 @@ def _section_html(anchor: str, section: Section) -> str:
     if section.table:
         parts.append(_table_html(section.table, section.group_by))
     parts += [f"<p class=note>{inline(p)}</p>" for p in _paragraphs(section.note)]
+    if section.queries:
+        summary = "<summary>Recompute these numbers</summary>"
+        parts.append(f"<details>{summary}<pre><code>{html.escape(section.queries)}</code></pre></details>")
     return "".join(parts) + "</section>\n"
 
 
@@ -190,6 +202,8 @@ def to_markdown(document: Document) -> tuple[str, dict[str, bytes]]:
             lines.append("")
         for paragraph in _paragraphs(section.note):
             lines += [_plain(paragraph), ""]
+        if section.queries:  # indented: no text can end the block
+            lines += ["Recompute these numbers:", "", *(f"    {line}" for line in section.queries.splitlines()), ""]
     return "\n".join(lines).rstrip() + "\n", images
 
 
@@ -244,6 +258,11 @@ td.n{white-space:nowrap}
 .group td{font-weight:600;padding-top:14px;background:var(--paper)}
 tr:last-child td{border-bottom:0}
 tbody tr:hover{background:#f8f9fc}
+details{margin-top:10px;font-size:13px}
+summary{color:var(--muted);cursor:pointer}
+details pre{overflow-x:auto;background:#f8f9fc;border:1px solid var(--line);border-radius:8px;padding:10px 12px}
+details code{background:none;padding:0}
+.warning{border-color:#e6b450;background:#fffaf0}
 code{background:#eef0f5;border-radius:4px;padding:1px 5px;
  font:12.5px/1.4 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 @media(max-width:640px){main{padding:22px 12px 40px}section{padding:16px 14px}h1{font-size:23px}}

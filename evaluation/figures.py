@@ -97,7 +97,7 @@ def checkpoint_colours(count: int) -> list[Any]:
 
 
 def pass_at_k_curves(benchmarks: Mapping[str, Series]) -> Drawing:
-    """pass@k against k, one line per checkpoint, 95 % bootstrap bands over questions."""
+    """pass@k against k, one line per checkpoint, bands of 95 % across questions."""
 
     def panel(series: Series) -> Painter:
         def paint(axes: Axes) -> None:
@@ -105,7 +105,8 @@ def pass_at_k_curves(benchmarks: Mapping[str, Series]) -> Drawing:
             for (label, scores), colour in zip(series, checkpoint_colours(len(series)), strict=True):
                 curve = {name: _floats(values) for name, values in scores["pass_curve"].items()}
                 axes.plot(curve["k"], curve["value"], color=colour, marker="o", markersize=4, label=label)
-                axes.fill_between(curve["k"], curve["low"], curve["high"], color=colour, alpha=0.13, linewidth=0)
+                low, high = (np.nan_to_num(curve[name], nan=0.0) for name in ("low", "high"))
+                axes.fill_between(curve["k"], low, high, color=colour, alpha=0.13, linewidth=0)
                 ticks |= set(scores["pass_curve"]["k"])
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
@@ -119,7 +120,7 @@ def pass_at_k_curves(benchmarks: Mapping[str, Series]) -> Drawing:
 
     return draw(
         "pass-at-k",
-        "pass@k by checkpoint. Bands: 95 % bootstrap over questions.",
+        "pass@k by checkpoint. Bands: 95 % intervals across questions.",
         [(name, panel(series)) for name, series in benchmarks.items()],
     )
 
@@ -221,6 +222,71 @@ def solve_rate_histograms(benchmarks: Mapping[str, Series]) -> Drawing:
         "solve-rates",
         "Questions by the share of their responses that are right, before and after.",
         [(name, panel(series)) for name, series in benchmarks.items()],
+    )
+
+
+def length_histograms(benchmarks: Mapping[str, Series], limit: int | None) -> Drawing:
+    """Responses of the last checkpoint by length, right ones and wrong ones; the limit where it is near."""
+
+    def panel(series: Series) -> Painter:
+        def paint(axes: Axes) -> None:
+            histogram = series[-1][1]["length_histogram"]
+            if histogram:
+                edges = np.array(histogram["edges"])
+                bottom = np.zeros(len(edges) - 1)
+                for name, colour in (("correct", LAST), ("wrong", FIRST)):
+                    counts = np.array(histogram[name])
+                    axes.bar(edges[:-1], counts, np.diff(edges) * 0.95, bottom, align="edge", color=colour, label=name)
+                    bottom += counts
+                if limit and edges[-1] > limit / 2:
+                    axes.axvline(limit, color=MUTED, linewidth=1, linestyle="--", label="limit")
+                axes.legend()
+            axes.grid(axis="x", visible=False)
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+            axes.set_xlabel("tokens")
+            axes.set_ylabel("responses")
+
+        return paint
+
+    return draw(
+        "length-histograms",
+        "Responses of the last checkpoint by length, right ones at the bottom, wrong ones on top.",
+        [(name, panel(series)) for name, series in benchmarks.items()],
+    )
+
+
+UP, DOWN, SAME = "#0b7a5b", "#b42318", "#c4cad4"
+
+
+def changes_by_question(changes: Mapping[str, Sequence[tuple[float, float, bool]]]) -> Drawing:
+    """Each question's solve rate before and after, as a line between the two; (before, after, significant), and
+    coloured where it is."""
+
+    def panel(questions: Sequence[tuple[float, float, bool]]) -> Painter:
+        def paint(axes: Axes) -> None:
+            ordered = sorted(questions, key=lambda q: (q[0], q[1]))
+            x = np.arange(len(ordered))
+            before, after = (np.array([q[i] for q in ordered], dtype=float) for i in (0, 1))
+            sure = np.array([q[2] for q in ordered], dtype=bool)
+            for colour, some, label in (
+                (SAME, ~sure, "not significant"), (UP, sure & (after > before), "better"),
+                (DOWN, sure & (after < before), "worse"),
+            ):  # fmt: skip
+                axes.vlines(x[some], before[some], after[some], color=colour, linewidth=max(0.6, 160 / max(len(x), 40)))
+                axes.plot(x[some], after[some], "o", color=colour, markersize=3, label=label)
+            axes.plot(x, before, "_", color=INK, markersize=4, label="before")
+            axes.set_xticks([])
+            axes.set_xlabel(f"{len(ordered)} questions, ordered by their solve rate before")
+            _share_axis(axes, "solve rate")
+            axes.legend(loc="lower right", ncols=2)
+
+        return paint
+
+    return draw(
+        "changes",
+        "Solve rate of each question, first checkpoint to last. Coloured: significant for the question (Fisher's exact "
+        "test, false discovery rate 5 %).",
+        [(name, panel(questions)) for name, questions in changes.items()],
     )
 
 

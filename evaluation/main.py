@@ -2,6 +2,7 @@
 
 Writes into the spec's `work_dir`:
     generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
+    questions.parquet     one row per question, as it was asked (`QUESTIONS_SCHEMA`)
     scores.json           settings, and one dictionary per benchmark (`evaluation.scores`)
     progress.jsonl        {"done", "total", "benchmark", "time"} as responses are sampled, {"note"} to the user
     status.json           last of all: {"state": "finished" | "failed", "message"}
@@ -31,11 +32,32 @@ from evaluation.imported import ImportedGenerations
 from evaluation.sampling import SampledGenerations
 from evaluation.scores import score, without_nan
 from evaluation.spec import Plan, load_plan, read_spec
+from evaluation.topics import cluster_of, difficulty_of, rating_of, topics_of
 from infra.artifacts import disk_errors, write_atomically
 from infra.errors import RatchetError
+from infra.inference.prompts import user_message
 from verifiers.pool import open_pool
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
+QUESTIONS = "questions.parquet"
+QUESTIONS_SCHEMA = pa.schema(
+    [
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("problem_id", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("source_id", pa.string()),
+        pa.field("source_url", pa.string()),
+        pa.field("released", pa.date32()),
+        pa.field("prompt", pa.large_string(), nullable=False),  # the user turn
+        pa.field("reference", pa.large_string()),
+        pa.field("contaminated", pa.bool_()),  # null: nobody looked
+        pa.field("topics", pa.list_(pa.string())),
+        pa.field("difficulty", pa.string()),  # a number or a word
+        pa.field("rating", pa.float64()),
+        pa.field("cluster", pa.string()),
+    ]
+)
+"""Kept with the evaluation, so that its report needs no other file."""
 Generations = SampledGenerations | EndpointGenerations | ImportedGenerations
 
 
@@ -58,6 +80,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             grading.collect()
             grading.require_verdicts(spec.max_infra_errors)
             _write_generations(work_dir / GENERATIONS, map(grading.graded, generations.in_order()))
+        _write_questions(work_dir / QUESTIONS, plan)
         _write_scores(work_dir, plan)
     shutil.rmtree(work_dir / "sampling", ignore_errors=True)
     with disk_errors(work_dir):
@@ -119,6 +142,32 @@ def _write_generations(path: Path, tables: Iterable[pa.Table]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+def _write_questions(path: Path, plan: Plan) -> None:
+    rows = []
+    for benchmark, spec in zip(plan.benchmarks, plan.spec.benchmarks, strict=True):
+        flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(benchmark.name, ())
+        rows += [
+            {
+                "benchmark": benchmark.name,
+                "problem_id": problem.problem_id,
+                "source": problem.source,
+                "source_id": problem.source_id,
+                "source_url": problem.source_url,
+                "released": problem.released,
+                "prompt": user_message(problem, spec.prompt),
+                "reference": problem.answer,
+                "contaminated": None if flagged is None else problem.problem_id in flagged,
+                "topics": list(topics_of(problem)),
+                "difficulty": None if (difficulty := difficulty_of(problem)) is None else str(difficulty),
+                "rating": rating_of(problem),
+                "cluster": cluster_of(problem),
+            }
+            for problem in benchmark.problems
+        ]
+    with disk_errors(path):
+        pq.write_table(pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA), path)
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:

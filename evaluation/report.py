@@ -1,30 +1,34 @@
-"""The report of a pipeline's evaluations: what changed between checkpoints, how sure that is, and what it cost."""
+"""The report of one evaluation or of several in order: what was asked, every score with its error, what changed."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evaluation import figures
-from evaluation.comparison import PairedDifference, paired_difference, question_changes
+import numpy as np
+
+from evaluation import figures, queries, responses, tables
+from evaluation.comparison import paired_difference, question_changes, setting_differences
+from evaluation.creativity import LENGTHS, creativity_index
 from evaluation.document import Document, Headline, Section, to_html, to_markdown
-from evaluation.figures import Series
+from evaluation.scores import estimate
+from evaluation.standings import rating_in_contests
+from evaluation.tables import SIGNIFICANT, Series, number, signed
 from infra.artifacts import disk_errors, write_atomically
 from infra.errors import RatchetError
 
-__all__ = ["Evaluated", "Section", "compare", "read_scores", "write_report"]
+__all__ = ["Evaluated", "Section", "read_scores", "write_report"]
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One checkpoint: how the report calls it, and its `scores.json`, read."""
+    """One evaluation: how the report calls it, where it is, and its `scores.json`, read."""
 
     label: str
+    directory: Path
     scores: Mapping[str, Any]
 
 
@@ -33,13 +37,13 @@ def read_scores(label: str, directory: str | Path) -> Evaluated:
     path = Path(directory) / "scores.json"
     try:
         scores = json.loads(path.read_text())
-        if not isinstance(scores, dict) or "benchmarks" not in scores:
-            raise ValueError("no benchmarks in it")
+        if not isinstance(scores, dict) or "benchmarks" not in scores or "settings" not in scores:
+            raise ValueError("no benchmarks and settings in it")
     except (OSError, ValueError) as error:
         raise RatchetError(
             f"{path} is not the scores of a finished evaluation ({error}); evaluate {label} again"
         ) from error
-    return Evaluated(label, scores)
+    return Evaluated(label, Path(directory), scores)
 
 
 def write_report(
@@ -48,71 +52,143 @@ def write_report(
     *,
     title: str,
     sections: Sequence[Section] = (),
+    corpus: Sequence[str] = (),
+    contests: Sequence[dict[str, Any]] = (),
 ) -> list[Path]:
-    """Write `report.html` (self-contained), `report.md` and `figures/*.png` into `directory`; returns the files.
+    """Write `report.html` (self-contained), `report.md`, `figures/*.png` and `responses/*.html` into `directory`;
+    returns the files.
 
-    `evaluations` are (label, directory of a finished evaluation) in pipeline order; `sections` come after the scores.
+    `evaluations` are (label, directory of a finished evaluation) in order; `sections` come after the scores. `corpus`
+    are texts that responses may quote: with them the report tells how little they do. `contests` are standings
+    (`evaluation.standings`): with them it tells CodeElo's rating.
     """
     directory = Path(directory)
-    document = compose([read_scores(label, path) for label, path in evaluations], title, sections)
+    evaluated = [read_scores(label, path) for label, path in evaluations]
+    document, pages = compose(evaluated, title, sections, corpus, contests)
     markdown, images = to_markdown(document)
     with disk_errors(directory):
-        (directory / "figures").mkdir(parents=True, exist_ok=True)
+        for folder in ("figures", "responses") if pages else ("figures",):
+            (directory / folder).mkdir(parents=True, exist_ok=True)
         for name, image in images.items():
             (directory / name).write_bytes(image)
+        for name, text in pages.items():
+            (directory / name).write_text(text, encoding="utf-8")
         write_atomically(directory / "report.md", markdown)
         write_atomically(directory / "report.html", to_html(document))
-    return [directory / "report.html", directory / "report.md", *(directory / name for name in images)]
+    return [directory / name for name in ("report.html", "report.md", *images, *pages)]
 
 
-def compose(evaluations: Sequence[Evaluated], title: str, sections: Sequence[Section]) -> Document:
+def compose(
+    evaluations: Sequence[Evaluated],
+    title: str,
+    sections: Sequence[Section] = (),
+    corpus: Sequence[str] = (),
+    contests: Sequence[dict[str, Any]] = (),
+) -> tuple[Document, dict[str, str]]:
+    """The document, and the pages of single questions by file name."""
     labels = [evaluation.label for evaluation in evaluations]
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"a report needs evaluations with different labels, not {labels}")
     benchmarks = by_benchmark(evaluations)
-    return Document(
+    directories = {evaluation.label: str(evaluation.directory) for evaluation in evaluations}
+    picks = _picks(evaluations, benchmarks)
+    pages = responses.pages([(e.label, e.directory) for e in evaluations], picks)
+    warnings = what_to_mind(evaluations, benchmarks)
+    sampling = evaluations[0].scores["settings"]["sampling"]
+    parts = [
+        Section("What to mind", "\n\n".join(warnings), warning=True) if warnings else None,
+        Section(
+            "pass@1" if len(labels) == 1 else "pass@1 over the pipeline",
+            drawing=figures.pass_at_1_over_the_pipeline(benchmarks, labels),
+            queries=queries.shown({"pass@1": "score(q.c / q.n)"}),
+        ),
+        Section(
+            "pass@k",
+            drawing=figures.pass_at_k_curves(benchmarks),
+            queries=queries.shown({"one point": queries.PASS_AT_K}),
+        ),
+        Section(
+            "Scores",
+            "Mean over questions ± standard error across questions.",
+            [tables.score_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            group_by="benchmark",
+            note="At fixed questions: the standard error of pass@1 if the same questions were sampled again. "
+            "Right if finished: pass@1 among responses that were not cut. Infra errors are failures of our own "
+            "machinery: counted here, part of no score.",
+            queries=queries.shown(queries.SCORES),
+        ),
+        Section(
+            "How sure is pass@1",
+            "Each error answers for another repetition: other questions of the same kind, or the same ones again.",
+            [tables.error_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            group_by="benchmark",
+            note="95 % interval: Wilson's at the effective sample size, across questions. Across clusters: where "
+            "questions come from contests, if other contests had been taken.",
+            queries=queries.shown(queries.ERRORS | queries.CLUSTERS),
+        ),
+        Section(
+            "More ways to count",
+            table=[row for name, label, scores in _each(benchmarks) for row in tables.count_rows(name, label, scores)],
+            group_by="benchmark",
+            note="pass@k: unbiased (Chen et al. 2021). By subsampling: AceReason's estimator, 100 draws, ± its "
+            "Monte-Carlo error; its expectation is pass@k. At most: no pass@k with this mean and spread of solve rates "
+            "can exceed it, but for sampling error (Dang et al. 2025). pass^k: all k right. maj@k: the vote of k. A "
+            "dash: k is larger than n.",
+            queries=queries.shown(queries.COUNTS),
+        ),
+        *_changed(evaluations, benchmarks),
+        tables.topic_section(benchmarks),
+        tables.rating_section(benchmarks),
+        _contest_rating(evaluations, benchmarks, contests) if contests else None,
+        tables.contamination_section(benchmarks),
+        Section(
+            "Solve rates" if len(labels) == 1 else "Solve rates, before and after",
+            drawing=figures.solve_rate_histograms(benchmarks),
+            queries=queries.shown(queries.SOLVE_RATES),
+        ),
+        Section(
+            "Response length and truncation",
+            drawing=figures.length_and_truncation(benchmarks, labels),
+            table=[tables.length_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            group_by="benchmark",
+            note="Tokens per response.",
+            queries=queries.shown(queries.LENGTHS),
+        ),
+        Section(
+            "Lengths of right and wrong responses",
+            drawing=figures.length_histograms(benchmarks, sampling and sampling["max_tokens"]),
+            queries=queries.shown(queries.LENGTH_BARS),
+        ),
+        _creativity(evaluations, benchmarks, corpus) if corpus else None,
+        Section(
+            "Responses to look at",
+            "Where the score is most likely to be wrong, and where it changed most: whole responses, right and wrong.",
+            [{"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "why": p.reason} for p in picks],
+            group_by="benchmark",
+        ) if picks else None,
+        Section(
+            "What was asked",
+            _settings_text(evaluations),
+            [tables.asked_row(name, series[-1][1]) for name, series in benchmarks.items()],
+        ),
+        Section(
+            "The rows",
+            "Every number above comes from these files. Run this first, then the query beside the number.",
+            queries=queries.loading(directories, list(benchmarks)),
+        ),
+        *sections,
+    ]  # fmt: skip
+    document = Document(
         title=title,
         subtitle=_subtitle(evaluations),
-        headlines=[_headline(name, series) for name, series in benchmarks.items()],
-        sections=[
-            Section(
-                "pass@1 over the pipeline", drawing=figures.pass_at_1_over_the_pipeline(benchmarks, labels)
-            ),
-            Section("pass@k", drawing=figures.pass_at_k_curves(benchmarks)),
-            Section(
-                "Scores",
-                "Mean over questions ± standard error across questions.",
-                [_score_row(name, label, scores) for name, series in benchmarks.items() for label, scores in series],
-                group_by="benchmark",
-                note="At fixed questions: the standard error of pass@1 if the same questions were sampled again. "
-                "Right if finished: pass@1 among responses that were not cut. Infra errors are failures of our own "
-                "machinery: counted here, part of no score.",
-            ),
-            Section(
-                "What changed, question by question",
-                "Paired differences in pass@1: the same questions before and after, so that what makes a question "
-                "hard cancels.",
-                difference_rows(benchmarks),
-                group_by="benchmark",
-                note="± standard error across questions; Student's 95 % interval; p: sign-flip test over questions, "
-                "two-sided. Newly solved: no response was right before and at least one is after; newly lost: the "
-                "reverse.",
-            ),
-            Section("Solve rates, before and after", drawing=figures.solve_rate_histograms(benchmarks)),
-            Section(
-                "Response length and truncation",
-                drawing=figures.length_and_truncation(benchmarks, labels),
-                table=[_length_row(name, label, s) for name, series in benchmarks.items() for label, s in series],
-                group_by="benchmark",
-                note="Tokens per response.",
-            ),
-            *sections,
-        ],
-    )  # fmt: skip
+        headlines=[headline(name, series) for name, series in benchmarks.items()],
+        sections=[part for part in parts if part is not None],
+    )
+    return document, pages
 
 
 def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
-    """The scores of each benchmark in pipeline order; a checkpoint that was not evaluated on one is left out of it."""
+    """The scores of each benchmark in order; a checkpoint that was not evaluated on one is left out of it."""
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores["benchmarks"])
     return {
         name: [(e.label, e.scores["benchmarks"][name]) for e in evaluations if name in e.scores["benchmarks"]]
@@ -120,99 +196,159 @@ def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, 
     }
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> PairedDifference | None:
-    """Two scores of one benchmark, paired; None when the benchmark's content differs, because then nothing pairs."""
-    if before["content_hash"] != after["content_hash"]:
-        return None
-    return paired_difference(before["problems"], after["problems"])
+def _each(benchmarks: Mapping[str, Series]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    return [(name, label, scores) for name, series in benchmarks.items() for label, scores in series]
+
+
+def _changed(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[Section | None]:
+    """What two or more evaluations say together."""
+    if len(evaluations) < 2:
+        return []
+    compared = {
+        name: [
+            (change.before[0] / change.before[1], change.after[0] / change.after[1], change.q_value < SIGNIFICANT)
+            for change in question_changes(series[0][1]["problems"], series[-1][1]["problems"])
+        ]
+        for name, series in benchmarks.items()
+        if len(series) > 1 and tables.comparable(series[0][1], series[-1][1])
+    }
+    return [
+        Section(
+            "What changed, question by question",
+            "Paired differences: the same questions before and after, so that what makes a question hard cancels.",
+            tables.difference_rows(benchmarks),
+            group_by="benchmark",
+            note="± standard error across questions; Student's 95 % interval; p: sign-flip test over questions, "
+            "two-sided. Newly solved: no response was right before and at least one is after; newly lost: the "
+            "reverse; in brackets, those that are significant by themselves (Fisher's exact test, false discovery "
+            "rate 5 %). " + tables.zero_of_n(benchmarks),
+            queries=queries.shown(queries.DIFFERENCES),
+        ),
+        Section(
+            "Every question",
+            drawing=figures.changes_by_question(compared),
+            queries=queries.shown(queries.CHANGES),
+        )
+        if compared
+        else None,
+        tables.regime_section(benchmarks),
+    ]
+
+
+def _picks(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[responses.Pick]:
+    directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
+    picks: dict[tuple[str, str], responses.Pick] = {}
+    for name, series in benchmarks.items():
+        found = responses.against_the_reference(directories[series[-1][0]], name)
+        if len(series) > 1 and tables.comparable(series[0][1], series[-1][1]):
+            found += responses.most_changed(name, series[0][1]["problems"], series[-1][1]["problems"])
+        for pick in found:
+            picks.setdefault((pick.benchmark, pick.question), pick)
+    return list(picks.values())
+
+
+def what_to_mind(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[str]:
+    """In plain words, everything that a reader of the scores would otherwise have to find out."""
+    first = evaluations[0]
+    found = []
+    for other in evaluations[1:]:
+        if different := setting_differences(first.scores, other.scores):
+            found.append(
+                f"**{first.label} and {other.label} were not asked the same**, so a difference between them is not "
+                f"only the models': {'; '.join(different)}."
+            )
+    return found + [text for name, series in benchmarks.items() for text in tables.warnings(name, series)]
+
+
+def _creativity(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series], corpus: Sequence[str]) -> Section:
+    rows = []
+    for name in benchmarks:
+        for evaluation in evaluations:
+            if name in evaluation.scores["benchmarks"]:
+                by_question = responses.texts(evaluation.directory, name)
+                flat = [text for texts in by_question.values() for text in texts]
+                index = iter(creativity_index(flat, corpus).tolist())
+                means = [np.nanmean([next(index) for _ in texts] or [np.nan]) for texts in by_question.values()]
+                found = estimate(np.array(means)[~np.isnan(means)])
+                rows.append(
+                    {"benchmark": name, "checkpoint": evaluation.label, "creativity index": tables.with_error(found)}
+                )
+    return Section(
+        "Creativity",
+        f"How little of the responses stands in {len(corpus):,} given texts: the share of tokens in no quoted n-gram, "
+        f"summed over n from {LENGTHS[0]} to {LENGTHS[-1]} (Lu et al. 2024); from 0, all quoted, to {len(LENGTHS)}.",
+        rows,
+        group_by="benchmark",
+        note="Mean over questions ± standard error across questions. Comparable only against the same texts.",
+        queries=queries.shown(queries.CREATIVITY),
+    )
+
+
+def _contest_rating(
+    evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series], contests: Sequence[dict[str, Any]]
+) -> Section:
+    rows = []
+    for name in benchmarks:
+        for evaluation in evaluations:
+            found = rating_in_contests(evaluation.directory, name, list(contests))
+            if found and name in evaluation.scores["benchmarks"]:
+                rating = f"{found.value:.0f} ± {number(found.standard_error, 0)}"
+                row = {"benchmark": name, "checkpoint": evaluation.label, "rating": rating}
+                rows.append(row | {"contests": found.observations})
+    return Section(
+        "Rating in contests",
+        "" if rows else "The evaluations have no problem of the contests that were given.",
+        rows,
+        group_by="benchmark",
+        note="CodeElo's method: the rating at which the place among the participants would be expected, mean over "
+        "contests ± standard error across contests. Not comparable with a rating from the problems' ratings.",
+        queries=queries.shown(queries.CONTESTS),
+    )
 
 
 def _subtitle(evaluations: Sequence[Evaluated]) -> str:
-    sampling = evaluations[0].scores["settings"]["sampling"]
     sizes = ", ".join(
         f"{name}: {scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
         for name, scores in evaluations[-1].scores["benchmarks"].items()
     )
+    return f"{sizes}. {_sampled(evaluations[-1])}"
+
+
+def _sampled(evaluation: Evaluated) -> str:
+    sampling = evaluation.scores["settings"]["sampling"]
+    if sampling is None:
+        return "Sampled elsewhere; judged and scored here."
     return (
-        f"{sizes}. Temperature {sampling['temperature']:g}, top-p {sampling['top_p']:g}, at most "
-        f"{sampling['max_tokens']:,} tokens, seed {evaluations[0].scores['seed']}."
+        f"Temperature {sampling['temperature']:g}, top-p {sampling['top_p']:g}, at most {sampling['max_tokens']:,} "
+        f"tokens, seed {evaluation.scores['seed']}."
     )
 
 
-def _headline(name: str, series: Series) -> Headline:
+def _settings_text(evaluations: Sequence[Evaluated]) -> str:
+    lines = []
+    for evaluation in evaluations:
+        scores = evaluation.scores
+        model = scores["model"]["endpoint"] or f"content {scores['model']['identity'][:16]}…"
+        precision = scores["settings"]["dtype"]
+        lines.append(
+            f"**{evaluation.label}**: model {model}{f', {precision}' if precision else ''}. {_sampled(evaluation)} "
+            f"Rows: `{evaluation.directory / 'generations.parquet'}`"
+        )
+    return "\n\n".join(lines)
+
+
+def headline(name: str, series: Series) -> Headline:
     (_, first), (last_label, last) = series[0], series[-1]
     end = last["pass_at"]["1"]
-    detail = f"± {_number(end['standard_error'])}, {last['questions']} questions, at “{last_label}”"
-    paired = compare(first, last) if len(series) > 1 else None
-    if paired is None:
-        return Headline(f"{name} · pass@1", _number(end["value"]), detail=detail)
+    detail = f"± {number(end['standard_error'])}, {last['questions']} questions, at “{last_label}”"
+    if len(series) < 2 or not tables.comparable(first, last):
+        return Headline(f"{name} · pass@1", number(end["value"]), detail=detail)
+    paired = paired_difference(first["problems"], last["problems"])
     sure = not paired.low <= 0 <= paired.high
     return Headline(
         title=f"{name} · pass@1",
-        value=f"{_number(first['pass_at']['1']['value'])} → {_number(end['value'])}",
-        change=f"{paired.difference:+.3f}  [{paired.low:+.3f}, {paired.high:+.3f}]".replace("-", "−"),
+        value=f"{number(first['pass_at']['1']['value'])} → {number(end['value'])}",
+        change=f"{signed(paired.difference)}  [{signed(paired.low)}, {signed(paired.high)}]",
         detail=detail,
         good=paired.difference > 0 if sure else None,
     )
-
-
-def _score_row(name: str, label: str, scores: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {"benchmark": name, "checkpoint": label}
-    for k, point in scores["pass_at"].items():
-        row[f"pass@{k}"] = _with_error(point)
-    row["at fixed questions"] = f"± {_number(scores['average'].get('standard_error_at_fixed_questions'))}"
-    if "majority_at" in scores:
-        k = max(scores["majority_at"], key=int)
-        row[f"maj@{k}"] = _with_error(scores["majority_at"][k])
-    row |= {
-        "truncated": _percent(scores["truncation_rate"]),
-        "no answer": _percent(scores["no_answer_rate"]),
-        "right if finished": _number(scores["accuracy_given_completion"]),
-        "infra errors": scores["infra_errors"],
-    }
-    return row
-
-
-def difference_rows(benchmarks: Mapping[str, Series]) -> list[dict[str, Any]]:
-    rows = []
-    for name, series in benchmarks.items():
-        pairs = list(pairwise(series))
-        if len(series) > 2:
-            pairs.append((series[0], series[-1]))
-        for (before_label, before), (after_label, after) in pairs:
-            row: dict[str, Any] = {"benchmark": name, "from → to": f"{before_label} → {after_label}"}
-            paired = compare(before, after)
-            if paired is None:
-                row["difference"] = "not comparable: the benchmark's content differs"
-            else:
-                changes = question_changes(before["problems"], after["problems"])
-                row |= {
-                    "difference": f"{paired.difference:+.3f} ± {_number(paired.standard_error)}".replace("-", "−"),
-                    "95 % interval": f"{paired.low:+.3f} … {paired.high:+.3f}".replace("-", "−"),
-                    "p": "< 0.001" if paired.p_value < 0.001 else _number(paired.p_value),
-                    "newly solved": sum(change.newly_solved for change in changes),
-                    "newly lost": sum(change.newly_lost for change in changes),
-                    "questions": paired.questions,
-                }
-            rows.append(row)
-    return rows
-
-
-def _length_row(name: str, label: str, scores: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {"benchmark": name, "checkpoint": label}
-    for group, statistics in scores["response_tokens"].items():
-        for statistic, value in statistics.items():
-            row[f"{group}: {statistic}"] = _number(value, 1)
-    return row
-
-
-def _number(value: float | None, decimals: int = 3) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.{decimals}f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.1%}"
-
-
-def _with_error(point: Mapping[str, Any]) -> str:
-    return f"{_number(point['value'])} ± {_number(point['standard_error'])}"

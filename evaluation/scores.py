@@ -6,9 +6,8 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,12 @@ from evaluation.statistics import (
     standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
-from evaluation.topics import by_topic
+from evaluation.topics import by_topic, cluster_of, difficulty_of, rating_of, topics_of
 from evaluation.votes import RIGHT
 from infra.problems import Problem
 from verifiers.outcome import Outcome
 
 NAN = float("nan")
-CLUSTER_KEYS = ("contest_id", "cf_contest_id")  # of a problem's metadata: problems of one contest are alike
-RATING_KEYS = ("rating", "cf_rating")
 Row = Mapping[str, Any]
 
 
@@ -58,6 +55,7 @@ def score(
     pass_at = sorted({1, *pass_at})
     n = np.array([len(rows) for rows in answered.values()], dtype=int)
     c = np.array([sum(map(_passed, rows)) for rows in answered.values()], dtype=int)
+    rates = dict(zip(answered, (c / n).tolist(), strict=True))
     curves = pass_at_k_table(n, c)
 
     result = {
@@ -72,13 +70,13 @@ def score(
         "all_pass_at": {str(k): _at(all_pass_table(n, c), k) for k in pass_at},
         "pass_at_by_subsampling": {str(k): _subsampled(n, c, k) for k in pass_at},
         "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
-        "average": _average(answered, n, c, _clusters(problems)),
+        "average": _average(answered, n, c, {p.problem_id: cluster_of(p) for p in problems}),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
         "length_histogram": length_histogram(graded),
         "solve_rates": solve_rates(n, c) if n.size else None,
-        "topics": by_topic(dict(zip(answered, (c / n).tolist(), strict=True)), problems),
-        "rating": _rating(problems, answered),
+        "topics": by_topic(rates, *({p.problem_id: of(p) for p in problems} for of in (topics_of, difficulty_of))),
+        "rating": _rating(problems, rates),
         "contamination": None
         if contaminated is None
         else _contamination(list(answered), curves, pass_at, contaminated),
@@ -122,7 +120,7 @@ def _pass_curve(curves: np.ndarray) -> dict[str, list]:
 
 
 def _average(
-    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, Hashable]
+    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """avg@n with the error bars of `evaluation.statistics`."""
     if not n.size:
@@ -144,32 +142,19 @@ def _average(
         "bootstrap_low": band.low,
         "bootstrap_high": band.high,
     }
-    names = [clusters.get(problem, (problem,)) for problem in answered]  # no cluster is called like a question
+    names = [clusters[problem] or (problem,) for problem in answered]  # no cluster is called like a question
     if 1 < len(set(names)) < len(names):
         average["clusters"] = len(set(names))
         average["standard_error_across_clusters"] = standard_error_across_clusters(rates, names)
     return average
 
 
-def _clusters(problems: Sequence[Problem]) -> dict[str, Hashable]:
-    return {p.problem_id: value for p in problems if (value := _metadata(p, CLUSTER_KEYS)) is not None}
-
-
-def _metadata(problem: Problem, keys: Sequence[str]) -> Any:
-    metadata = json.loads(problem.metadata or "{}")
-    value = next((metadata[key] for key in keys if metadata.get(key)), None) if isinstance(metadata, dict) else None
-    return value if isinstance(value, str | int | float) else None
-
-
-def _rating(problems: Sequence[Problem], answered: Mapping[str, Sequence[Row]]) -> dict[str, float] | None:
+def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str, float] | None:
     """`map_rating` from the solve rates of the problems that have a rating, where there are any."""
-    rated = {p.problem_id: value for p in problems if isinstance(value := _metadata(p, RATING_KEYS), int | float)}
-    known = {problem: rows for problem, rows in answered.items() if problem in rated}
-    if not known:
+    rated = {p.problem_id: rating for p in problems if (rating := rating_of(p)) is not None and p.problem_id in rates}
+    if not rated:
         return None
-    found = map_rating(
-        [rated[p] for p in known], [float(np.mean([_passed(r) for r in rows])) for rows in known.values()]
-    )
+    found = map_rating(list(rated.values()), [rates[problem] for problem in rated])
     return {"value": found.value, "standard_error": found.standard_error, "problems": found.observations}
 
 

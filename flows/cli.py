@@ -197,6 +197,43 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    evaluations: Annotated[list[str], typer.Argument(help="Two evaluations or more, first to last: `evaluation/…`.")],
+    despite_settings: Annotated[
+        bool, typer.Option("--despite-settings", help="Also where they were not asked the same; the report says so.")
+    ] = False,
+    home: HomeOption = None,
+) -> None:
+    """One model against another on the same questions: paired, with a test, and what each newly solves or loses.
+
+    Example: `ratchet compare evaluation/start-1a2b3c4d5e6f evaluation/math-60-6f5e4d3c2b1a`
+    """
+    if len(evaluations) < 2:
+        raise RatchetError("Say which: two evaluations or more. `ratchet show evaluation` lists them.")
+    _run_flow("compare", Recipe(name="comparisons"), (evaluations, despite_settings), False, home)
+
+
+@app.command()
+def report(
+    evaluations: Annotated[
+        list[str] | None, typer.Argument(help="Evaluations, `evaluation/…`, in order; none means the newest.")
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option("--corpus", help="Texts that responses may quote, for the creativity index.")
+    ] = None,
+    standings: Annotated[
+        str, typer.Option("--standings", help="Contests with standings, for a Codeforces rating.")
+    ] = "",
+    home: HomeOption = None,
+) -> None:
+    """The page of stored evaluations: every score with its error, figures, and the query behind each number.
+
+    Example: `ratchet report evaluation/math-60-1a2b3c4d5e6f --corpus traces.parquet`
+    """
+    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
+
+
+@app.command()
 def show(
     what: Annotated[str, typer.Argument(help="An artifact, a kind of artifact, or nothing for all.")] = "",
     home: HomeOption = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from prefect import flow
@@ -21,8 +22,9 @@ def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact
         run.watcher.phase("Evaluate")
         if generations:
             subject = run.store.file(generations)
-            label = Path(generations).name.split(".")[0]
+            label = Path(generations).name
         else:
             recipe, subject = given_model(recipe, model)
             label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
+        label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
         return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))], curated=[])

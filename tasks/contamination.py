@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data_curation.decontamination import decontaminate
 from infra.artifacts import Artifact, ArtifactStore, Draft
-from infra.recipe.model import Domain, Recipe
+from infra.recipe.model import Decontamination, Domain, Recipe
 from tasks.lineage import ancestors
 from tasks.step import Step, run_step
 
@@ -42,17 +43,9 @@ def contamination(
         rows = pa.concat_tables([pq.read_table(artifact.kept) for artifact in training])
         flagged = []
         for name, domain, problems in benchmarks:
-            items = pq.read_table(problems.kept)
-            places = zip(items["source"].to_pylist(), items["source_id"].to_pylist(), strict=True)
-            item_ids = dict(zip(places, items["problem_id"].to_pylist(), strict=True))
             own = rows.filter(pa.compute.equal(rows["domain"], domain))
-            for row in decontaminate(own, items, settings[domain]).rejected.to_pylist() if len(own) else []:
-                evidence = json.loads(row["evidence"])
-                item = item_ids[evidence["benchmark"], evidence["item"]]
-                flagged.append(
-                    {"benchmark": name, "problem_id": item, "rule": row["rule"], "training_row": row["problem_id"],
-                     "evidence": row["evidence"]}
-                )  # fmt: skip
+            found = flagged_items(pq.read_table(problems.kept), own, settings[domain])
+            flagged += [{"benchmark": name, **row} for row in found]
         pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")
         items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
         draft.counts = {"training_rows": len(rows), "items_flagged": items_flagged}
@@ -64,6 +57,21 @@ def contamination(
     }
     inputs = [*(problems for _, _, problems in benchmarks), *training]
     return run_step(CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination")
+
+
+def flagged_items(items: pa.Table, training: pa.Table, settings: Decontamination) -> list[dict[str, Any]]:
+    """A row of `SCHEMA`, without `benchmark`, for each training row that holds an item; both tables are problems."""
+    if not len(training):
+        return []
+    places = zip(items["source"].to_pylist(), items["source_id"].to_pylist(), strict=True)
+    item_ids = dict(zip(places, items["problem_id"].to_pylist(), strict=True))
+    flagged = []
+    for row in decontaminate(training, items, settings).rejected.to_pylist():
+        evidence = json.loads(row["evidence"])
+        item = item_ids[evidence["benchmark"], evidence["item"]]
+        facts = {"rule": row["rule"], "training_row": row["problem_id"], "evidence": row["evidence"]}
+        flagged.append({"problem_id": item, **facts})
+    return flagged
 
 
 def contaminated_items(found: Artifact) -> dict[str, list[str]]:

@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from evaluation.comparison import setting_differences
+from evaluation.creativity import read_texts
 from evaluation.report import Section, write_report
+from evaluation.standings import read_standings
 from infra.artifacts import GIVEN_KINDS, Artifact, Draft
 from infra.errors import RatchetError
 from infra.recipe.model import Recipe
@@ -17,14 +20,24 @@ from tasks.lineage import ancestors
 from tasks.pipeline_run import active_run
 from tasks.step import Step, run_step
 
-REPORT = Step("report", 1, "report")
+REPORT = Step("report", 2, "report")
 
 
-def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Curated]) -> Artifact:
-    """One HTML page and the same in Markdown; the pipeline's last artifact, from which everything else is reached."""
+def report(
+    recipe: Recipe,
+    evaluations: Sequence[Artifact],
+    curated: Sequence[Curated],
+    title: str = "",
+    corpus: Sequence[Artifact] = (),
+    standings: Artifact | None = None,
+) -> Artifact:
+    """One HTML page and the same in Markdown; the pipeline's last artifact, from which everything else is reached.
+
+    `corpus` are text files that responses may quote, `standings` contests with their standings (docs/evaluation.md)."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
     store = active_run().store
+    title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
         sections = [section for data in curated for section in _curation_sections(data)]
@@ -32,44 +45,83 @@ def report(recipe: Recipe, evaluations: Sequence[Artifact], curated: Sequence[Cu
         text = "Every artifact behind these scores, with what it was made from, raw files first."
         sections.append(Section("Lineage", text, _lineage(behind)))
         files = write_report(
-            [(artifact.name, artifact.path) for artifact in evaluations],
+            [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
-            title=f"{recipe.name}, seed {recipe.seed}",
+            title=title,
             sections=sections,
+            corpus=[text for file in corpus for text in read_texts(file.path)],
+            contests=read_standings(standings.path) if standings else (),
         )
-        (draft.path / "lineage.json").write_text(json.dumps([a.manifest for a in behind if a.kind not in GIVEN_KINDS]))
+        manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
+        (draft.path / "lineage.json").write_text(json.dumps(manifests))
         draft.extra["summary_table"] = _summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
         draft.extra["headline"] = evaluations[-1].manifest["headline"]
 
-    inputs = [*evaluations, *(data.problems for data in curated)]
-    return run_step(REPORT, recipe.name, parameters={"recipe": recipe.name}, inputs=inputs, make=make)
+    inputs = [*evaluations, *(data.problems for data in curated), *corpus, *([standings] if standings else [])]
+    parameters = {"recipe": recipe.name, "title": title, "corpus": len(corpus)}
+    return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make)
+
+
+def _labels(evaluations: Sequence[Artifact]) -> list[str]:
+    """Their names; with the beginning of the key where two have the same."""
+    names = [artifact.name for artifact in evaluations]
+    return [a.name if names.count(a.name) == 1 else f"{a.name}-{a.key[:6]}" for a in evaluations]
+
+
+def stored_evaluations(references: Sequence[str]) -> list[Artifact]:
+    """Evaluations by their references; with none given, the newest. Raises RatchetError for anything else."""
+    store = active_run().store
+    if not references:
+        every = [artifact for artifact in store.all() if artifact.kind == "evaluation"]
+        if not every:
+            raise RatchetError("There is no evaluation yet: make one with `ratchet evaluate`.")
+        return every[-1:]
+    found = [store.open(reference) for reference in references]
+    for artifact in found:
+        if artifact.kind != "evaluation":
+            raise RatchetError(f"{artifact.ref} is not an evaluation. `ratchet show evaluation` lists them.")
+    if len({artifact.key for artifact in found}) < len(found):
+        raise RatchetError("The same evaluation is given twice: there is nothing to compare.")
+    return found
+
+
+def require_same_settings(evaluations: Sequence[Artifact]) -> None:
+    """Raises RatchetError that names every setting in which these evaluations differ from the first."""
+    first, *others = [json.loads((artifact.path / "scores.json").read_text()) for artifact in evaluations]
+    different = [text for other in others for text in setting_differences(first, other)]
+    if different:
+        raise RatchetError(
+            "These evaluations were not asked the same, so a difference of their scores is not only the models': "
+            f"{'; '.join(dict.fromkeys(different))}. Evaluate both with the same settings, or say "
+            "--despite-settings: the report then names what differs."
+        )
 
 
 def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
     """One row a checkpoint and benchmark: pass@1 with its standard error, pass@k at the largest k, share cut."""
     rows = []
-    for evaluation in evaluations:
+    for label, evaluation in zip(_labels(evaluations), evaluations, strict=True):
         scores = json.loads((evaluation.path / "scores.json").read_text())
         for name, benchmark in scores["benchmarks"].items():
-            first, *_, last = benchmark["pass_at"]
+            first, last = next(iter(benchmark["pass_at"])), next(reversed(benchmark["pass_at"]))
             one, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
             rows.append(
                 {
                     "benchmark": name,
-                    "after": evaluation.name,
+                    "after": label,
                     f"pass@{first}": f"{_number(one)} ± {_number(error)}",
                     f"pass@{last}": _number(benchmark["pass_at"][last]["value"]),
-                    "tokens": f"{benchmark['response_tokens']['all']['mean']:.0f}",
-                    "cut": f"{benchmark['truncation_rate']:.1%}",
+                    "tokens": _number(benchmark["response_tokens"]["all"]["mean"], 0),
+                    "cut": "–" if benchmark["truncation_rate"] is None else f"{benchmark['truncation_rate']:.1%}",
                 }
             )
     return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _number(value: float | None, decimals: int = 3) -> str:
+    return "–" if value is None else f"{value:.{decimals}f}"
 
 
 def _curation_sections(data: Curated) -> list[Section]:

@@ -41,6 +41,12 @@ def test_pairing_is_sharper_than_two_separate_errors():
     assert paired.p_value < 0.001
 
 
+def test_no_question_changed_is_not_known_to_be_no_change():
+    same = {str(i): (2, 4) for i in range(30)}
+    paired = paired_difference(same, same)
+    assert paired.difference == 0 and 0.08 < paired.high < 0.15 and paired.low == -paired.high and paired.p_value == 1
+
+
 def test_nothing_in_common_is_undefined():
     paired = paired_difference({"a": (1, 1)}, {"b": (1, 1)})
     assert paired.questions == 0 and math.isnan(paired.difference) and math.isnan(paired.p_value)

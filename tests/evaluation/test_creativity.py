@@ -1,9 +1,12 @@
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.creativity import LENGTHS, creativity_index, tokens
+from evaluation.creativity import LENGTHS, creativity_index, read_texts, tokens
+from infra.errors import RatchetError
 
 words = st.lists(st.sampled_from("abc"), max_size=25).map(" ".join)
 
@@ -45,6 +48,18 @@ def test_copied_and_new_and_half_copied():
     assert index[2] == pytest.approx(len(LENGTHS) / 2)
     assert np.isnan(index[3])
     assert creativity_index([source], corpus)[0] == len(LENGTHS), "a text is not quoted from itself"
+
+
+def test_a_corpus_is_a_table_or_a_text(tmp_path):
+    pq.write_table(pa.table({"prompt": ["p"], "response": ["one"]}), tmp_path / "traces.parquet")
+    (tmp_path / "lines.jsonl").write_text('{"text": "two"}\n\n{"text": null}\n')
+    (tmp_path / "plain.txt").write_text("three\nlines\n\nfour\n")
+    found = [read_texts(tmp_path / name) for name in ("traces.parquet", "lines.jsonl", "plain.txt")]
+    assert found == [["one"], ["two"], ["three\nlines", "four\n"]]
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "none.parquet")
+    for name in ("none.parquet", "missing.txt"):
+        with pytest.raises(RatchetError, match=name):
+            read_texts(tmp_path / name)
 
 
 def test_tokens_are_words_and_signs_without_case():

@@ -92,7 +92,9 @@ def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
     for work_dir in (killed, whole):
         assert json.loads((work_dir / "status.json").read_text())["state"] == "finished"
         names = {file.name for file in work_dir.iterdir()}
-        assert names == {"generations.parquet", "scores.json", "progress.jsonl", "status.json"}
+        assert names == {
+            "generations.parquet", "questions.parquet", "scores.json", "progress.jsonl", "status.json"
+        }  # fmt: skip
         last = json.loads((work_dir / "progress.jsonl").read_text().splitlines()[-1])
         assert last["done"] == last["total"] == 7 * 60 + 4 * 4
     check_scores_against_the_stored_rows(whole)

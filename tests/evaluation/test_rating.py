@@ -1,9 +1,14 @@
+import json
 import math
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from evaluation.rating import Contest, contest_rating, map_rating, percentile
+from evaluation.standings import rating_in_contests, read_standings
+from infra.errors import RatchetError
 
 generator = np.random.default_rng(7)
 PROBLEMS = generator.uniform(800, 3200, 160)
@@ -68,6 +73,29 @@ def test_contest_rating_is_a_mean_with_an_error_over_contests():
     assert both.standard_error == pytest.approx(abs(values[0] - values[1]) / 2) and both.observations == 2
     assert math.isnan(contest_rating([CONTEST], [right]).standard_error)
     assert percentile(1500, [1000, 1400, 1500, 1600]) == 50
+
+
+def test_responses_as_submissions(tmp_path):
+    """An evaluation's rows in their order: two problems of one contest, one of them solved by the second response."""
+    address = "https://codeforces.com/contest/1/problem/{}".format
+    rows = [("a", 1, "passed"), ("a", 0, "failed"), ("b", 0, "failed"), ("b", 1, "infra_error"), ("other", 0, "passed")]
+    pq.write_table(
+        pa.Table.from_pylist([{"benchmark": "cf", "problem_id": p, "sample": s, "outcome": o} for p, s, o in rows]),
+        tmp_path / "generations.parquet",
+    )
+    questions = [{"benchmark": "cf", "problem_id": p, "source_url": address(p.upper())} for p in "ab"]
+    pq.write_table(pa.Table.from_pylist(questions), tmp_path / "questions.parquet")
+    contest = {"ratings": CONTEST.ratings, "scores": CONTEST.scores}
+    contest["problems"] = {address("A"): 500, address("B"): 1000, address("C"): 1500}
+    elsewhere = {"ratings": [1500], "scores": [1], "problems": {"https://codeforces.com/contest/2/problem/A": 500}}
+    (tmp_path / "standings.json").write_text(json.dumps([contest, elsewhere]))
+    found = rating_in_contests(tmp_path, "cf", read_standings(tmp_path / "standings.json"))
+    assert found.value == pytest.approx(CONTEST.performance(450)) and found.observations == 1
+    assert rating_in_contests(tmp_path, "cf", [elsewhere]) is None
+    for wrong in ('[{"ratings": [1], "scores": []}]', "{}", "no json"):
+        (tmp_path / "standings.json").write_text(wrong)
+        with pytest.raises(RatchetError, match=r"standings\.json"):
+            read_standings(tmp_path / "standings.json")
 
 
 def test_contest_rating_finds_a_simulated_participants_rating():

@@ -1,40 +1,78 @@
+import ast
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from evaluation import queries, tables
+from evaluation.comparison import paired_difference
 from evaluation.document import Document, Section, inline, to_html, to_markdown
-from evaluation.report import by_benchmark, compare, difference_rows, read_scores, write_report
+from evaluation.grading import GRADED_SCHEMA
+from evaluation.main import QUESTIONS_SCHEMA
+from evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
 from evaluation.scores import score, without_nan
+from evaluation.topics import difficulty_of, topics_of
 from infra.errors import RatchetError
 from infra.problems import Problem
 
 NASTY = "<script>alert('x')</script>"
 
 
-def evaluation(directory: Path, label: str, skill: float, content_hash: str = "h", outcome: str = "passed") -> Path:
-    """Scores of two benchmarks as an evaluation writes them; `skill` is the chance of a right response."""
+def evaluation(
+    directory: Path, label: str, skill: float, content_hash: str = "h", outcome: str = "passed",
+    domains: tuple[str, ...] = ("math", "code"), **changes,
+) -> Path:  # fmt: skip
+    """Benchmarks as an evaluation leaves them; `skill` is the chance of a right response, and the last question's
+    answers are all the same wrong one."""
     generator = np.random.default_rng(3)
-    rows = [
-        {"problem_id": f"q{q}", "sample": s, "outcome": outcome if generator.random() < skill else "failed",
-         "tokens": int(generator.integers(5, 40)), "finish_reason": "stop", "answer_class": None}
-        for q in range(12) for s in range(4)
+    problems = [
+        Problem(f"q{q}", "math", f"What is {q}? {NASTY}", answer=str(q), source="file", source_id=str(q),
+                metadata=json.dumps({"subject": "even" if q % 2 else "odd", "difficulty": q % 3}))
+        for q in range(12)
     ]  # fmt: skip
-    ids = [Problem(f"q{q}", "math", "?") for q in range(12)]
-    benchmarks = {
-        "tiny-math": {"domain": "math", "content_hash": content_hash, **score(rows, ids, (1, 2, 4, 8), vote=True)},
-        f"code {NASTY}": {"domain": "code", "content_hash": content_hash, **score(rows, ids, (1, 2), vote=False)},
-    }
-    sampling = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}
-    (directory / label).mkdir(parents=True)
-    text = json.dumps(
-        without_nan({"label": label, "seed": 0, "settings": {"sampling": sampling}, "benchmarks": benchmarks})
-    )
-    (directory / label / "scores.json").write_text(text)
-    return directory / label
+    rows, benchmarks = [], {}
+    for domain in domains:
+        own = []
+        for question in range(12):
+            for sample in range(4):
+                passed = generator.random() < skill and question != 11
+                answer = 0 if passed else 1 if question == 11 else 1 + sample
+                own.append({
+                    "benchmark": f"tiny-{domain}", "problem_id": f"q{question}", "sample": sample,
+                    "text": f"{NASTY} answer {sample}", "tokens": int(generator.integers(5, 40)),
+                    "finish_reason": "stop" if generator.random() < 0.9 else "length",
+                    "outcome": outcome if passed else "failed", "decided_by": "exact", "fraction": float(passed),
+                    "extracted": "77", "answer_class": answer if domain == "math" else None,
+                })  # fmt: skip
+        rows += own
+        benchmarks[f"tiny-{domain}"] = {
+            "domain": domain, "content_hash": content_hash, "published_questions": 12, "set_aside": {},
+            "released": None, "public_since": "2024-01-01",
+            "prompt": {"math": "{prompt}", "code": "{prompt}", "response_prefix": ""},
+            **score(own, problems, (1, 2, 4, 8), vote=domain == "math", contaminated=["q3"]),
+        }  # fmt: skip
+    scores = {
+        "label": label, "seed": 0, "model": {"identity": "f" * 64, "endpoint": None},
+        "settings": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}, "dtype": "float32"},
+        "benchmarks": benchmarks, **changes,
+    }  # fmt: skip
+    path = directory / label
+    path.mkdir(parents=True)
+    (path / "scores.json").write_text(json.dumps(without_nan(scores)))
+    pq.write_table(pa.Table.from_pylist(rows, schema=GRADED_SCHEMA), path / "generations.parquet")
+    questions = [
+        {"benchmark": name, "problem_id": p.problem_id, "source": p.source, "source_id": p.source_id,
+         "prompt": p.prompt, "reference": p.answer, "contaminated": p.problem_id == "q3",
+         "topics": topics_of(p), "difficulty": str(difficulty_of(p))}
+        for name in benchmarks for p in problems
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(questions, schema=QUESTIONS_SCHEMA), path / "questions.parquet")
+    return path
 
 
 class Page(HTMLParser):
@@ -64,51 +102,163 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
     extra = Section(
         "Funnel " + NASTY, f"Text {NASTY} $x^2_$", [{"step": NASTY, "a|b": "x|y", "kept": 1200}], b"\x89PNG"
     )
-    files = write_report(directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra])
+    files = write_report(
+        directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra], corpus=["an answer 1 of old"]
+    )
 
     page = Page((tmp_path / "report/report.html").read_text())
     assert page.open == []  # every tag is closed, in order
     assert not {"script", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
     images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
     assert all(src.startswith("data:image/") for src in images)
-    assert len([src for src in images if "svg" in src]) == 1 + 2 + 2 + 2  # pass@1; two benchmarks or two panels each
+    # pass@1; then two benchmarks (pass@k, every question, solve rates, length histograms) or two panels (lengths)
+    assert len([src for src in images if "svg" in src]) == 1 + 2 * 5
     words = " ".join(page.words)
-    for expected in (f"tiny {NASTY}", f"code {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–"):
+    for expected in (
+        f"tiny {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–", "Contamination", "Topics",
+        "Creativity", "Recompute these numbers", "None of 4 right still allows a solve rate of up to 52.7%",
+    ):  # fmt: skip
         assert expected in words
 
     markdown = (tmp_path / "report/report.md").read_text()
     assert "<script" not in markdown and "x\\|y" in markdown
-    for link in re.findall(r"\]\((figures/[^)]+)\)", markdown):
+    links = re.findall(r"\]\(((?:figures|responses)/[^)]+)\)", markdown)
+    assert any(link.startswith("responses/tiny-math-q11") for link in links)
+    for link in links:
         assert (tmp_path / "report" / link).stat().st_size > 0
     assert set(files) == {p for p in (tmp_path / "report").rglob("*") if p.is_file()}
 
+    whole = Page((tmp_path / "report/responses/tiny-math-q11.html").read_text())
+    assert whole.open == [] and "script" not in {tag for tag, _ in whole.tags}
+    words = " ".join(whole.words)
+    assert f"What is 11? {NASTY}" in words and f"{NASTY} answer" in words
+    assert "one of 4 wrong responses of 4" in words and "judged answer: 77" in words
 
-def test_the_difference_shown_is_the_paired_one(tmp_path):
+
+def shown(text: str) -> list[float]:
+    """The numbers of a table's cell."""
+    return [
+        float(n.replace("−", "-")) / (100 if p else 1)
+        for n, p in re.findall(r"(?<!\w)([+−]?\d+(?:\.\d+)?)( ?%)?", text)
+    ]
+
+
+def run(code: str, names: dict) -> list[float]:
+    """What a query says, as numbers: the value of its last expression."""
+    *statements, last = ast.parse(code).body
+    exec(compile(ast.Module(statements, []), "query", "exec"), names)
+    value = eval(compile(ast.Expression(last.value), "query", "eval"), names)
+    if hasattr(value, "low"):
+        value = (value.standard_error, value.low, value.high)
+    return [float(v) for v in (value if isinstance(value, tuple) else (value,))]
+
+
+def agree(cell: str, found: list[float]) -> bool:
+    numbers = shown(cell)
+    found = [0.0 if np.isnan(v) else v for v in found] if cell.strip("– ±") else []
+    return len(numbers) <= len(found) and all(abs(a - b) < 6e-4 for a, b in zip(numbers, found, strict=False))
+
+
+def test_every_number_is_what_the_query_beside_it_says(tmp_path):
+    path = evaluation(tmp_path, "start", 0.6)
+    series = by_benchmark([read_scores("start", path)])
+    names: dict = {}
+    checked = 0
+    for name, [(label, scores)] in series.items():
+        exec(queries.loading({label: str(path)}, [name]), names)
+        row = tables.score_row(name, label, scores)
+        for title, code in queries.SCORES.items():
+            for k in (1, 2, 4) if title == "pass@k" else (4,):
+                column = title.replace("k", str(k)) if "@" in title else title
+                if column in row:
+                    assert agree(str(row[column]), run(code, names | {"k": k})), column
+                    checked += 1
+        row = tables.error_row(name, label, scores)
+        for title, code in queries.ERRORS.items():
+            assert agree(row[title], run(code, names)), title
+            checked += 1
+        for row in tables.count_rows(name, label, scores):
+            for title, code in queries.COUNTS.items():
+                if title in row and row["k"] <= 4 and not (title == "at most" and row["k"] == 1):
+                    assert agree(row[title], run(code, names | {"k": row["k"]})), (title, row["k"])
+                    checked += 1
+        solved = run(f"tuple({queries.SOLVE_RATES['questions in each bar']})", names)
+        assert solved == scores["solve_rates"]["questions"]
+        for title, code in queries.CONTAMINATION.items():
+            (row,) = tables.contamination_section({name: series[name]}).table
+            assert agree(str(row[title]), run(code, names)), title
+        for row in tables.topic_section({name: series[name]}).table:
+            (found,) = [r for r in eval(*queries.TOPICS.values(), names) if r["topic"] == row["topic"]]
+            assert agree(row["accuracy"], [found["value"], found["standard_error"]])
+            assert agree(row["at equal difficulty"], [found["adjusted"], found["adjusted_standard_error"]])
+        bars = run(f"{queries.LENGTH_BARS['responses in each bar']}.sum().sum()", names)
+        assert bars == [sum(sum(scores["length_histogram"][kind]) for kind in ("correct", "wrong"))]
+        lengths = eval(queries.LENGTHS["correct and wrong"], names)
+        for right, group in ((True, "correct"), (False, "wrong")):
+            found = lengths.loc[right][["mean", "50%", "90%", "99%"]].tolist()
+            assert found == pytest.approx(list(scores["response_tokens"][group].values()))
+    assert checked > 50
+
+
+def test_the_difference_shown_is_what_its_query_says(tmp_path):
     evaluations = [read_scores(label, evaluation(tmp_path, label, skill)) for label, skill in (("a", 0.3), ("b", 0.8))]
     scores = [e.scores["benchmarks"]["tiny-math"] for e in evaluations]
-    paired = compare(*scores)
-    solve = [np.array([passed / n for passed, n in s["problems"].values()]) for s in scores]
-    assert paired.difference == pytest.approx((solve[1] - solve[0]).mean())
-    row = difference_rows(by_benchmark(evaluations))[0]
+    paired = paired_difference(scores[0]["problems"], scores[1]["problems"])
+    row = tables.difference_rows(by_benchmark(evaluations))[0]
     assert row["difference"] == f"+{paired.difference:.3f} ± {paired.standard_error:.3f}"
+    before, after = (str(e.directory) for e in evaluations)
+    names: dict = {"before": before, "after": after, "benchmark": "tiny-math"}
+    exec(queries.PREAMBLE, names)
+    for row in tables.difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]}):
+        names["k"] = int(row["of"].removeprefix("pass@"))
+        for title, code in queries.DIFFERENCES.items():
+            if title in row:
+                cell = "0.000" if row[title] == "< 0.001" else str(row[title]).split(" (")[0]
+                assert agree(cell, run(code, names)), (row["of"], title)
 
 
-def test_neighbours_and_the_ends_are_compared(tmp_path):
+def test_neighbours_and_the_ends_are_compared_and_regimes_found(tmp_path):
     evaluations = [read_scores(label, evaluation(tmp_path, label, 0.5)) for label in "abc"]
-    rows = difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]})
-    assert [row["from → to"] for row in rows] == ["a → b", "b → c", "a → c"]
+    rows = tables.difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]})
+    assert [row["from → to"] for row in rows if row["of"] == "pass@1"] == ["a → b", "b → c", "a → c"]
+    assert {row["of"] for row in rows} == {"pass@1", "pass@4"}
+    (math, _code) = tables.regime_section(by_benchmark(evaluations)).table
+    assert math["regime"] == "unclear" and math["checkpoints"] == "a → b → c"
 
 
-def test_a_changed_benchmark_is_not_compared(tmp_path):
-    before, after = evaluation(tmp_path, "a", 0.3), evaluation(tmp_path, "b", 0.8, content_hash="other")
-    rows = difference_rows(by_benchmark([read_scores("a", before), read_scores("b", after)]))
+def test_what_was_not_asked_the_same_is_said_and_not_averaged(tmp_path):
+    before = evaluation(tmp_path, "a", 0.3)
+    settings = {"sampling": {"temperature": 0.6, "top_p": 1.0, "max_tokens": 40}, "dtype": "float32"}
+    after = evaluation(tmp_path, "b", 0.8, content_hash="other", settings=settings)
+    evaluations = [read_scores("a", before), read_scores("b", after)]
+    rows = tables.difference_rows(by_benchmark(evaluations))
     assert "not comparable" in rows[0]["difference"] and "p" not in rows[0]
+    benchmarks = by_benchmark(evaluations)
+    said = what_to_mind(evaluations, benchmarks)[0]
+    assert "not asked the same" in said and "sampling.temperature: 1.0 and 0.6" in said and "content" in said
+    assert all(not headline(name, series).change for name, series in benchmarks.items())
+
+
+def test_what_a_reader_must_mind_comes_first(tmp_path):
+    scores = read_scores("a", evaluation(tmp_path, "a", 0.5)).scores["benchmarks"]["tiny-math"]
+    said = " ".join(tables.warnings("m", [("a", scores)]))
+    assert "responses were cut" in said and "pass@k is undefined for k = 8" in said and "1 questions stand in" in said
+    fewer = {
+        **scores,
+        "published_questions": 30,
+        "set_aside": {"answer: missing": 2},
+        "infra_errors": 3,
+        "questions_graded": 10,
+    }
+    said = " ".join(tables.warnings("m", [("a", fewer)]))
+    assert "published with 30 questions; this file has 12" in said and "2 rows of its file were set aside" in said
+    assert "3 responses could" in said and "2 of 12 questions have no response" in said
 
 
 def test_one_evaluation_with_nothing_graded_still_makes_a_report(tmp_path):
-    path = evaluation(tmp_path, "only", 1.1, outcome="infra_error")
+    path = evaluation(tmp_path, "only", 1.1, outcome="infra_error", domains=("math",))
     write_report([("only", path)], tmp_path / "report", title="t")
-    assert "| 48 |" in (tmp_path / "report/report.md").read_text()  # the infra errors
+    assert "44 responses could not be had or judged" in (tmp_path / "report/report.md").read_text()
 
 
 def test_scores_that_are_not_there(tmp_path):

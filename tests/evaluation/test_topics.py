@@ -3,12 +3,17 @@ import json
 import numpy as np
 import pytest
 
-from evaluation.topics import by_topic, difficulty_of, topics_of
+from evaluation.topics import by_topic as by_topic_of
+from evaluation.topics import difficulty_of, topics_of
 from infra.problems import Problem
 
 
 def problem(number: int, **metadata) -> Problem:
     return Problem(str(number), "math", "?", metadata=json.dumps(metadata))
+
+
+def by_topic(rates: dict[str, float], problems: list[Problem]) -> list[dict]:
+    return by_topic_of(rates, *({p.problem_id: of(p) for p in problems} for of in (topics_of, difficulty_of)))
 
 
 def test_topics_and_difficulties_as_published():

@@ -7,8 +7,8 @@ import pytest
 
 from tests.flows.conftest import MINI, ROOT
 
-COMMANDS = ["run", "curate", "train", "evaluate", "show", "ui", "doctor", "verify math", "verify code", "judge serve",
-            "decontaminate", "why"]  # fmt: skip
+COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
+COMMANDS += ["verify math", "verify code", "judge serve", "decontaminate", "why"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -29,6 +29,10 @@ def test_every_command_teaches_with_an_example(ratchet, command):
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json"], "nowhere.json"),
         (["evaluate", MINI], "Say which model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000"], "No artifact"),
+        (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1"], "names no model: write URL#NAME"),
+        (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99"], "There is no benchmark 'aime99'"),
+        (["compare", "evaluation/one-000000000000"], "two evaluations or more"),
+        (["report"], "There is no evaluation yet"),
         (["show"], "Nothing has been made"),
         (["why", "some text"], "has curated anything"),
     ],

@@ -22,6 +22,7 @@ from infra.recipe import load_recipe
 from infra.settings import load_settings
 from tasks.lineage import ancestors
 from tasks.pipeline_run import plan_run
+from tasks.report import require_same_settings
 from tests.flows.conftest import MINI, ROOT
 
 
@@ -109,6 +110,7 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     assert changed[:2] == ["length math", "curated math"]
     assert not {"rules math", "teacher attempts math", "curated code", "difficulty code"} & set(changed)
     assert would_run(finished_home, "evaluation.pass_at=[1]") == ["evaluate start", "evaluate code-32", "report mini"]
+    assert would_run(finished_home, "evaluation.endpoint.concurrency=2") == [], "who is asked how changes nothing"
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
 
 
@@ -175,11 +177,31 @@ def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finis
     assert clean.manifest["summary"]["self_test"]["recall"] >= 0.98 and clean.manifest["metrics"]["unprotected"] == 0
 
 
-def test_evaluating_a_checkpoint_by_hand(finished_home, ratchet):
-    checkpoint = next(a for a in store_of(finished_home).all() if a.kind == "checkpoint" and a.name == "math-24")
-    done = ratchet("evaluate", MINI, "--model", checkpoint.ref, "--home", finished_home)
+def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet, tmp_path):
+    """The last checkpoint, by hand and from a copy of its directory: the generations are those of the pipeline."""
+    checkpoint = next(a for a in store_of(finished_home).all() if a.kind == "checkpoint" and a.name == "code-32")
+    shutil.copytree(checkpoint.path / "model", tmp_path / "elsewhere")
+    generations = {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")}
+    done = ratchet("evaluate", MINI, "--model", tmp_path / "elsewhere", "--benchmarks", "mini-math", "--samples", "1",
+                   "--home", finished_home)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "mini-math" in done.stdout
+    assert "mini-math" in done.stdout and "mini-code" not in done.stdout
+    assert {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")} == generations
+
+
+def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_home, ratchet, tmp_path):
+    found = [a for a in store_of(finished_home).all() if a.kind == "evaluation" and a.name in ("start", "code-32")]
+    done = ratchet("compare", *(a.ref for a in found[:2]), "--home", finished_home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = next(a for a in store_of(finished_home).all() if a.name == "comparisons")
+    page = (made.path / "report.html").read_text()
+    assert "start → code-32" in page and "Every question" in page and "Recompute these numbers" in page
+
+    scores = json.loads((found[0].path / "scores.json").read_text())
+    scores["settings"]["sampling"]["temperature"] = 0.5
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--despite-settings"):
+        require_same_settings([found[0], Artifact("evaluation", "warmer", "k", tmp_path)])
 
 
 def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, tmp_path):

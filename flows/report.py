@@ -1,0 +1,25 @@
+"""The page of evaluations that are stored, with what is only told when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prefect import flow
+
+from infra.artifacts import Artifact
+from infra.recipe.model import Recipe
+from tasks import report as step
+from tasks.pipeline_run import open_run
+
+
+@flow(name="report")
+def report(recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), standings: str = "") -> Artifact:
+    """The report of these evaluations in order, of the newest when none is given. With `corpus`, files of text, also
+    how little the responses quote them; with `standings`, a file of contests, also the rating in these."""
+    with open_run(recipe, "report") as run:
+        run.watcher.phase("Report")
+        found = step.stored_evaluations(evaluations)
+        texts = [run.store.file(path) for path in corpus]
+        contests = run.store.file(standings) if standings else None
+        title = ", ".join(artifact.name for artifact in found)
+        return step.report(recipe, found, [], title, texts, contests)

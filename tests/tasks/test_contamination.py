@@ -1,0 +1,32 @@
+import json
+
+from infra.problems import problem_id, to_table
+from infra.recipe.model import Decontamination
+from tasks.contamination import flagged_items
+
+TRAINS = (
+    "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometres an hour towards each other; when do they meet?"
+)
+SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
+LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbours?"
+
+
+def problems(source: str, *prompts: str):
+    row = {"domain": "math", "source": source}
+    return to_table(
+        {**row, "problem_id": problem_id("math", text), "source_id": str(i), "prompt": text}
+        for i, text in enumerate(prompts)
+    )
+
+
+def test_items_in_the_training_set_are_flagged_with_the_text_they_share():
+    items = problems("benchmark", TRAINS, SHEEP, LAMPS)
+    longer, other = f"Warm up. {SHEEP} Explain.", "What is 3 + 4, and what is 5 + 6, in that order?"
+    training = problems("train", longer, other, LAMPS.upper())
+    flagged = flagged_items(items, training, Decontamination(preset="coverage"))
+    found = {row["problem_id"]: row for row in flagged}
+    assert set(found) == {problem_id("math", SHEEP), problem_id("math", LAMPS)}
+    sheep = found[problem_id("math", SHEEP)]
+    assert sheep["training_row"] == problem_id("math", longer)
+    assert "17 sheep" in json.loads(sheep["evidence"])["text"]
+    assert flagged_items(items, training.slice(0, 0), Decontamination()) == []
