@@ -1,10 +1,11 @@
 """Time and memory of a GRPO step against TRL's trainer: same model, prompts, reward, rollouts, trained sequences.
 
-    python -m benchmarks.trl_step_time [--model DIRECTORY] [--steps 10] [--threads 1 2]
+    ratchet run tiny
+    python -m benchmarks.trl_step_time [--home .ratchet] [--steps 20] [--threads 1 2]
 
-16 prompts x 16 rollouts of at most 64 tokens, one update, no KL. Without `--model` a random one of the tiny recipe's
-size is grown: it hardly ever ends a response, so both decode and train on the same 256 x 64 tokens. The reward is the
-parity of a response's length in characters: nearly every rollout has an advantage, and neither side may skip any.
+The tiny recipe's warm start and its curated math problems, 16 prompts x 16 rollouts of at most 64 tokens, one update,
+no KL. The reward is the parity of a response's length in characters: nearly every rollout has an advantage, and neither
+side may skip any.
 Contenders take steps in turns; the median is given, wall clock and CPU, and the peak of resident memory. TRL
 (`pip install trl accelerate datasets`) runs with several micro-batch sizes, and its best is compared. Ratchet also
 runs on two ranks of one thread.
@@ -24,11 +25,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from infra.problems import Problem
-from infra.recipe.load import load_recipe
 
 PROMPTS, ROLLOUTS, LIMIT, RATE = 16, 16, 64, 4e-4
-SUMS = [f"Start at {a}. Step 1: add {b}. Step 2: times 2. Result?" for a in range(8) for b in range(8)]
 
 
 def passes(text: str) -> bool:
@@ -49,7 +50,7 @@ class Turns:
         print(json.dumps({"seconds": taken, "cpu": busy, "bytes": peak}), flush=True)
 
 
-def ratchet(model: str, threads: int) -> None:
+def ratchet(model: str, prompts: list[str], threads: int) -> None:
     import torch
 
     from infra.inference.protocol import Sampling
@@ -76,7 +77,7 @@ def ratchet(model: str, threads: int) -> None:
     policy = Policy(model, Hardware(), Optimizer())
     worker = RolloutWorker(policy, Parity(False), PromptFormat(math="{prompt}"), PROMPTS * ROLLOUTS)
     learner = Learner(policy, stage)
-    problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(SUMS)]
+    problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(prompts)]
     turns = Turns()
     # A response that is cut is not judged, and has no advantage; here it is judged by its parity all the same.
     judge_all(worker)
@@ -103,7 +104,7 @@ def judge_all(worker) -> None:
     worker._rollout = judged
 
 
-def trl(model: str, threads: int, micro_batch: int) -> None:
+def trl(model: str, prompts: list[str], threads: int, micro_batch: int) -> None:
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -120,7 +121,7 @@ def trl(model: str, threads: int, micro_batch: int) -> None:
             turns.end()
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    rows = [{"prompt": [{"role": "user", "content": text}]} for text in SUMS]
+    rows = [{"prompt": [{"role": "user", "content": text}]} for text in prompts]
     with tempfile.TemporaryDirectory() as scratch:
         accumulated = PROMPTS * ROLLOUTS // micro_batch
         config = GRPOConfig(
@@ -186,13 +187,13 @@ class Contender:
         return statistics.median(r[what] for r in self.rounds[warm_up:])
 
 
-def compare(model: str, threads: int, steps: int, micro_batches: list[int]) -> None:
-    ours = ["--worker", "ratchet", "--model", model]
+def compare(model: str, prompts: str, threads: int, steps: int, micro_batches: list[int]) -> None:
+    ours = ["--worker", "ratchet", "--model", model, "--prompts", prompts]
     contenders = [Contender("Ratchet", ours, threads)]
     if threads == 1:
         contenders.append(Contender("Ratchet, 2 ranks", ours, 1, ranks=2))
     for size in micro_batches:
-        command = ["--worker", "trl", "--model", model, "--micro-batches", str(size)]
+        command = ["--worker", "trl", "--model", model, "--prompts", prompts, "--micro-batches", str(size)]
         contenders.append(Contender(f"TRL, {size} a pass", command, threads))
     warm_up = 3
     for _ in range(warm_up + steps):
@@ -216,25 +217,31 @@ def compare(model: str, threads: int, steps: int, micro_batches: list[int]) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model")
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--home", type=Path, default=Path(".ratchet"), help="where the tiny recipe has run")
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--micro-batches", type=int, nargs="+", default=[32, 64, 256], help="TRL's, in sequences")
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.worker == "ratchet":
-        ratchet(arguments.model, arguments.threads[0])
-    elif arguments.worker == "trl":
-        trl(arguments.model, arguments.threads[0], arguments.micro_batches[0])
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            if not arguments.model:
-                from training.growth import grow
-
-                grow(load_recipe("tiny").model.grow, SUMS, 0, Path(scratch) / "model")
-            model = arguments.model or str(Path(scratch) / "model")
-            for threads in arguments.threads:
-                compare(model, threads, arguments.steps, arguments.micro_batches)
+    if arguments.worker:
+        prompts = json.loads(arguments.prompts.read_text())
+        if arguments.worker == "ratchet":
+            ratchet(arguments.model, prompts, arguments.threads[0])
+        else:
+            trl(arguments.model, prompts, arguments.threads[0], arguments.micro_batches[0])
+        return
+    artifacts = arguments.home / "artifacts"
+    models, problems = (sorted(artifacts.glob(f"{what}-*")) for what in ("checkpoint/start", "problems/math-curated"))
+    if not models or not problems:
+        raise SystemExit(f"{arguments.home} has no warm start of the tiny recipe: run `ratchet run tiny` first")
+    with tempfile.TemporaryDirectory() as scratch:
+        prompts = Path(scratch) / "prompts.json"
+        table = pq.read_table(problems[-1] / "kept.parquet", columns=["prompt"])
+        prompts.write_text(json.dumps(table["prompt"].to_pylist()[: 40 * PROMPTS]))
+        for threads in arguments.threads:
+            compare(str(models[-1] / "model"), str(prompts), threads, arguments.steps, arguments.micro_batches)
 
 
 if __name__ == "__main__":

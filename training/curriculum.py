@@ -53,14 +53,14 @@ class Curriculum:
     def __init__(
         self, stage: Stage, seed: int, problems: Mapping[str, Sequence[Problem]], fits: Callable[[Problem], bool]
     ) -> None:
-        self.stage, self.seed = stage, seed
+        self.stage, self.seed, self._fits = stage, seed, fits
         self.state = CurriculumState()
         self.decisions: list[Decision] = []
         self._problems: dict[str, Problem] = {}
         self._replayed: list[str] = []
         for domain, pool in problems.items():
             for problem in sorted(pool, key=lambda p: p.problem_id):
-                reason = self._unsuitable(problem, fits)
+                reason = self._unsuitable(problem)
                 if reason:
                     self._drop(problem.problem_id, *reason, step=0)
                     continue
@@ -74,10 +74,10 @@ class Curriculum:
             )
         self._require(self.candidates())
 
-    def _unsuitable(self, problem: Problem, fits: Callable[[Problem], bool]) -> tuple[str, dict[str, Any]] | None:
+    def _unsuitable(self, problem: Problem) -> tuple[str, dict[str, Any]] | None:
         """The fixed filter that refuses this problem, and the evidence."""
         limit = self.stage.max_difficulty
-        if not fits(problem):
+        if not self._fits(problem):
             return "prompt_too_long", {"max_response_tokens": self.stage.max_response_tokens}
         if limit is None or problem.domain != self.stage.domain:
             return None
@@ -90,6 +90,19 @@ class Curriculum:
     def candidates(self) -> list[Problem]:
         """Problems of the stage's own domain that passed the fixed filters, by id."""
         return [p for p in self._problems.values() if p.domain == self.stage.domain]
+
+    def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
+        """Those to validate on: the others leave no room for the stage's longest response."""
+        fitting = []
+        for problem in problems:
+            if self._fits(problem):
+                fitting.append(problem)
+                continue
+            evidence = {"benchmark": benchmark, "max_response_tokens": self.stage.max_response_tokens}
+            self._drop(problem.problem_id, "validation_prompt_too_long", evidence, step=0)
+        if not fitting:
+            raise RatchetError(f"stage {self.stage.name}: no problem of {benchmark} fits beside its longest response")
+        return fitting
 
     def start(self, pass_rates: Mapping[str, float] | None = None) -> None:
         """Settle the prompts. `pass_rates` of the candidates under the present policy where the stage asks for them."""

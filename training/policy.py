@@ -93,6 +93,11 @@ class Policy:
         ]
 
     @property
+    def positions(self) -> int | None:
+        """What a prompt and its response may have together; None where the model has no limit."""
+        return getattr(self.model.config, "max_position_embeddings", None)
+
+    @property
     def version(self) -> int:
         """Optimizer steps that made the present weights: what was sampled with fewer is not on-policy."""
         return self.engine.global_steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,8 +66,9 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     checkpoints = Checkpoints(work / "checkpoints", policy)
     restored = checkpoints.restore()
     done = restored.step if restored else 0
-    samples = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt)
+    samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
     metrics = Journal(work / "metrics.jsonl", done, policy.rank)
+    Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
     steps = warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
     return policy, steps
 
@@ -86,7 +88,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
     validation = _problems(spec["validation"])
-    if stage.validates and not any(validation.values()):
+    if stage.validates and not (validation and all(validation.values())):
         raise RatchetError(
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
             f"add a {stage.domain} benchmark, or name some in the stage's validation."
@@ -95,6 +97,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
     checkpoints = Checkpoints(work / "checkpoints", policy)
     with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
+        for name, problems in validation.items():
+            validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
         batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.max_infra_errors)
         restored = checkpoints.restore()
@@ -171,18 +175,13 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
 def _curriculum(
     recipe: Recipe, stage: Stage, spec: dict[str, Any], worker: RolloutWorker, policy: Policy
 ) -> Curriculum:
-    problems = _problems(spec["problems"])
-    return Curriculum(stage, recipe.seed, problems, lambda problem: _fits(problem, stage, worker, policy))
+    limits = [limit for limit in (policy.positions, worker.sampler.positions) if limit is not None]
+    longest = min(limits, default=math.inf) - stage.max_response_tokens
+    return Curriculum(stage, recipe.seed, _problems(spec["problems"]), lambda p: len(worker.prompt(p)) <= longest)
 
 
 def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
     return {domain: from_table(pq.read_table(path)) for domain, path in files.items()}
-
-
-def _fits(problem: Problem, stage: Stage, worker: RolloutWorker, policy: Policy) -> bool:
-    limits = (getattr(policy.model.config, "max_position_embeddings", None), worker.sampler.positions)
-    needed = len(worker.prompt(problem)) + stage.max_response_tokens
-    return all(limit is None or needed <= limit for limit in limits)
 
 
 def _quiet() -> None:

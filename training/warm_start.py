@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -44,8 +45,11 @@ def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
     return [f"{traces[i]['prompt']}\n{traces[i]['response']}" for i in chosen]
 
 
-def encode(traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat) -> list[Sample]:
-    """Traces to token ids: prompts exactly as rollouts render them, responses with the end-of-sequence token."""
+def encode(
+    traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat, positions: int | None = None
+) -> tuple[list[Sample], list[dict[str, Any]]]:
+    """Traces to token ids: prompts exactly as rollouts render them, responses with the end-of-sequence token; and a
+    decision for each that does not fit into the model's `positions`. Raises RatchetError when none does."""
     prompts = {text: None for text in (trace["prompt"] for trace in traces)}
     prompts = {text: np.array(message_ids(tokenizer, text, prompt_format), np.int32) for text in prompts}
     given = prompt_format.response_prefix
@@ -54,7 +58,16 @@ def encode(traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat)
     responses = {
         text: np.array([*ids, tokenizer.eos_token_id], np.int32) for text, ids in zip(distinct, encoded, strict=True)
     }
-    return [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
+    samples = [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
+    fitting = [sample for sample in samples if positions is None or len(sample) <= positions]
+    if not fitting:
+        raise RatchetError(f"every trace is longer than the model's {positions} positions: use a model that has more")
+    dropped = [
+        {"step": 0, "rule": "trace_too_long", "row": s.index, "evidence": {"tokens": len(s), "positions": positions}}
+        for s in samples
+        if positions is not None and len(s) > positions
+    ]
+    return fitting, dropped
 
 
 def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import pipeline
+from flows.train import train
 from infra.artifacts import Artifact, ArtifactStore
 from infra.errors import RatchetError
 from infra.recipe import load_recipe
@@ -112,6 +113,28 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     assert would_run(finished_home, "evaluation.pass_at=[1]") == ["evaluate start", "evaluate code-32", "report mini"]
     assert would_run(finished_home, "evaluation.endpoint.concurrency=2") == [], "who is asked how changes nothing"
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
+
+
+def test_a_pass_rate_limit_measures_first_and_the_measurement_is_an_artifact(finished_home):
+    changed = would_run(finished_home, "training.stages.1.max_pass_rate=0.5")
+    assert changed == ["pass rates code-32", "train code-32", "evaluate code-32", "report mini"]
+
+
+def test_one_stage_alone(finished_home):
+    """Planned only: that it would be found says that it is the same work as in the whole run."""
+    made = by_step(finished_home)
+
+    def plan(**arguments: str) -> dict[str, bool]:
+        with plan_run(load_recipe(MINI), load_settings(finished_home)) as run:
+            train.fn(run.recipe, **arguments)
+        return {step.title: step.cached for step in run.plan if step.title.startswith(("train", "evaluate", "warm"))}
+
+    assert plan(only="math-24") == {"warm start": True, "train math-24": True}
+    expected = {"train code-32": True, "evaluate code-32": True}
+    assert plan(only="code-32", start=made["math-24"].ref) == expected
+    assert plan(only="code-32", start=str(made["math-24"].path / "model")) == dict.fromkeys(expected, False)
+    with pytest.raises(RatchetError, match="no stage 'code-33'; its stages are math-24, code-32"):
+        plan(only="code-33")
 
 
 def test_show_prints_the_ancestry_of_a_score(finished_home, ratchet):

@@ -204,3 +204,12 @@ def test_more_prompts_are_drawn_from_where_the_epoch_is():
     own = [i for i in ids(first) + [p.problem_id for p in more] + ids(c.draw()) if i.startswith("sum")]
     assert len(own) == len(set(own)) == 8
     assert len(c.draw_more(100)) == 3  # never more than a batch
+
+
+def test_held_out_prompts_that_do_not_fit_are_set_aside_and_counted():
+    c = Curriculum(stage(), 0, {"math": sums(8)}, lambda p: p.problem_id not in ("sum-01", "sum-02"))
+    assert [p.problem_id for p in c.held_out("bench", sums(4))] == ["sum-00", "sum-03"]
+    aside = [d for d in c.decisions if d["rule"] == "validation_prompt_too_long"]
+    assert [d["problem_id"] for d in aside] == ["sum-01", "sum-02"]
+    with pytest.raises(RatchetError, match="no problem of bench fits"):
+        c.held_out("bench", sums(3)[1:])

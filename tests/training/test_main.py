@@ -54,7 +54,7 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     work = tmp_path_factory.mktemp("learnt")
     policy = Policy(micro_model, Hardware(), Optimizer())
     traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
-    samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))
+    samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
     settings = WarmStart(batch_size=16, learning_rate=1e-2, checkpoint_every=1000)
     metrics = Journal(work / "metrics.jsonl", 0, 0)
     warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)

@@ -19,7 +19,7 @@ SETTINGS = WarmStart(traces=24, batch_size=4, learning_rate=1e-2, warmup_steps=2
 
 
 def test_prompts_are_encoded_as_rollouts_encode_them(policy):
-    encoded = warm_start.encode(TRACES, policy.tokenizer, FORMAT)
+    encoded = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
     for problem, sample in zip(sums(24), encoded, strict=True):
         assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, problem, FORMAT)
         assert sample.response[-1] == policy.tokenizer.eos_token_id
@@ -28,10 +28,19 @@ def test_prompts_are_encoded_as_rollouts_encode_them(policy):
 
 def test_a_response_prefix_belongs_to_the_prompt(policy):
     given = PromptFormat(math="{prompt}", response_prefix="The")
-    (sample,) = warm_start.encode(TRACES[:1], policy.tokenizer, given)
+    (sample,) = warm_start.encode(TRACES[:1], policy.tokenizer, given)[0]
     assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, sums(1)[0], given)
     assert user_message(sums(1)[0], given) == TRACES[0]["prompt"]
     assert policy.tokenizer.decode(sample.response[:-1]).startswith(" answer is")
+
+
+def test_traces_longer_than_the_window_are_set_aside_and_counted(policy):
+    long = {"prompt": sums(1)[0].prompt, "response": "The answer is " * 60}
+    samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, positions=96)
+    assert [s.index for s in samples] == [0, 1]
+    assert [(d["rule"], d["row"]) for d in dropped] == [("trace_too_long", 2)] and dropped[0]["evidence"]["tokens"] > 96
+    with pytest.raises(RatchetError, match="every trace is longer than the model's 4 positions"):
+        warm_start.encode(TRACES, policy.tokenizer, FORMAT, positions=4)
 
 
 def test_an_epoch_is_a_permutation_cut_into_whole_batches():
@@ -54,7 +63,7 @@ def run(policy: Policy, work, until: int | None = None) -> int:
     checkpoints = Checkpoints(work / "checkpoints", policy)
     restored = checkpoints.restore()
     first = restored.step if restored else 0
-    samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)
+    samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
     if until is not None:
 
         def stop_there(*arguments, save=checkpoints.save):
@@ -83,7 +92,7 @@ def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model,
 
 
 def warm_start_loss(policy: Policy) -> float:
-    batches = policy.micro_batches(warm_start.encode(TRACES, policy.tokenizer, FORMAT))
+    batches = policy.micro_batches(warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0])
     return -float(torch.cat([policy.score(batch, 1.0)[0] for batch in batches]).mean())
 
 
