@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from flows.export import export
 from flows.judge import judge
 from flows.verify import verify
 from infra.errors import RatchetError
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
+app.command()(export)
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
