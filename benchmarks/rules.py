@@ -1,10 +1,10 @@
-"""How well each rule filter does on its labelled corpus, and, given published files, what it takes from them to be read.
+"""How well each rule filter does on its labelled corpus.
 
-A corpus row has `domain`, `rule`, `takes` (what a person says), `text` and the columns that the rule reads, `note` (why)
-and `half`: 1 was written before anyone looked at how the rule works, 2 after.
+A row of the corpus has `domain`, `rule`, `takes` (what a person says), `text`, the columns that the rule reads, `note`
+(why), and `half`: 1 was written before anyone had read the rule, 2 after.
 
-    python benchmarks/rules.py                                  # precision and recall of every rule
-    python benchmarks/rules.py --wrong                          # the examples that a rule gets wrong
+    python benchmarks/rules.py            # precision and recall of every rule
+    python benchmarks/rules.py --wrong    # and the examples that a rule gets wrong
 """
 
 from __future__ import annotations

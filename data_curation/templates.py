@@ -41,6 +41,11 @@ TEMPLATES: dict[str, re.Pattern[str]] = {
     "eurus_code": _suffix(
         r"write python code to solve the problem\. present the code in\s*```python\s*your code\s*```\s*at the end\.?"
     ),
+    "ratchet_math": _suffix(r"reason step by step and put the final answer in \\boxed\{\}\.?"),
+    "ratchet_code": _suffix(r"write python code that solves the problem, in one fenced ```python block\.?"),
+    "ratchet_starter": _suffix(
+        r"start from this function header:\s*```.*?```\s*give the whole program in one fenced ```python block\.?"
+    ),
     "question_heading": _prefix(r"(?:#{1,4}\s*|\*\*)(?:question|problem)(?: statement)?\s*:?\s*(?:\*\*)?\s*:?\s*\n"),
 }
 

@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 
 from flows.decontaminate import decontaminate
+from flows.export import export
 from flows.judge import judge
 from flows.verify import verify
 from flows.why import why
@@ -44,6 +45,7 @@ app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
 app.command()(decontaminate)
 app.command()(why)
+app.command()(export)
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 

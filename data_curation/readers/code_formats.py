@@ -183,7 +183,12 @@ def livecodebench(row: Row) -> Row:
 def verl_code(row: Row, truth: Any) -> Row:
     """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
-    return _tested(row, from_specification(spec)) | {"golden_solutions": []}
+    suite = from_specification(spec)
+    more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
+    starter = more.pop("starter_code", None)
+    if suite.entry_point and "." not in suite.entry_point and "class Solution" in (starter or ""):
+        suite.entry_point = f"Solution().{suite.entry_point}"
+    return _tested(row, suite) | {"golden_solutions": [], "starter_code": starter}
 
 
 def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:

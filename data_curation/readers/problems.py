@@ -209,7 +209,7 @@ def _ratchet(row: Row) -> Row:
 
 
 def _verl(row: Row) -> Row:
-    """verl, Eurus-2-RL, Skywork-OR1: a chat, and a ground truth whose shape tells the domain where `ability` does not."""
+    """verl, Eurus-2-RL, Skywork-OR1. Where `ability` does not tell the domain, the shape of the ground truth does."""
     prompt = take_statement(row, "prompt")
     reward = row.pop("reward_model", None)
     reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward

@@ -1,4 +1,4 @@
-"""From what a person names to the files that hold it: a file, a directory, a glob, or a data set on the Hugging Face Hub.
+"""From what a person names to the files that hold it: a file, a directory, a glob, or a data set on the Hub.
 
     data/math_train.jsonl.gz                        a file
     data/numina/   data/numina/*.parquet            its data files, sorted

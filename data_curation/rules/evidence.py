@@ -11,6 +11,11 @@ from infra.problems import Problem
 Evidence = dict[str, Any]
 
 
+def any_of(*alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
+    """One pattern of many, each on a line of its own where it is written down."""
+    return re.compile("|".join(alternatives), flags)
+
+
 def seen(found: re.Match[str], **more: Any) -> Evidence:
     """The matched text and its place: characters `span[0]:span[1]` of the prompt; `filter_by_rules` makes it bytes."""
     return {"text": found[0], "span": list(found.span())} | more

@@ -22,7 +22,8 @@ _ORDERS = {
 _NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
 _ANYWHERE = (
     r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])",  # (A), also in \textbf{{(A)}}; not P(A)
-    r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}](?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))",  # \text{{A.}}
+    r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}]"  # \text{{A.}}
+    r"(?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))",  # not \mathbf{{a}} + \mathbf{{b}}
     r"\*\*\(?({})[).:]?\*\*",
     r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)",
 )

@@ -5,47 +5,46 @@ from __future__ import annotations
 import re
 
 from data_curation.rules.brevity import too_brief
-from data_curation.rules.evidence import Evidence, declared, seen
+from data_curation.rules.evidence import Evidence, any_of, declared, seen
 from data_curation.rules.labels import LabelledList, labelled_lists
 from data_curation.rules.language import non_english
 from data_curation.rules.pictures import drawing, reference
 from infra.problems import Problem
 from infra.recipe.model import Rules
 
-_I = re.IGNORECASE
-
 _VERBS = (
-    "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw|sketch"
-    "|explain|describe|deduce|verify|derive|estimate|factor|expand|convert|differentiate|check|use"
+    "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw"
+    "|sketch|explain|describe|deduce|verify|derive|estimate|factor|expand|convert|differentiate|check|use"
 )
-_ASKS = re.compile(  # for a value, anywhere in a text
-    r"\?|(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)"
-    r"(?:find(?! a proof)|determine|compute|calculate|evaluate|simplify|solve|express|give(?! a (?:\w+ )?(?:proof|justif"
-    r"|counterexample))|state)\b|\bwhat (?:is|are|was|will)\b|\bhow (?:many|much|long|far|old|large|often)\b"
-    r"|\b(?:deduce|derive|establish|verify|check) (?:the (?:value|rate|number|answer)|your|which)\b",
-    _I,
+_ASKS = any_of(  # for a value, anywhere in a text
+    r"\?",
+    r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)(?:find(?! a proof)|determine"
+    r"|compute|calculate|evaluate|simplify|solve|express|state|give(?! a (?:\w+ )?(?:proof|justif|counterexample)))\b",
+    r"\bwhat (?:is|are|was|will)\b",
+    r"\bhow (?:many|much|long|far|old|large|often)\b",
+    r"\b(?:deduce|derive|establish|verify|check) (?:the (?:value|rate|number|answer)|your|which)\b",
 )
-_PART_ASKS = re.compile(  # a part of a list
+_PART_ASKS = any_of(  # one part of a list, by its beginning or a question
     r"\A[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
-    rf"(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b"
-    r"|\?|\b(?:find|what is|how many)\b",
-    _I,
+    rf"(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b",
+    r"\?|\b(?:find|what is|how many)\b",
 )
 
 # ------------------------------------------------------------------------------------ multiple choice
 
 _DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option
-_CUE = re.compile(
-    r"\bwhich (?:one )?(?:of (?:the|these|those)|statement|option|expression|number|choice)|\b(?:choose|select|pick|tick)\b"
-    r"|\bcorrect (?:answer|option|choice|ones?)\b|\bletters? of\b|\boptions?\b|\bgiven numbers\b",
-    _I,
+_CUE = any_of(
+    r"\bwhich (?:one )?(?:of (?:the|these|those)|statement|option|expression|number|choice)",
+    r"\b(?:choose|select|pick|tick)\b",
+    r"\bcorrect (?:answer|option|choice|ones?)\b",
+    r"\bletters? of\b|\boptions?\b|\bgiven numbers\b",
 )
-_CHOOSE = re.compile(r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b", _I)
-_NAMED_OPTIONS = re.compile(  # Enter "odd", "even", or "neither"
-    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? [^.?!]{0,160}\b(?:or|and) [\"“']",
-    _I,
+_CHOOSE = any_of(  # enough without any list
+    r"\b(?:choose|select|pick|circle|tick) the correct (?:answer|option|choice)\b",
+    r"\b(?:enter|answer|type|write)(?: with| either)? [\"“'][^\"“”']{1,12}[\"”'](?: for \w+)?,? "  # "odd", "even",
+    r"[^.?!]{0,160}\b(?:or|and) [\"“']",  # or "neither"
 )
-_COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", _I)
+_COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 
 
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
@@ -58,7 +57,7 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
         if _offers(options, bool(letter), bool(numeral)):
             start, end = options.span
             return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
-    cue = (_CUE if letter and not _COUNTS.search(text) else _CHOOSE).search(text) or _NAMED_OPTIONS.search(text)
+    cue = (_CUE.search(text) if letter and not _COUNTS.search(text) else None) or _CHOOSE.search(text)
     return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
@@ -84,23 +83,25 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 
 # ---------------------------------------------------------------------------------------- true or false
 
-_TRUTH = re.compile(
-    r"(?:it is )?(?:true|false)\b|(?:yes|no)(?![\w'])(?![^\n]*\d)|(?:in)?correct\b|(?:im)?possible\b|not necessarily\b",
-    _I,
+_TRUTH = any_of(
+    r"(?:it is )?(?:true|false)\b",
+    r"(?:yes|no)(?![\w'])(?![^\n]*\d)",
+    r"(?:in)?correct\b|(?:im)?possible\b|not necessarily\b",
 )
-_TRUTH_IF_ASKED = re.compile(
-    r"(?:right|wrong|can(?:not|'t)?|(?:does not |doesn't )?exists?|there (?:is|are)(?: not| none)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?)",
-    _I,
+_TRUTH_IF_ASKED = any_of(
+    r"right|wrong|can(?:not|'t)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?",
+    r"(?:does not |doesn't )?exists?",
+    r"there (?:is|are)(?: not| none)?",
 )
-_POLAR = re.compile(
-    r"(?:\A|[.?!:;,\n]\s*|\()(?:is|are|do|does|did|can|could|may|must|will|has|have)\b[^.?!]*\?"
-    r"|\b(?:whether|state t or f|mark|tick|can or cannot)\b|\b[ty]\s?/\s?[fn]\b|\bright or wrong\b",
-    _I,
+_POLAR = any_of(  # a question of yes or no
+    r"(?:\A|[.?!:;,\n]\s*|\()(?:is|are|do|does|did|can|could|may|must|will|has|have)\b[^.?!]*\?",
+    r"\b(?:whether|state t or f|mark|tick|can or cannot|right or wrong)\b|\b[ty]\s?/\s?[fn]\b",
 )
-_TRUE_OR_FALSE = re.compile(
-    r"\A\W*(?:true|right|tick)\s*(?:or|/)\s*(?:false|wrong|cross)\b|\(\s*(?:true|t)\s*(?:or|/)\s*(?:false|f)\s*\)"
-    r"|\btrue or false\W*\Z|\b(?:is|are|whether|if)\b[^.?!]{0,120}\btrue or false\b",
-    _I,
+_TRUE_OR_FALSE = any_of(
+    r"\A\W*(?:true|right|tick)\s*(?:or|/)\s*(?:false|wrong|cross)\b",
+    r"\(\s*(?:true|t)\s*(?:or|/)\s*(?:false|f)\s*\)",
+    r"\btrue or false\W*\Z",
+    r"\b(?:is|are|whether|if)\b[^.?!]{0,120}\btrue or false\b",
 )
 
 
@@ -116,21 +117,22 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
 # ------------------------------------------------------------------------------------------------ proof
 
 _START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
-_PROOF = re.compile(
-    r"\b(?:prove|disprove|demonstrate)\b(?:\s+(?:that|by|or|if|why|your|it|this|these|there|each|every|using)\b|\s*[:,])"
-    r"|\bprove\s+(?:\$|the\b|a\b|an\b|[A-Z]\w+'s)|\bprove\s[^.?!]{0,40}=|\binduction\b[^.?!]{0,40}\bprove\b"
-    r"|\bshow\s+(?:that|how|why|there|it|both|each|every|all)\b|\bshow\s*:|\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)|\bhence show\b"
-    rf"|{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+"
-    r"(?:that|why|the (?:identity|inequality|formula|fact|equality|relation|equivalence|claim|statement|theorem|following))\b"
-    rf"|{_START}explain (?:why|that)\b"
-    r"|\b(?:to be|must be|has to be) (?:proved|proven|shown) (?:that|to)\b|\b(?:proof|justification) (?:is )?required\b"
-    r"|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
-    _I,
+_CLAIM = r"(?:identity|inequality|formula|fact|equality|relation|equivalence|claim|statement|theorem|following)"
+_PROOF = any_of(
+    r"\b(?:prove|disprove|demonstrate)\b"
+    r"(?:\s+(?:that|by|or|if|why|your|it|this|these|there|each|every|using)\b|\s*[:,])",
+    r"\bprove\s+(?:\$|the\b|a\b|an\b|[A-Z]\w+'s)|\bprove\s[^.?!]{0,40}=|\binduction\b[^.?!]{0,40}\bprove\b",
+    r"\bshow\s+(?:that|how|why|there|it|both|each|every|all)\b|\bshow\s*:|\bhence show\b",
+    r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
+    rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
+    rf"{_START}explain (?:why|that)\b",
+    r"\b(?:to be|must be|has to be) (?:proved|proven|shown) (?:that|to)\b",
+    r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
-_HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint:.*", _I | re.DOTALL)
-_RHETORICAL = re.compile(
-    r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", _I
-)  # "Too many handshakes? At a party …"
+_HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint:.*", re.IGNORECASE | re.DOTALL)
+_RHETORICAL = re.compile(  # "Too many handshakes? At a party …"
+    r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", re.IGNORECASE
+)
 _NO_VALUE = frozenset(("proof", "see proof", "see solution", "see the solution", "qed", "q.e.d", "proved", "proven"))
 
 
@@ -154,27 +156,28 @@ def asks_for_proof(statement: str) -> re.Match[str] | None:
 # ---------------------------------------------------------------------------------------- sub-questions
 
 _BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of the following"
-    rf"\b(?:{_VERBS})\b(?:\s+(?:each|all)\b[^.?!:]{{0,40}}|(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{{0,60}})?"
+    rf"\b(?:{_VERBS})\b"
+    r"(?:\s+(?:each|all)\b[^.?!:]{0,40}|(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60})?"
     r"\s*(?:[.:]\s*(?:\\begin\{\w+\}(?:\[[^\]]*\])?\s*)?)?\Z",
-    _I,
+    re.IGNORECASE,
 )
 _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
-_QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", _I)
-_REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", _I)
-_IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", _I)  # "It can be written as $\frac mn$. What is $m+n$?"
-_ALSO = re.compile(
-    r"\beach of the following:[^.?!;]{1,80};|"
-    r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b|[.;]\s+(?:find|determine|compute) also\b"
-    r"|\bhow (?:many|much|long|old)\b[^.?!]{0,80},? and (?:how (?:many|much|long|old)|what)\b[^.?!]{0,80}\?",
-    _I,
+_QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", re.IGNORECASE)
+_REPHRASED = re.compile(r"\A\W*(?:in other words|that is|i\.e\.)", re.IGNORECASE)
+_IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", re.IGNORECASE)  # "… as $\frac mn$. What is $m+n$?"
+_ALSO = any_of(
+    r"\beach of the following:[^.?!;]{1,80};",
+    r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b",
+    r"[.;]\s+(?:find|determine|compute) also\b",
+    r"\bhow (?:many|much|long|old)\b[^.?!]{0,80},? and (?:how (?:many|much|long|old)|what)\b[^.?!]{0,80}\?",
 )
 _BLANK = r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})"
 _TWO_BLANKS = re.compile(rf"{_BLANK}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK}")
 
 
 def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
-    """More than one thing is asked: a list of which two parts ask, or with one request for all its parts; two blanks; two
-    questions in a row. Labelled conditions, coordinates and decimals ask nothing."""
+    """More than one thing is asked: a list of which two parts ask, or with one request for all its parts; two blanks;
+    two questions in a row. Labelled conditions, coordinates and decimals ask nothing."""
     text = problem.prompt
     for parts in labelled_lists(text):
         asking = sum(bool(_PART_ASKS.search(part)) for part in parts.parts)
@@ -213,14 +216,12 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
     prose = re.sub(r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)
     words = len(re.findall(r"[^\W\d_]{2,}", prose)) if " " in prose else 0
-    symbols = numbers + len(
-        re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])|\\pi", prose + answer.count("\\pi") * r" \pi")
-    )
-    measured = {"answer": answer, "characters": characters, "numbers": numbers, "symbols": symbols, "words": words}
+    letters = len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", prose)) + answer.count("\\pi")
+    measured = {"answer": answer, "characters": characters, "numbers": numbers, "letters": letters, "words": words}
     if (
         characters > limits.max_answer_characters
         or numbers > limits.max_answer_numbers
-        or symbols >= 2 * limits.max_answer_numbers
+        or numbers + letters >= 2 * limits.max_answer_numbers
         or words > limits.max_answer_words
         or re.search(rf"\\[cl]?dots\b|\.\.\.|…|\d{{{MAX_DIGITS + 1},}}", answer)
     ):

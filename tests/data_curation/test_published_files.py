@@ -35,10 +35,10 @@ def test_math_reads_whole(math, math_items):
 def test_math_rules_are_precise(math):
     split = filter_by_rules(math.kept, "math", Rules())
     dropped = split.summary["dropped"]
-    assert 110 <= dropped["multiple_choice"] <= 140 and 700 <= dropped["figure"] <= 900
+    assert 130 <= dropped["multiple_choice"] <= 160 and 700 <= dropped["figure"] <= 900
     # There is no proof, no yes or no, and nothing but English in these two sets.
     assert dropped["proof"] + dropped["true_false"] + dropped["non_english"] <= 2
-    assert dropped["sub_questions"] <= 2 and dropped["long_answer"] <= 40 and dropped["too_brief"] <= 60
+    assert dropped["sub_questions"] == dropped["too_brief"] == 0 and dropped["long_answer"] <= 40
 
 
 def test_math_decontamination_tells_copies_from_boilerplate(math, math_items):

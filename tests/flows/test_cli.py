@@ -3,12 +3,14 @@
 import re
 import socket
 
+import pyarrow.parquet as pq
 import pytest
 
+from infra.problems import to_table
 from tests.flows.conftest import MINI, ROOT
 
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["verify math", "verify code", "judge serve", "decontaminate", "why"]
+COMMANDS += ["verify math", "verify code", "judge serve", "decontaminate", "why", "export"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -83,3 +85,22 @@ def test_the_readme_names_commands_that_exist():
         assert command in " ".join(COMMANDS).split()
     for recipe in re.findall(r"\]\((recipes/[\w./-]+)\)", readme):
         assert (ROOT / recipe).is_file()
+
+
+def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_path):
+    tests = ['[{"input": "1", "output": "2"}]', '[{"check": "def check(candidate): ..."}]']
+    rows = [
+        {"problem_id": str(n), "domain": "code", "prompt": "P?", "tests": text, "entry_point": None, "metadata": "{}"}
+        for n, text in enumerate(tests)
+    ]
+    pq.write_table(to_table(rows), tmp_path / "kept.parquet")
+    arguments = ("export", tmp_path, "--format", "verl", "--output", tmp_path / "verl")
+    done = ratchet(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
+    [row] = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
+    assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "taco"
+    assert [file.name for file in (tmp_path / "verl").iterdir()] == ["train.parquet"]
+    for wrong, message in ((("--format", "vrl"), "Say --format"), (("--format", "trl", "--recipe", "no"), "no")):
+        failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
+        assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()

@@ -1,5 +1,5 @@
-"""Everything that is known to go wrong with a row of a published file: set aside with file, row, field and reason, while
-the rows around it go on."""
+"""What is known to go wrong with a row of a published file: set aside with file, row, field and reason, while the rows
+around it go on."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from data_curation.readers import read_problems
 
 GOOD = {
     "math": {"problem": "Find $x$ with $x + 1 = 3$.", "answer": "2", "date": "2024-05-01"},
-    "taco": {"question": "Add.", "solutions": "[]", "input_output": '{"inputs": ["1"], "outputs": ["1"]}', "date": None},
+    "taco": {"question": "Add.", "solutions": "[]", "input_output": '{"inputs": ["1"], "outputs": ["1"]}'},
     "verl": {
         "data_source": "x", "prompt": [{"role": "user", "content": "What is 1+1?"}], "ability": "math",
         "reward_model": {"ground_truth": "2", "style": "rule"},
@@ -78,7 +78,7 @@ KINDS = {
     ),
     "no pickle at all": ("livecodebench", {"private_test_cases": "AAAA"}, "private_test_cases", "cannot be decoded"),
     "more solutions than languages": (
-        "contests", {"solutions": {"language": [3], "solution": ["a", "b"]}}, "solutions", "1 of language but 2 of solution",
+        "contests", {"solutions": {"language": [3], "solution": ["a", "b"]}}, "solutions", "1 of language but 2",
     ),
     "text for a group of tests": ("contests", {"public_tests": "soon"}, "public_tests", "neither JSON nor a Python"),
     "a memory limit that is a list": ("contests", {"memory_limit_bytes": [1]}, "memory_limit_bytes", "is not a number"),

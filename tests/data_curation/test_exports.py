@@ -1,0 +1,88 @@
+"""What is exported for other trainers, read back by our own readers."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data_curation.exports import EXPORTS, REWARD_FUNCTIONS, NotExpressible
+from data_curation.normalisation import read_and_normalise
+from infra.problems import Problem, from_table, problem_id
+from infra.recipe.model import PromptFormat
+
+MATH = Problem(
+    problem_id("math", "Find $1+1$."),
+    "math",
+    "Find $1+1$.",
+    source="s",
+    source_id="0",
+    answer="\\frac{4}{2}",
+    difficulty=3,
+)
+STDIN = Problem(
+    problem_id("code", "Print n + 1."),
+    "code",
+    "Print n + 1.",
+    source="s",
+    tests='[{"input": "1\\n", "output": "2\\n"}]',
+)
+HEADER = "class Solution:\n    def twoSum(self, nums: List[int], target: int) -> List[int]:\n        "
+CALLS = Problem(
+    problem_id("code", "Find two.", "Solution().twoSum"), "code", "Find two.", source="s",
+    entry_point="Solution().twoSum", starter_code=HEADER, tests=json.dumps([
+        {"call": {"args": [], "kwargs": {"target": 9, "nums": [2, 7]}}, "output": [0, 1]},
+        {"call": {"args": [[3, 3], 6], "kwargs": {}}, "output": [0, 1]},
+    ]),
+)  # fmt: skip
+
+
+def rows(name: str, *problems: Problem) -> list[dict]:
+    return [EXPORTS[name].convert(p, n, PromptFormat(), REWARD_FUNCTIONS) for n, p in enumerate(problems)]
+
+
+def read_back(tmp_path, name, domain, *problems):
+    path = tmp_path / f"{name}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows(name, *problems), schema=EXPORTS[name].schema), path)
+    split = read_and_normalise([path], domain)
+    assert not split.rejected.to_pylist()
+    return from_table(split.kept)
+
+
+def test_verl_rows_have_what_its_trainer_and_reward_functions_read():
+    math, stdin, calls = rows("verl", MATH, STDIN, CALLS)
+    assert math["prompt"][0]["role"] == "user" and "\\boxed{}" in math["prompt"][0]["content"]
+    assert (math["data_source"], math["ability"]) == ("lighteval/MATH", "math")
+    assert math["reward_model"] == {"style": "rule", "ground_truth": "\\frac{4}{2}"}
+    assert math["extra_info"]["index"] == 0 and math["extra_info"]["difficulty"] == 3
+    assert json.loads(stdin["reward_model"]["ground_truth"]) == {"inputs": ["1\n"], "outputs": ["2\n"]}
+    assert json.loads(calls["reward_model"]["ground_truth"]) == {
+        "inputs": ["[2, 7]\n9", "[3, 3]\n6"], "outputs": ["[0, 1]", "[0, 1]"], "fn_name": "twoSum",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_problems_survive_the_way_there_and_back(tmp_path, name):
+    [math] = read_back(tmp_path, name, "math", MATH)
+    assert (math.problem_id, math.prompt, math.answer) == (MATH.problem_id, MATH.prompt, MATH.answer)
+    stdin, calls = read_back(tmp_path, name, "code", STDIN, CALLS)
+    assert (stdin.problem_id, json.loads(stdin.tests)) == (STDIN.problem_id, json.loads(STDIN.tests))
+    assert (calls.problem_id, calls.entry_point, calls.starter_code) == (CALLS.problem_id, CALLS.entry_point, HEADER)
+    assert [test.output for test in calls.code_tests()] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (
+            Problem("i", "code", "P", tests='[{"check": "def check(candidate): ..."}]', entry_point="f"),
+            "a program that",
+        ),
+        (Problem("i", "code", "P", tests='[{"call": {"kwargs": {"x": 1}}, "output": 1}]', entry_point="f"), "'x'"),
+        (Problem("i", "code", "P"), "no tests"),
+        (Problem("i", "math", "P"), "no answer"),
+    ],
+)
+def test_what_verl_has_no_place_for_is_said(problem, reason):
+    with pytest.raises(NotExpressible, match=reason):
+        rows("verl", problem)
