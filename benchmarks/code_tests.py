@@ -87,6 +87,14 @@ def try_other_mutants(strengthened: Sequence[Problem], pool: VerifierPool) -> No
     print(
         f"\nOther mutants of the {len(trials)} strengthened problems: {total} wrong, {equivalent} taken for equivalent."
     )
+    known = [
+        program
+        for t in trials
+        if (inputs := [*t.careful, *t.bold])
+        for program in t.case.programs([mutant for mutant in t.mutants if mutant not in t.survivors], inputs)
+    ]
+    shown = sum(not verdict.passed for verdict in pool.run_programs(known))
+    print(f"- of {len(known)} that the published tests kill, the new inputs show {shown} ({shown / len(known):.1%})")
     for name, passed in (("published", len(wrong)), ("strengthened", through)):
         print(f"- let through by the {name} tests: {passed} ({passed / total:.1%})")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from math import isfinite
 from random import Random
 from typing import Any
 
 MOST_EDITS = 3
+MOST_DIGITS = 6
 
 
 class _Domain(ABC):
@@ -37,7 +40,7 @@ class Space:
     def __init__(self, examples: list[list[Any]], bold: bool, constants: Sequence[int]) -> None:
         self.domains = [_learn(list(values), bold, constants) for values in zip(*examples, strict=True)]
         self.is_bold = bold
-        self.orders = [] if bold else [set(signs) for signs in zip(*map(_orders, examples), strict=True)]
+        self.orders = [] if bold else _all_orders(examples)
         self.contained = [] if bold else _contained(examples)
 
     def varied(self, rng: Random, values: list[Any]) -> list[Any] | None:
@@ -50,11 +53,8 @@ class Space:
             values = [domain.drawn(rng) for domain in self.domains]
         if not all(domain.holds(value) for domain, value in zip(self.domains, values, strict=True)):
             return None
-        if self.is_bold:
-            return values
-        orders = _orders(values)
-        keeps = len(orders) == len(self.orders) and all(map(set.__contains__, self.orders, orders))
-        return values if keeps and all(values[one] in values[other] for one, other in self.contained) else None
+        keeps = _keeps(self.orders, values) and all(values[one] in values[other] for one, other in self.contained)
+        return values if keeps else None
 
 
 def _orders(values: Sequence[Any]) -> list[int]:
@@ -72,6 +72,17 @@ def _orders(values: Sequence[Any]) -> list[int]:
                 counted = [item for item in flat if isinstance(item, int | float)]
                 numbers += [min(counted), max(counted)] if counted else [0, 0]
     return [(one > other) - (one < other) for one, other in combinations(numbers, 2)]
+
+
+def _all_orders(examples: Sequence[Sequence[Any]]) -> list[set[int]]:
+    """The orders seen of each two numbers; none when examples have different numbers to compare."""
+    found = [_orders(values) for values in examples]
+    return [set(signs) for signs in zip(*found, strict=True)] if len(set(map(len, found))) == 1 else []
+
+
+def _keeps(orders: list[set[int]], values: Sequence[Any]) -> bool:
+    mine = _orders(values) if orders else []
+    return len(mine) == len(orders) and all(map(set.__contains__, orders, mine))
 
 
 def _contained(examples: Sequence[list[Any]]) -> list[tuple[int, int]]:
@@ -93,8 +104,9 @@ def _learn(samples: list[Any], bold: bool, constants: Sequence[int], nested: boo
     kinds = {type(sample) for sample in samples}
     if kinds == {int}:
         return Number.of(samples, bold, constants)
-    if kinds <= {int, float} and kinds:
-        return Number.of(samples, bold, (), digits=max(len(str(x).partition(".")[2]) for x in samples))
+    if kinds and kinds <= {int, float} and all(map(isfinite, samples)):
+        digits = max(len(str(x).partition(".")[2]) for x in samples)
+        return Number.of(samples, bold, (), digits=min(max(digits, 1), MOST_DIGITS))
     if kinds == {str}:
         return _String(samples, bold)
     if kinds == {list} and any(samples):
@@ -137,10 +149,11 @@ class Number(_Domain):
 
     def edited(self, rng: Random, value: Any) -> Any:
         step = 10**-self.digits
-        ways = (
-            value + step, value - step, rng.choice(self.samples), self.low, self.high,
-            self.low + step * rng.randint(0, round((self.high - self.low) / step)),
-        )  # fmt: skip
+        if self.digits:
+            anywhere = self.low + step * rng.randint(0, round((self.high - self.low) / step))
+        else:
+            anywhere = rng.randint(int(self.low), int(self.high))
+        ways = (value + step, value - step, rng.choice(self.samples), self.low, self.high, anywhere)
         found = min(max(rng.choice(ways), self.low), self.high)
         return round(found, self.digits) if self.digits else found
 
@@ -176,7 +189,8 @@ class _Sequence(_Domain):
         if _is_distinct in self.rules:
             items = list({repr(item): item for item in items}.values())
         if _is_ascending in self.rules or _is_descending in self.rules:
-            items = sorted(items, reverse=_is_descending in self.rules)
+            with suppress(TypeError):
+                items = sorted(items, reverse=_is_descending in self.rules)
         return items
 
     def moved(self, rng: Random, items: list[Any]) -> list[Any]:
@@ -268,7 +282,7 @@ class _Row(_Domain):
 
     def __init__(self, places: list[_Domain], samples: list[list[Any]]) -> None:
         self.places, self.samples = places, samples
-        self.orders = [set(signs) for signs in zip(*map(_orders, samples), strict=True)]
+        self.orders = _all_orders(samples)
 
     def edited(self, rng: Random, value: list[Any]) -> list[Any]:
         place = rng.randrange(len(value))
@@ -281,7 +295,7 @@ class _Row(_Domain):
         fits = len(value) == len(self.places) and all(
             place.holds(item) for place, item in zip(self.places, value, strict=True)
         )
-        return fits and all(map(set.__contains__, self.orders, _orders(value)))
+        return fits and _keeps(self.orders, value)
 
 
 def _is_ascending(items: Sequence[Any]) -> bool:

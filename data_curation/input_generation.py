@@ -23,7 +23,7 @@ from infra.problems import CodeTest
 
 ATTEMPTS = 30
 """Tries for each input wanted: most careful ones break a rule of the examples."""
-LONGEST_INPUT = 4_000
+LONGEST_INPUT = 1_000
 """Characters of an example: longer ones are for speed, and are not varied."""
 
 
@@ -35,15 +35,20 @@ def generate_inputs(
     Made for calls with JSON arguments and for standard input; other tests are passed over. Of text, the layout stays:
     lines, tokens in a line, and numbers that count something. `program` is read for its constants.
     """
-    examples = [test for test in tests if test.check is None and len(_key(test)) <= LONGEST_INPUT]
-    shapes = {_shape(test) for test in examples}
-    if not examples or len(shapes) > 1:
+    try:
+        return _generate([test for test in tests if test.check is None], count, Random(seed), bold, program)
+    except RecursionError:  # lists in lists in lists
         return []
-    constants = _constants(program) if bold else ()
+
+
+def _generate(tests: list[CodeTest], count: int, rng: Random, bold: bool, program: str) -> list[CodeTest]:
+    examples = [test for test in tests if len(_key(test)) <= LONGEST_INPUT]
     values = [Text.read(test.input or "") if test.call is None else _arguments(test.call) for test in examples]
-    space = (Layouts if shapes == {"stdin"} else Space)(values, bold, constants)
-    rng = Random(seed)
-    seen = {_key(test) for test in tests if test.check is None}
+    shapes = {_shape(test) for test in examples}
+    if not all(values) or len(shapes) != 1:
+        return []
+    space = (Layouts if shapes == {"stdin"} else Space)(values, bold, _constants(program) if bold else ())
+    seen = {_key(test) for test in tests}
     made: list[CodeTest] = []
     for _ in range(ATTEMPTS * count):
         if len(made) >= count:

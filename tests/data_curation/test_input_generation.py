@@ -2,6 +2,8 @@ import json
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from data_curation.input_generation import generate_inputs, is_like
 from infra.problems import CodeTest
@@ -77,6 +79,7 @@ def test_checks_other_signatures_and_giant_examples_give_nothing():
     assert generate_inputs([CodeTest(check="def check(candidate): pass")], 9, "s") == []
     assert generate_inputs([*calls([1]), *calls([1, 2])], 9, "s") == []
     assert generate_inputs(calls([[1] * 5000]), 9, "s") == []
+    assert len(generate_inputs(calls([json.loads("[" * 400 + "1" + "]" * 400)]), 3, "s")) <= 3
 
 
 def test_outputs_of_another_kind_are_told():
@@ -84,3 +87,19 @@ def test_outputs_of_another_kind_are_told():
     assert (
         not is_like(None, [3]) and not is_like([], [[1]]) and not is_like("NO\n", ["12\n"]) and not is_like(1, [True])
     )
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just([]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(json_values, json_values), max_size=3), st.lists(st.text(max_size=20), max_size=3), st.booleans()
+)
+def test_any_examples_will_do(arguments, texts, bold):
+    for examples in (calls(*arguments), [CodeTest(input=text, output="") for text in texts], calls([], [])):
+        assert len(generate_inputs(examples, 3, "s", bold, "x = 10 ** 400")) <= 3
