@@ -15,7 +15,7 @@ from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
-EVALUATE = Step("evaluate", 2, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 3, "evaluation", resumable=True)
 
 
 def evaluate_checkpoint(recipe: Recipe, checkpoint: Artifact, label: str) -> Artifact:

@@ -18,7 +18,7 @@ from tasks.pipeline_run import PipelineRun, active_run
 from tasks.step import Step, record_isolation, run_step
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
-STAGE = Step("train", 2, "checkpoint", resumable=True)
+STAGE = Step("train", 3, "checkpoint", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
 

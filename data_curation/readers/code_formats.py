@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import textwrap
 from typing import Any
 
 from data_curation.readers.code_tests import TestSuite, decode_private, from_assertions, from_specification
@@ -49,6 +51,25 @@ def humaneval(row: Row) -> Row:
     suite = from_assertions(row.pop("test") or "", entry_point, prompt)
     golden = f"{prompt}{take_text(row, 'canonical_solution')}"
     return _tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
+
+
+def mbpp(row: Row) -> Row:
+    """MBPP: assertions that call a function of the published solution by its name."""
+    golden = take_text(row, "code")
+    assertions = [*take_structure(row, "test_list"), *(row.pop("challenge_test_list", None) or [])]
+    try:
+        trees = [ast.parse(source) for source in (golden, "\n".join(assertions))]
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise Malformed("test_list", f"not Python, or code is not ({error})") from None
+    defined = {node.name for node in trees[0].body if isinstance(node, ast.FunctionDef)}
+    calls = (node.func.id for node in ast.walk(trees[1]) if isinstance(node, ast.Call) and hasattr(node.func, "id"))
+    if not (entry_point := next((name for name in calls if name in defined), None)):
+        raise Malformed("test_list", "calls no function that the solution defines")
+    check = f"def check({entry_point}):\n{textwrap.indent(chr(10).join(assertions), '    ')}\n"
+    setup = "\n".join([row.pop("test_setup_code", None) or "", *(row.pop("test_imports", None) or [])])
+    suite = from_assertions(check, entry_point, setup.strip() or None)
+    statement = take(row, "text") or take_text(row, "prompt")
+    return _tested(row, suite) | {"prompt": statement, "golden_solutions": [golden]}
 
 
 def taco(row: Row) -> Row:

@@ -156,6 +156,7 @@ FORMATS = (
     ),
     Format("leetcode", "code", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
     Format("humaneval", "code", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
+    Format("mbpp", "code", lambda c: has(c, "code", "test_list"), code_formats.mbpp),
     Format("taco", "code", lambda c: has(c, "question", "input_output"), code_formats.taco),
     Format("code-contests", "code", lambda c: has(c, "description", "public_tests"), code_formats.code_contests),
     Format(
