@@ -142,7 +142,8 @@ def test_humaneval(tmp_path):
 def test_mbpp(tmp_path):
     row = {
         "task_id": 1, "text": "Write a function that adds one.", "code": "def g(): pass\ndef f(x):\n    return x + 1",
-        "test_list": ["assert f(1) == 2", "assert set(f(x) for x in (1, 2)) == {2, 3}"], "test_setup_code": "import math",
+        "test_list": ["assert f(1) == 2", "assert set(f(x) for x in (1, 2)) == {2, 3}"],
+        "test_setup_code": "import math",
     }  # fmt: skip
     problem = only(read_problems(write_lines(tmp_path / "m.jsonl", [row]), "code"))
     call, check = json.loads(problem.tests)
