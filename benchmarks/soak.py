@@ -58,7 +58,7 @@ ATTACKS = {
     "threads": "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(99,)).start()",
     "crash": "import ctypes; ctypes.string_at(0)",
     "forge the report": (
-        "import os\nfor d in range(3, 64):\n    try: os.write(d, b'{\"status\": \"done\"}\\n' * 20)\n"
+        "import os\nfor d in range(3, 64):\n    try: os.write(d, b'{\"status\": \"done\", \"output\": \"\"}\\n' * 9)\n"
         "    except OSError: pass\nos._exit(0)"
     ),
     "read the heap": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -9,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,19 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), TOKEN_VARIABLE: TOKEN}
 SERVE = [sys.executable, "-m", "flows.cli", "judge", "serve"]
 
 
-@dataclass
 class RunningServer:
-    url: str
-    process: subprocess.Popen
-    log: Path
+    """Started; it listens when `url` has been asked for."""
+
+    def __init__(self, process: subprocess.Popen, log: Path) -> None:
+        self.process, self.log = process, log
+
+    @functools.cached_property
+    def url(self) -> str:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"Judging at (http://\S+)", self.log.read_text())):
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+        return found[1]
 
     @property
     def port(self) -> int:
@@ -36,17 +44,12 @@ class RunningServer:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory) -> Iterator[Callable[..., RunningServer]]:
-    """`serve(*options)` starts a server on loopback and returns when it listens; all end with the module."""
+    """`serve(*options)` starts a server on loopback; all end with the module."""
     with ExitStack() as servers:
 
         def start(*options: str, port: int = 0) -> RunningServer:
             log = tmp_path_factory.mktemp("server") / "log"
             argv = [*SERVE, "--port", str(port), "--workers", "1", *options]
-            process = servers.enter_context(process_group(argv, log, ENVIRONMENT))
-            deadline = time.monotonic() + 60
-            while not (found := re.search(r"Judging at (http://\S+)", log.read_text())):
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-                time.sleep(0.02)
-            return RunningServer(found[1], process, log)
+            return RunningServer(servers.enter_context(process_group(argv, log, ENVIRONMENT)), log)
 
         yield start

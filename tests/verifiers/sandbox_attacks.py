@@ -269,13 +269,13 @@ for module in list(sys.modules.values()):
             setattr(module, name, lambda *a, **k: True)
 def f(x): return True
 """,
-    "replace the harness": _HARNESS + "harness._run_one = lambda *a: {'status': 'done'}",
-    "replace the harness's report": _HARNESS + "harness._describe = harness._finish_program = lambda *a: {}",
+    "replace the harness": _HARNESS + "harness._run_program = harness._failed = lambda *a: {'status': 'done'}",
+    "replace the harness's report": _HARNESS + "harness._taken = harness._encode = lambda *a: b'1'",
     "forge records on every descriptor": """
 import os
 for descriptor in range(3, 256):
     try:
-        os.write(descriptor, b'{"status": "done"}\\n' * 20)
+        os.write(descriptor, b'{"status": "done", "output": "1"}\\n' * 20 + b'stopped')
     except OSError:
         pass
 os._exit(0)
@@ -298,14 +298,28 @@ for descriptor in range(256):
     except OSError:
         pass
 """,
-    "say again and again that a test begins": """
+    "say again and again that a test is over": """
 import os
 while True:
     for descriptor in range(3, 64):
         try:
-            os.write(descriptor, b'.')
+            os.write(descriptor, b'\\n')
         except OSError:
             pass
+""",
+    "claim that it could not be confined": """
+import os, signal
+for descriptor in range(256):
+    try:
+        os.ftruncate(descriptor, 0)
+    except OSError:
+        pass
+for attempt in (lambda: os.kill(os.getpid(), signal.SIGUSR1), lambda: signal.raise_signal(signal.SIGUSR1)):
+    try:
+        attempt()
+    except OSError:
+        pass
+os._exit(70)
 """,
     "close every descriptor": "import os\nos.closerange(0, 256)",
     "swap descriptors": "import os\nfor descriptor in range(3, 64):\n    os.dup2(0, descriptor)",

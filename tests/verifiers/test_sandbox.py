@@ -184,8 +184,10 @@ def attack(name, stdin, call, rung, world, **fields):
 
 
 def reaching(name, world):
+    modules = ("decimal", "fcntl", "os", "resource", "signal", "socket", "subprocess", "sys")
+    used = ", ".join(module for module in modules if f"{module}." in REACH[name])
     return f"""
-import decimal, fcntl, os, resource, signal, socket, subprocess, sys
+import {used or "os"}
 {SYSCALL}
 def reached():
     try:

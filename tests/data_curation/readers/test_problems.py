@@ -158,6 +158,19 @@ def test_humaneval(tmp_path):
     assert json.loads(problem.tests) == [{"call": {"args": [2], "kwargs": {}}, "output": 4}]
 
 
+def test_mbpp(tmp_path):
+    row = {
+        "task_id": 1, "text": "Write a function that adds one.", "code": "def g(): pass\ndef f(x):\n    return x + 1",
+        "test_list": ["assert f(1) == 2", "assert set(f(x) for x in (1, 2)) == {2, 3}"],
+        "test_setup_code": "import math",
+    }  # fmt: skip
+    problem = only(read_problems(write_lines(tmp_path / "m.jsonl", [row]), "code"))
+    call, check = json.loads(problem.tests)
+    assert (problem.entry_point, call) == ("f", {"call": {"args": [1], "kwargs": {}}, "output": 2})
+    assert "def check(candidate):" in check["check"] and json.loads(problem.metadata)["prelude"] == "import math"
+    assert read_problems(write_lines(tmp_path / "w.jsonl", [row | {"test_list": ["assert ("]}]), "code").rejected
+
+
 @pytest.mark.parametrize("outputs", [[[3], [7]], [3, 7]])
 def test_taco_and_apps_function_calls_wrapped_or_not(tmp_path, outputs):
     spec = {"fn_name": "add", "inputs": [[1, 2], [3, 4]], "outputs": outputs}
