@@ -139,4 +139,6 @@ def money(amount: float) -> str:
 
 
 def _count(tokens: float) -> str:
+    if tokens < 10_000:
+        return f"{tokens:,.0f}"
     return f"{tokens / MILLION:,.1f}M" if tokens >= MILLION else f"{tokens / 1000:,.0f}K"

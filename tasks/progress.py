@@ -15,8 +15,8 @@ FORMATS = {
     "entropy": "entropy {:.2f}",
     "tokens_per_second": "tokens {:,.0f}/s",
     "open_calls": "open calls {:,.0f}",
-    "cost": "cost so far {:,.4g}",
-    "expected_cost": "in all about {:,.4g}",
+    "cost": "cost so far {:,.3f}",
+    "expected_cost": "in all about {:,.3f}",
     "note": "{}",
 }
 

@@ -148,7 +148,9 @@ def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_p
     )  # fmt: skip
     characters = sum(len(p) for p in problems["prompt"].to_pylist()) * 3
     guess = (characters / 3.5 * 1.0 + 30 * 500 * 2.0) / 1e6
-    assert notes == [f"30 of 30 answers to ask for; about 1K prompt and 15K response tokens, about {guess:.4f}."]
+    assert notes == [
+        f"30 of 30 answers to ask for; about {characters / 3.5:,.0f} prompt and 15K response tokens, about {guess:.4f}."
+    ]
     true = 30 * (100 * 1.0 + 1000 * 2.0) / 1e6
     assert shown[0] == (0, pytest.approx(guess)) and shown[-1] == (30, pytest.approx(true))
     assert shown[8][1] == pytest.approx(true, rel=0.1), "a few answers correct the guess"
