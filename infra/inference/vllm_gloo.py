@@ -5,13 +5,15 @@ The handshake, and the order of calls on both sides, are vLLM's own (`vllm.distr
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import torch
-from torch.distributed import BroadcastOptions, PrefixStore, ProcessGroupGloo, TCPStore
+from torch.distributed import BroadcastOptions, PrefixStore, ProcessGroupGloo
+from vllm.distributed.utils import create_tcp_store
 from vllm.distributed.weight_transfer import WeightTransferEngineFactory, WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.nccl_engine import (
     NCCLTrainerInitInfo,
@@ -33,7 +35,9 @@ class _Wire:
     """Trainer's rank 0 and the engine's workers."""
 
     def __init__(self, address: str, port: int, rank: int, world_size: int) -> None:
-        store = TCPStore(address, port, world_size, is_master=rank == 0, timeout=TIMEOUT)
+        # Bound by us: left to itself a store listens on every address of the machine.
+        listening = socket.create_server((address, port)) if rank == 0 else None
+        store = create_tcp_store(address, port, listening, world_size=world_size, is_master=rank == 0, timeout=TIMEOUT)
         self._group = ProcessGroupGloo(PrefixStore("weights", store), rank, world_size, TIMEOUT)
 
     def broadcast(self, tensor: torch.Tensor) -> None:
