@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -317,9 +318,9 @@ def _settings(recipe: Recipe, domain: Domain) -> MathCuration | CodeCuration:
     return recipe.curation.math if domain == "math" else recipe.curation.code
 
 
-def _batches(problems: Artifact) -> Iterator[pa.Table]:
-    """The kept rows, a batch at a time; one empty table when there are none."""
-    with pq.ParquetFile(problems.kept) as file:
+def kept_batches(kept: Path) -> Iterator[pa.Table]:
+    """The rows of a data set, a batch at a time; one empty table when there are none."""
+    with pq.ParquetFile(kept) as file:
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             yield pa.Table.from_batches([batch])
         if not file.metadata.num_rows:
@@ -343,7 +344,7 @@ def _filter(
     def make(draft: Draft) -> None:
         if runs_code:
             record_isolation(draft, recipe)
-        tables = _batches(problems) if by_batch else [pq.read_table(problems.kept)]
+        tables = kept_batches(problems.kept) if by_batch else [pq.read_table(problems.kept)]
         write_splits(draft, map(apply, tables), _settings(recipe, domain).max_rejected)
 
     return run_step(
