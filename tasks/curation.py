@@ -371,9 +371,9 @@ def _settings(recipe: Recipe, domain: Domain) -> MathCuration | CodeCuration:
     return recipe.curation.math if domain == "math" else recipe.curation.code
 
 
-def _tables(problems: Artifact) -> Iterator[pa.Table]:
-    """The kept rows, a batch at a time; one empty table when there are none."""
-    with pq.ParquetFile(problems.kept) as file:
+def kept_batches(kept: Path) -> Iterator[pa.Table]:
+    """The rows of a data set, a batch at a time; one empty table when there are none."""
+    with pq.ParquetFile(kept) as file:
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             yield pa.Table.from_batches([batch])
         if not file.metadata.num_rows:
@@ -400,7 +400,7 @@ def _filter(
         if runs_code:
             record_isolation(draft, recipe, here)
         if by_batch:
-            write_splits(draft, map(apply, _tables(problems)), _settings(recipe, domain).max_rejected)
+            write_splits(draft, map(apply, kept_batches(problems.kept)), _settings(recipe, domain).max_rejected)
             return
         table, journal = pq.read_table(problems.kept), draft.path / "journal.jsonl"
         split = apply(table, journal) if step.resumable else apply(table)

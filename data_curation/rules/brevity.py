@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from data_curation.rules.evidence import Evidence, any_of
-from data_curation.tokens import token_texts
 from infra.problems import Problem
 from infra.recipe.model import Rules
 
@@ -70,12 +69,13 @@ def too_brief(problem: Problem, limits: Rules) -> Evidence | None:
     if len(text) > 400:
         return None
     core = _TRIMMINGS.sub(" ", text)
-    words = [word.lower() for word in re.findall(r"[^\W\d_]+", core)]
+    tokens = re.findall(r"[^\W\d_]+|\d+", core)
+    words = [token.lower() for token in tokens if not token[0].isdigit()]
     if len(words) >= LONG_ENOUGH:
         return None
-    tokens, formula = len(token_texts(core)), bool(_FORMULA.search(core))
-    counts = {"words": tokens, "limit": limits.min_prompt_words}
-    if tokens < limits.min_prompt_words and not (formula and tokens > 1):
+    formula = bool(_FORMULA.search(core))
+    counts = {"words": len(tokens), "limit": limits.min_prompt_words}
+    if len(tokens) < limits.min_prompt_words and not (formula and len(tokens) > 1):
         return counts
     if found := _STANDS_FOR_ANOTHER.search(core):
         return counts | {"text": found[0]}
