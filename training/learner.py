@@ -70,7 +70,8 @@ class Learner:
         for batch in self._policy.micro_batches(samples) if samples else []:
             scores = self._policy.score(batch, temperature)[0].cpu().numpy()
             mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
-        found = {i: scores for part in ranks.gather(mine) for i, scores in part.items()}
+        parts = ranks.gather(mine)  # of one response on one rank, or on ranks that share it, in order
+        found = {i: np.concatenate([part[i] for part in parts if i in part]) for i in range(len(samples))}
         numbers = iter(range(len(samples)))
         return [replace(g, old_logprobs=tuple(found[next(numbers)] for _ in g.rollouts)) for g in groups]
 
@@ -185,7 +186,8 @@ class _TokenWatch:
         self._sums["mismatch_kl"] += float((difference.clamp(max=grpo.LARGEST_LOG_RATIO).expm1() - difference).sum())
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
-            self._largest[name] = max(self._largest[name], float(values.abs().max()))
+            if len(values):  # a rank's stretch of a sequence may be all prompt
+                self._largest[name] = max(self._largest[name], float(values.abs().max()))
 
     def metrics(self) -> Metrics:
         """Means over all ranks' tokens, and the largest differences. Collective. Without tokens there is no mean."""

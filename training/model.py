@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from infra.errors import RatchetError
 from training.logprobs import ChunkedLogProbabilities
@@ -50,6 +52,45 @@ def _without_dropout(model: Any) -> None:
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
+
+
+_shared: set[int] = set()
+
+
+def share_attention(model: Any, ranks: int) -> None:
+    """Have `ranks` consecutive ranks compute each sequence together while the model is in training mode. Collective.
+
+    Every rank holds a stretch of tokens, and for attention they exchange it for all tokens of a share of the heads
+    (Ulysses, Jacobs et al. 2023, arXiv 2309.14509; DeepSpeed's implementation, which takes the place of transformers'
+    attention function). Raises RatchetError when the heads cannot be shared out.
+    """
+    heads, kind = model.config.num_key_value_heads, model.config._attn_implementation
+    if heads % ranks:
+        raise RatchetError(
+            f"training.hardware.sequence_ranks is {ranks}, which does not divide the model's {heads} key-value heads"
+        )
+    if kind != "sdpa":
+        raise RatchetError(f"sequence_ranks needs PyTorch's own attention (sdpa), and the model uses {kind}")
+    for module in model.modules():
+        module.shares_sequence = True
+    if ranks in _shared:
+        return
+    alone = ALL_ATTENTION_FUNCTIONS[kind]
+    UlyssesSPAttentionHF.register_with_transformers(
+        model_name_or_path=model,
+        core_attn_implementation=kind,
+        sequence_parallel_size=ranks,
+        micro_batch_size=1,
+        seq_length_is_variable=True,
+    )
+    together = ALL_ATTENTION_FUNCTIONS[kind]
+    _shared.add(ranks)
+
+    def attention(module: nn.Module, *arguments: Any, **settings: Any) -> Any:
+        shares = module.training and getattr(module, "shares_sequence", False)
+        return (together if shares else alone)(module, *arguments, **settings)
+
+    ALL_ATTENTION_FUNCTIONS[kind] = attention
 
 
 class ScoredModel(nn.Module):

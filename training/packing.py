@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,26 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
         lengths=tuple(lengths),
         indices=tuple(sample.index for sample in samples),
         old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),
+    )
+
+
+def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
+    """The part of a micro-batch of one sequence that one of `parts` ranks computes: a stretch of its tokens, all of the
+    same length, and the targets that are predicted from there. There may be none."""
+    assert len(batch.lengths) == 1 and batch.position_ids is None, "ranks share one sequence at a time"
+    width = -(-batch.input_ids.shape[1] // parts)
+    first = part * width
+    ids = torch.nn.functional.pad(batch.input_ids, (0, width * parts - batch.input_ids.shape[1]))
+    here = (batch.columns >= first) & (batch.columns < first + width)
+    local = {name: getattr(batch, name)[here] for name in ("rows", "targets", "weights", "mask", "sampled_logprobs")}
+    return replace(
+        batch,
+        **local,
+        input_ids=ids[:, first : first + width],
+        position_ids=torch.arange(first, first + width, device=ids.device)[None],
+        columns=batch.columns[here] - first,
+        lengths=(int(here.sum()),),
+        old_logprobs=None if batch.old_logprobs is None else batch.old_logprobs[here],
     )
 
 

@@ -23,8 +23,8 @@ from deepspeed.checkpoint import ds_to_universal
 from torch import nn
 
 from infra.recipe.model import Hardware, Optimizer
-from training.model import ScoredModel, load_model
-from training.packing import MicroBatch, Sample, collate, plan_micro_batches
+from training.model import ScoredModel, load_model, share_attention
+from training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
 from training.reference import FILE as REFERENCE
 from training.reference import Reference
 
@@ -41,6 +41,8 @@ class Policy:
         model, self.tokenizer = load_model(path, hardware.dtype)
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
+        if hardware.sequence_ranks > 1:
+            share_attention(model, hardware.sequence_ranks)
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
         if hardware.zero_stage == 3:
             # The head's weight is read by ScoredModel, not by the head itself: have it gathered there too.
@@ -84,13 +86,15 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        packed = self.hardware.packed
-        plan = plan_micro_batches(samples, self.ranks, token_budget or self.hardware.micro_batch_tokens, packed)
+        packed, together = self.hardware.packed, self.hardware.sequence_ranks
+        budget = 0 if together > 1 else token_budget or self.hardware.micro_batch_tokens  # 0: one sequence at a time
+        plan = plan_micro_batches(samples, self.ranks // together, budget, packed)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
-        return [
+        batches = [
             collate(share, self.device, packed=packed) if share else collate([padding], self.device, mask=0.0)
-            for share in plan[self.rank]
+            for share in plan[self.rank // together]
         ]
+        return batches if together == 1 else [shard(b, self.rank % together, together) for b in batches]
 
     @property
     def positions(self) -> int | None:
@@ -105,7 +109,7 @@ class Policy:
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        self.model.eval()
+        self.model.train(self.hardware.sequence_ranks > 1)  # in evaluation mode, attention is not shared
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:

@@ -21,7 +21,8 @@ class Reference:
     """A frozen copy of `model`, sharded as the policy is. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
-        self._model = copy.deepcopy(model).requires_grad_(False).eval()
+        shared = hardware.sequence_ranks > 1  # in evaluation mode, attention is not shared
+        self._model = copy.deepcopy(model).requires_grad_(False).train(shared)
         self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # still what the stage started from, which needs no saving
@@ -33,7 +34,7 @@ class Reference:
                 "bf16": {"enabled": hardware.dtype == "bfloat16"},
             }
             self._scored = deepspeed.initialize(model=self._scored, config=configuration)[0]
-            self._scored.eval()
+            self._scored.train(shared)
 
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> torch.Tensor:

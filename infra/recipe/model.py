@@ -346,6 +346,9 @@ class Hardware(Section):
     """Tokens of one forward-backward pass on one rank; bounds memory."""
     packed: bool = False
     """Sequences of a micro-batch one behind the other, without padding, instead of one above the other."""
+    sequence_ranks: int = Field(1, ge=1)
+    """Ranks that share each sequence in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
+    must divide `processes` and the model's key-value heads. Each micro-batch is then one sequence."""
     logprob_chunk_tokens: int = Field(1024, ge=1)
     """Tokens whose logits exist at the same time: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
@@ -355,9 +358,13 @@ class Hardware(Section):
     """A rank that has waited for the others for so long gives up, and the run stops."""
 
     @model_validator(mode="after")
-    def _offload_needs_zero(self) -> Hardware:
+    def _belong_together(self) -> Hardware:
         if self.cpu_offload and not self.zero_stage:
             raise ValueError("cpu_offload needs zero_stage 1 or more")
+        if self.processes % self.sequence_ranks:
+            raise ValueError(f"sequence_ranks ({self.sequence_ranks}) must divide processes ({self.processes})")
+        if self.packed and self.sequence_ranks > 1:
+            raise ValueError("packed and sequence_ranks exclude each other: ranks share one sequence at a time")
         return self
 
 

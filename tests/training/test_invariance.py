@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from infra.errors import RatchetError
+from infra.inference.protocol import derive_seed
 from infra.recipe.model import Hardware
 from tests.training.batch import gradient, groups, largest_difference, learner, weights
+from tests.training.conftest import MICRO
 from training import logprobs
 from training.checkpoint import Checkpoints
+from training.growth import grow
+from training.model import load_model, share_attention
 
 TOLERANCE = 2e-5
 ROOT = Path(__file__).parents[2]
@@ -29,12 +34,20 @@ def alone_gradient(alone, micro_model) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def two(micro_model, tmp_path_factory) -> tuple[Path, dict]:
+def wide_model(tmp_path_factory) -> str:
+    """As many key-value heads as there are ranks to share them."""
+    directory = tmp_path_factory.mktemp("wide") / "model"
+    grow(MICRO.model_copy(update={"key_value_heads": 2}), ["What is 3 plus 4?"], derive_seed("wide"), directory)
+    return str(directory)
+
+
+@pytest.fixture(scope="module")
+def two(micro_model, wide_model, tmp_path_factory) -> tuple[Path, dict]:
     """What two ranks found."""
     out = tmp_path_factory.mktemp("two")
     environment = {name: value for name, value in os.environ.items() if name not in GROUP}
     environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    command = [sys.executable, "-m", "tests.training.two_ranks", micro_model, str(out)]
+    command = [sys.executable, "-m", "tests.training.two_ranks", micro_model, wide_model, str(out)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return out, torch.load(out / "found.pt")
@@ -73,6 +86,21 @@ def test_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
 def test_two_ranks(alone_gradient, two, stage):
     """Packed where `stage` is odd."""
     assert largest_difference(alone_gradient, two[1][f"gradient {stage}"]) < TOLERANCE
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_two_ranks_that_share_each_sequence(alone, wide_model, two, stage):
+    policy, learns = learner(wide_model, kl_coefficient=0.1)
+    scored = [torch.from_numpy(old) for g in learns.old_logprobs(groups(0), 0.7) for old in g.old_logprobs]
+    for one, shared in zip(scored, two[1][f"shared scores {stage}"], strict=True):
+        torch.testing.assert_close(shared, one, atol=1e-5, rtol=0)
+    learns.learn(groups(0), 1.0)
+    assert largest_difference(gradient(policy), two[1][f"shared gradient {stage}"]) < TOLERANCE
+
+
+def test_heads_that_cannot_be_shared_out_are_an_error(micro_model):
+    with pytest.raises(RatchetError, match="sequence_ranks is 2, which does not divide the model's 1 key-value heads"):
+        share_attention(load_model(micro_model, "float32")[0], 2)
 
 
 def test_every_turn_is_given_once(two):

@@ -1,4 +1,5 @@
-"""Two ranks for `test_invariance.py` to compare one with: `python -m tests.training.two_ranks MODEL_DIR OUT_DIR`."""
+"""Two ranks, for `test_invariance.py` to compare one with:
+`python -m tests.training.two_ranks MODEL_DIR WIDE_MODEL_DIR OUT_DIR`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from training import ranks
 from training.checkpoint import Checkpoints
 
 
-def one_rank(model: str, out: Path) -> None:
+def one_rank(model: str, wide_model: str, out: Path) -> None:
     ranks.join()
     found = {"turns": ranks.gather(list(islice(ranks.shared_counter(), 3)))}
     for stage in range(4):
@@ -25,6 +26,15 @@ def one_rank(model: str, out: Path) -> None:
         Checkpoints(out / str(stage), policy).save(1, {})
         learns.learn(groups(1, policy.version), 1.0)
         found[f"weights {stage}"] = weights(policy)
+    # Last: it changes transformers' attention. One rank holds the first half of each sequence, the other the second.
+    for stage in (0, 3):
+        policy, learns = learner(
+            wide_model, Hardware(zero_stage=stage, processes=2, sequence_ranks=2), kl_coefficient=0.1
+        )
+        scored = learns.old_logprobs(groups(0), 0.7)
+        found[f"shared scores {stage}"] = [torch.from_numpy(old) for g in scored for old in g.old_logprobs]
+        learns.learn(groups(0), 1.0)
+        found[f"shared gradient {stage}"] = gradient(policy)
     if ranks.rank() == 0:
         torch.save(found, out / "found.pt")
     ranks.leave()
@@ -32,4 +42,4 @@ def one_rank(model: str, out: Path) -> None:
 
 if __name__ == "__main__":
     config = LaunchConfig(1, 1, 2, run_id="two", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork")
-    elastic_launch(config, one_rank)(sys.argv[1], Path(sys.argv[2]))
+    elastic_launch(config, one_rank)(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
