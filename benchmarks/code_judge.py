@@ -125,7 +125,10 @@ def mix(count: int, tests: int, workers: int, form: str, peer: int) -> None:
         pool.run_programs([(problem, trivial(-number - 1, form)) for number in range(workers)])  # start them
         with measured(sandboxes_of_this_process()) as spent:
             verdicts = pool.run_programs([(problem, source) for source in sources])
-    print(f"{count} programs ({form}), {workers} workers: {spent.wall:.2f} s wall, {1000 * spent.cpu / count:.2f} ms CPU each")
+    print(
+        f"{count} programs ({form}), {workers} workers: {spent.wall:.2f} s wall, "
+        f"{1000 * spent.cpu / count:.2f} ms CPU each"
+    )
     if not peer:
         return
     begin = time.perf_counter()
