@@ -117,26 +117,28 @@ def overhead(count: int, tests: int, profile: bool) -> None:
             pstats.Stats(profiler).sort_stats("tottime").print_stats(12)
 
 
-def mix(count: int, tests: int, workers: int, peer: int) -> None:
-    problem = doubling(tests, "call")
+def mix(count: int, tests: int, workers: int, form: str, peer: int) -> None:
+    problem = doubling(tests, form)
     results = ("2 * x", "2 * x + 0", "x", f"2 * x if x < {tests // 2} else 0")
-    sources = [trivial(number, "call", results[number % 4]) for number in range(count)]
+    sources = [trivial(number, form, results[number % 4]) for number in range(count)]
     with VerifierPool(workers) as pool:
-        pool.run_programs([(problem, f"def f(x): return {number}") for number in range(workers)])  # start them
+        pool.run_programs([(problem, trivial(-number - 1, form)) for number in range(workers)])  # start them
         with measured(sandboxes_of_this_process()) as spent:
             verdicts = pool.run_programs([(problem, source) for source in sources])
-    print(f"{count} programs, {workers} workers: {spent.wall:.2f} s wall, {1000 * spent.cpu / count:.2f} ms CPU each")
+    print(
+        f"{count} programs ({form}), {workers} workers: {spent.wall:.2f} s wall, "
+        f"{1000 * spent.cpu / count:.2f} ms CPU each"
+    )
+    if not peer:
+        return
     begin = time.perf_counter()
     with ThreadPoolExecutor(workers) as threads:
         theirs = list(threads.map(lambda source: spawned(problem, source), sources[:peer]))
     if theirs != [verdict.passed for verdict in verdicts[:peer]]:
         raise SystemExit("judge and peer disagree about a program")
-    if peer:
-        seconds = time.perf_counter() - begin
-        ratio = (seconds / peer) / (spent.wall / count)
-        print(
-            f"python -I -S for each test: {1000 * seconds / peer:.1f} ms wall a program, {ratio:.1f} times the judge's"
-        )
+    seconds = time.perf_counter() - begin
+    ratio = (seconds / peer) / (spent.wall / count)
+    print(f"python -I -S for each test: {1000 * seconds / peer:.1f} ms wall a program, {ratio:.1f} times the judge's")
 
 
 def spawned(problem: Problem, source: str) -> bool:
@@ -178,7 +180,8 @@ def main() -> None:
     print(sandbox_isolation())
     overhead(min(options.programs, 256), options.tests, options.profile)
     if not options.profile:
-        mix(options.programs, options.tests, options.workers, options.peer)
+        mix(options.programs, options.tests, options.workers, "stdin", 0)
+        mix(options.programs, options.tests, options.workers, "call", options.peer)
         if options.endless:
             endless(options.endless, 2 * options.tests, options.workers)
 

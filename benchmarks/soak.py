@@ -95,8 +95,8 @@ def cases(count: int, rng: random.Random, attack_share: float) -> Iterator[Case]
             yield "math", _number(number), f"So it is \\boxed{{{2 * value}/2}}.", value == number
         elif kind < 0.60:
             extra = rng.choice((0, 0, 1))
-            problem = Problem(f"surd-{number}", "math", "", answer=f"\\sqrt{{8}}+{number}")
-            yield "algebra", problem, f"\\boxed{{2\\sqrt{{2}}+{number + extra}}}", extra == 0
+            problem = Problem(f"cosine-{number}", "math", "", answer=f"\\cos 2x+{number}")
+            yield "algebra", problem, f"\\boxed{{{number + 1 + extra}-2\\sin^2 x}}", extra == 0
         else:
             wrong = rng.choice(("", "", " + (n == -7)"))
             yield "code", DOUBLE, _fenced(f"n = int(input())  # {number}\nprint(2 * n{wrong})"), not wrong

@@ -6,6 +6,7 @@ solution. What is reported is not trusted by anyone: a lie about one's own outpu
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import builtins
 import gc
@@ -145,12 +146,12 @@ def _taken(descriptor: int) -> bytes | None:
 
 def _join_threads() -> bool:
     """Wait for the threads that the interpreter would wait for; False when others are left."""
-    if threading.active_count() == 1:
+    if not _thread._count():  # beside this one
         return True
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and not thread.daemon:
             thread.join()
-    return threading.active_count() == 1
+    return not _thread._count()
 
 
 def _fresh_module(name: str, names: dict[str, Any]) -> dict[str, Any]:
