@@ -88,10 +88,21 @@ def _same(wanted: Any, got: Any) -> bool:
         if _clearly_differ(wanted, got):
             return False
         difference = (wanted - got).doit()
-        return difference.expand() == 0 or bool(difference.equals(0))
+        return _expanded(difference) == 0 or bool(difference.equals(0))
     if isinstance(wanted, Basic) and isinstance(got, Basic):
         return bool(verify(wanted, got, timeout_seconds=None, allow_set_relation_comp=True))
     return False
+
+
+def _expanded(difference: Any) -> Any:
+    """With multiples of angles, logarithms of products and squares of sines written out: most identities end here, long
+    before everything has been tried."""
+    from sympy import Pow, cos, expand_log, sin
+
+    written = expand_log(difference.expand(trig=True), factor=True)
+    powers = [p for p in written.atoms(Pow) if isinstance(p.base, sin) and p.exp.is_Integer and p.exp > 1]
+    squares = {p: (1 - cos(p.base.args[0]) ** 2) ** (p.exp // 2) * p.base ** (p.exp % 2) for p in powers}
+    return written.xreplace(squares).expand()
 
 
 def _clearly_differ(wanted: Any, got: Any) -> bool:
