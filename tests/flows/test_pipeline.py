@@ -192,9 +192,8 @@ def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finis
     assert page.count("<img") >= 4 and "<script" not in page and "Samples: dropped by rules" in page
     assert (curated.path / "card.md").read_text().startswith("---\npretty_name")
     client = MlflowClient(load_settings(finished_home).tracking_uri)
-    (run,) = client.search_runs(
-        [client.get_experiment_by_name("mini").experiment_id], f"tags.`ratchet.artifact` = '{curated.ref}'"
-    )
+    query = f"tags.`ratchet.artifact` = '{curated.ref}' and tags.`ratchet.cached` = 'false'"
+    (run,) = client.search_runs([client.get_experiment_by_name("mini").experiment_id], query)
     assert {"report.html", "card.md"} <= {file.path for file in client.list_artifacts(run.info.run_id)}
     clean = by_step(finished_home)["math-decontaminate"]
     assert clean.manifest["summary"]["self_test"]["recall"] >= 0.98 and clean.manifest["metrics"]["unprotected"] == 0
