@@ -60,7 +60,7 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Override the rec
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, what is cached.")]
 HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
 InputOption = Annotated[
-    list[str] | None, typer.Option("--input", help="A raw file in any published format; repeatable.")
+    list[str] | None, typer.Option("--input", help="A raw file, directory, or name on the Hub; repeatable.")
 ]
 BenchmarkOption = Annotated[
     list[str] | None, typer.Option("--benchmark", help="A held-out file to decontaminate against; repeatable.")

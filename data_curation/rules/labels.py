@@ -20,12 +20,13 @@ _ORDERS = {
     "ordinal": ("first", "second", "third", "fourth"),
 }
 _NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
+_PART = r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)"  # Part (A): in any case of letters
 _ANYWHERE = (
     r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])",  # (A), also in \textbf{{(A)}}; not P(A)
     r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}]"  # \text{{A.}}
     r"(?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))",  # not \mathbf{{a}} + \mathbf{{b}}
     r"\*\*\(?({})[).:]?\*\*",
-    r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)",
+    _PART,
 )
 _AT_SPACE = (r"(?<![\w\\])({})[)\]](?!\w)",)  # A)
 _AT_BREAK = (r"(?<![\w\\])({})[.:](?=[\s$*\\])",)  # A.
@@ -77,7 +78,7 @@ def _styles() -> Iterator[tuple[str, re.Pattern[str], re.Pattern[str] | None]]:
         places += [(_UPPER, _SPACE), (_AT_LINE, None)] if kind == "upper" else []
         for forms, place in places:
             for form in forms:
-                yield kind, re.compile(form.format(name), re.I if form == _ANYWHERE[3] else 0), place
+                yield kind, re.compile(form.format(name), re.I if form == _PART else 0), place
     yield "①", re.compile(f"([{''.join(_ORDERS['①'])}])"), None
     yield "Ⅰ", re.compile(rf"\(([{''.join(_ORDERS['Ⅰ'])}])\)"), None
     yield "ordinal", re.compile(r"\b(first|second|third|fourth)(?:ly)?(?:,|[ ]part,|[ ]question,)", re.I), None
