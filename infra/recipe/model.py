@@ -262,9 +262,9 @@ class Training(Section):
     max_infra_errors: float = Field(0.05, ge=0, le=1)
     """Share of a batch's verdicts that may be our machine's fault before the run stops."""
     reward_servers: tuple[str, ...] = ()
-    """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, also in curation and evaluation.
-    Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is the same
-    wherever it is given."""
+    """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, in curation and
+    evaluation too. Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is
+    the same wherever it is given."""
 
     @model_validator(mode="after")
     def _unique_stages(self) -> Training:
