@@ -181,7 +181,7 @@ class _Verifier:
     def start(self, row: Row) -> Any:
         """A function that waits for the verdict and its milliseconds."""
         begin = time.perf_counter()
-        gold = asked_reference(str(row.fields["gold"]), row.fields.get("question") or "")
+        gold = asked_reference(str(row.fields["gold"]), row.fields.get("question"))
         if "pred" in row.fields:
             answer = str(row.fields["pred"])
             verdict = verify_answer_quickly(answer, gold)

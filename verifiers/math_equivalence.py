@@ -67,10 +67,10 @@ def reference_text(reference: str) -> str:
     return text
 
 
-def asked_reference(reference: str, question: str) -> str:
+def asked_reference(reference: str, question: str | None) -> str:
     """The reference as the question wants it: 25 is 25% where "what percent" is asked for. Shares of at most one are
     left alone: they may be meant either way."""
-    if _PERCENT_ASKED.search(question):
+    if question and _PERCENT_ASKED.search(question):
         answer = parse_answer(reference_text(reference))
         if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
             return f"{answer.text}\\%"

@@ -432,9 +432,9 @@ class Training(Section):
     """Steps between tables of rollouts to read: best, worst, truncated."""
     alarms: Alarms = Alarms()
     reward_servers: tuple[str, ...] = ()
-    """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, also in evaluation.
-    Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is the same
-    wherever it is given."""
+    """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, in curation and
+    evaluation too. Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is
+    the same wherever it is given."""
 
     @model_validator(mode="after")
     def _unique_stages(self) -> Training:
