@@ -122,7 +122,7 @@ def show_result(console: Console, run: PipelineRun, result: Any) -> None:
     if manifest.get("summary_table"):
         _print_table(console, manifest["summary_table"])
     for shown in manifest.get("shown", []):
-        if shown.endswith((".html", ".md")):
+        if shown.endswith((".html", ".md")) and "/" not in shown:  # further down are pages that these link to
             console.print(Text.assemble(("  ", ""), (str(artifact.path / shown), "underline")), soft_wrap=True)
     console.print(f"  artifact {artifact.ref}", soft_wrap=True)
     if run.tracked:
