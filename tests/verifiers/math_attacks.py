@@ -78,7 +78,7 @@ def main():
     worker.equal("\\log_2 3", "\\log_3 2")  # started, as it is after the first pair of a run
     slowest = 0.0
     for name, attack in ATTACKS.items():
-        for reference in REFERENCES:
+        for reference in REFERENCES if len(attack) < 10_000 else REFERENCES[:1]:
             begin, cpu = time.monotonic(), time.process_time()
             verdict, answer = verify_math_quickly(f"\\boxed{{{attack}}}", reference)
             cpu = time.process_time() - cpu

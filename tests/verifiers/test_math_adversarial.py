@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verifiers.math_attacks import ATTACKS, REFERENCES
+from tests.verifiers.math_attacks import ATTACKS
 from verifiers.math_equivalence import verify_math, verify_math_symbolically
 from verifiers.outcome import Outcome
 from verifiers.symbolic import CPU_LIMIT_S, MEMORY_BYTES, Symbolic, SymbolicTimeout
@@ -38,7 +38,7 @@ def test_every_attack_is_decided_and_nothing_is_left(runs, backend):
     *decisions, summary = runs[backend]
     if summary["backend"] != backend:
         pytest.skip("gmpy2 is not installed (pip install gmpy2)")
-    assert len(decisions) == len(ATTACKS) * len(REFERENCES)
+    assert {decision["attack"] for decision in decisions} == set(ATTACKS)
     for decision in decisions:
         assert decision["outcome"] in ("failed", "unparseable", "timeout"), decision
         assert decision["cpu_here"] < 1.0 and decision["seconds"] < WALL_S, decision

@@ -1,7 +1,15 @@
 """Where solutions run: a fork server that starts a confined process for each, and never knows what is expected.
 
-Nothing is imported here: the fork server loads this package too, and what it does not map makes each fork cheaper.
+Hardly anything is imported here: the fork server loads this package too, and what it does not map makes each fork
+cheaper.
 """
+
+import signal
+
+STOPPED = b"stopped"
+"""The last line of a report whose process began no further test, though there may be more."""
+UNCONFINED = signal.SIGUSR1
+"""What ends a process that could not be confined. No solution can die of it: they are not allowed to send signals."""
 
 
 def sandbox_isolation(minimum: str = "C") -> str:

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from verifiers.sandbox import replay, values
+from verifiers.sandbox import STOPPED, replay, values
 
 # What LeetCode-style solutions take for granted when the problem brings no prelude of its own.
 DEFAULT_PRELUDE = """
@@ -41,8 +41,6 @@ SLICE_S = 0.25
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 512 << 10
 """An output up to the first is handed on in the report; a larger one stays in its file, and no further test is begun.
 Nor is one when the report has reached the second."""
-STOPPED = b"stopped"
-"""The last line of a report whose process began no further test, though there may be more."""
 _DETAIL_CHARACTERS = 300
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.errors import RatchetError
-from verifiers.sandbox import canaries, harness, zygote
+from verifiers.sandbox import STOPPED, UNCONFINED, canaries
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _BOOTSTRAP = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
@@ -237,10 +237,10 @@ class Sandbox:
             self.close()
             raise SandboxFault(f"the sandbox server broke off: {error}") from error
         code = os.waitstatus_to_exitcode(result["status"])
-        if code == -zygote.UNCONFINED and result["ended"] == "exited":
+        if code == -UNCONFINED and result["ended"] == "exited":
             raise SandboxFault("a solution process could not be confined")
         runs = _reported(report, output, len(tests), output_bytes)
-        stopped = report.endswith(b"\n" + harness.STOPPED)
+        stopped = report.endswith(b"\n" + STOPPED)
         # In a process that says it stopped at the first test something was amiss all the same.
         if not runs or (len(runs) < len(tests) and not stopped):
             runs.append(_interrupted(result["ended"], code, output, output_bytes))

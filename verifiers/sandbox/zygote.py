@@ -20,11 +20,9 @@ import sys
 import time
 from typing import Any
 
-from verifiers.sandbox import harness, isolation, linux
+from verifiers.sandbox import UNCONFINED, harness, isolation, linux
 
 _TICK_S = 0.02
-UNCONFINED = signal.SIGUSR1
-"""What ends a child that could not be confined. No solution can die of it: they are not allowed to send signals."""
 
 
 def main() -> None:
