@@ -109,7 +109,8 @@ class Policy:
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        self.model.train(self.hardware.sequence_ranks > 1)  # in evaluation mode, attention is not shared
+        # A rank's stretch of a shared sequence says where it begins. In evaluation mode attention is not shared.
+        self.model.train(self.hardware.sequence_ranks > 1 and batch.position_ids is not None)
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
