@@ -58,7 +58,7 @@ def reject(
     rejections = dict(findings.rejections)
     if item_urls and urls is not None:
         for row in pc.indices_nonzero(pc.is_valid(urls)).to_pylist():
-            if (key := problem_key(urls[row].as_py())) in item_urls:
+            if (key := problem_key(str(urls[row].as_py()))) in item_urls:
                 found = findings.facts(row) | {"url": key} | named(findings.index, item_urls[key])
                 rejections[row] = Rejection("url", found)
     if (latest := settings.released_after) and released is not None:

@@ -102,7 +102,7 @@ class _Items:
         self.names: list[tuple[str, str]] = []
         self.cut: dict[tuple[str, str], int] = {}
         """Bytes of an item's own text that come before what is left of it."""
-        self.urls: list[str | None] = []
+        self.urls: list[str] = []
         self.without_text: list[str] = []
 
 
@@ -112,11 +112,14 @@ def _read_items(benchmarks: Sequence[str | Path], text_column: str | None) -> _I
         file = open_text_file(path)
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
+        benchmark = path.name.split(".")[0]
+        if benchmark in {name for name, _ in items.names}:
+            benchmark = str(path)  # another file of that name
         first = 0
         for batch in file.batches():
             urls = named_column(batch.table, text_files.URL_COLUMNS)
             for at, text in enumerate(batch.texts.to_pylist()):
-                name = (path.name.split(".")[0], str(first + at))
+                name = (benchmark, str(first + at))
                 if text is None:
                     items.without_text.append(":".join(name))
                     continue
@@ -124,7 +127,7 @@ def _read_items(benchmarks: Sequence[str | Path], text_column: str | None) -> _I
                 items.texts.append(statement)
                 items.names.append(name)
                 items.cut[name] = len(text[: max(text.find(statement), 0)].encode())
-                items.urls.append(str(urls[at].as_py()) if urls is not None else None)
+                items.urls.append(str(urls[at].as_py()) if urls is not None else "")
             first += len(batch.texts)
     if not items.texts:
         raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item with a text. Are these the right files?")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from data_curation.contamination import BenchmarkIndex, find
+import numpy as np
+
+from data_curation.contamination import BenchmarkIndex, condemned
 from infra.recipe.model import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
@@ -58,14 +60,13 @@ def self_test(index: BenchmarkIndex, settings: Decontamination, limit: int = 500
     `unprotected` names the items, of all, of which not even a copy as it stands is found; `missed` some that a disguise
     hid, as `disguise benchmark:item`.
     """
-    copies = find(index.texts, index, settings).rejections
-    unprotected = [item for item in range(len(index.texts)) if item not in copies]
+    unprotected = np.flatnonzero(~condemned(index.texts, index, settings)).tolist()
     sample = sorted(Random(seed).sample(range(len(index.texts)), min(limit, len(index.texts))))
     recall, missed = {}, []
     for name, disguise in DISGUISES.items():
-        found = find([disguise(index.texts[item]) for item in sample], index, settings).rejections
-        recall[name] = round(len(found) / max(len(sample), 1), 4)
-        missed += [f"{name} {_name(index, item)}" for row, item in enumerate(sample) if row not in found]
+        found = condemned([disguise(index.texts[item]) for item in sample], index, settings)
+        recall[name] = round(float(found.mean()), 4) if sample else 1.0
+        missed += [f"{name} {_name(index, sample[row])}" for row in np.flatnonzero(~found).tolist()]
     return {
         "items": len(sample),
         "recall": round(sum(recall.values()) / len(recall), 4),

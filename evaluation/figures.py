@@ -105,8 +105,7 @@ def pass_at_k_curves(benchmarks: Mapping[str, Series]) -> Drawing:
             for (label, scores), colour in zip(series, checkpoint_colours(len(series)), strict=True):
                 curve = {name: _floats(values) for name, values in scores["pass_curve"].items()}
                 axes.plot(curve["k"], curve["value"], color=colour, marker="o", markersize=4, label=label)
-                low, high = (np.nan_to_num(curve[name], nan=0.0) for name in ("low", "high"))
-                axes.fill_between(curve["k"], low, high, color=colour, alpha=0.13, linewidth=0)
+                axes.fill_between(curve["k"], curve["low"], curve["high"], color=colour, alpha=0.13, linewidth=0)
                 ticks |= set(scores["pass_curve"]["k"])
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))

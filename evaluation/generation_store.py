@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from infra.artifacts import disk_errors, write_atomically
+from infra.errors import RatchetError
 
 STORED_SCHEMA = pa.schema(
     [
@@ -57,14 +58,16 @@ class GenerationStore:
         was sampled. The lock is the kernel's and ends with its holder."""
         with disk_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            with open(self.directory / ".lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = open(self.directory / ".lock", "w")
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with disk_errors(self.directory):
                 if not (self.directory / "settings.json").exists():
                     write_atomically(self.directory / "settings.json", json.dumps(self.settings, indent=1))
                 for leftover in self.directory.glob("*.tmp"):
                     leftover.unlink()
                 self.seal()
-                yield self
+            yield self
 
     def stored(self) -> dict[Key, Path]:
         """Where each generation is. A part that the disk damaged is removed: it is sampled again."""
@@ -126,7 +129,13 @@ class GenerationStore:
     def _part(self, path: Path) -> tuple[dict[Key, int], pa.Table]:
         """A part and where its keys stand; the last one is kept, because neighbours are asked for in a row."""
         if self._last is None or self._last[0] != path:
-            table = pq.read_table(path, schema=STORED_SCHEMA)
+            try:
+                table = pq.read_table(path, schema=STORED_SCHEMA)
+            except (pa.ArrowException, OSError) as error:
+                path.unlink(missing_ok=True)
+                raise RatchetError(
+                    f"{path} was damaged ({error}). Run again: what was in it is sampled anew."
+                ) from error
             keys = zip(*(table[name].to_pylist() for name in KEY_COLUMNS), strict=True)
             self._last = (path, {key: row for row, key in enumerate(keys)}, table)
         return self._last[1], self._last[2]

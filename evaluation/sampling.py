@@ -150,23 +150,15 @@ def _failure(directory: Path, log: Path, code: int) -> Exception:
 def launch(spec_path: Path, directory: Path) -> int:
     """Run all sampling processes to their end, or until one fails; 0, or its exit code.
 
-    Without a GPU, torch and transformers are loaded once, here, and the processes are forked with both in place:
-    loading them is most of what a small evaluation costs. Beside a GPU each starts fresh, because CUDA does not survive
-    a fork.
+    Where the transformers engine has no GPU, torch and transformers are loaded once, here, and the processes are forked
+    with both in place: loading them is most of what a small evaluation costs. Others start fresh, because neither CUDA
+    nor vLLM survives a fork.
     """
-    count = read_spec(spec_path).processes
-    # transformers imports these when they are there, for what is not used here.
-    for name in ("sklearn", "scipy", "mlflow"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    import torch
-
-    from infra.inference import transformers_engine  # noqa: F401  what the forked processes find already loaded
-
-    context = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "fork")
-    processes = [
-        context.Process(target=_sampling_process, args=(spec_path, directory, index, os.getpid()), daemon=True)
-        for index in range(count)
-    ]
+    spec = read_spec(spec_path)
+    method = "fork" if spec.engine.kind == "transformers" and _load_before_the_fork() else "spawn"
+    context = multiprocessing.get_context(method)
+    arguments = [(spec_path, directory, index, os.getpid()) for index in range(spec.processes)]
+    processes = [context.Process(target=_sampling_process, args=each) for each in arguments]
     for process in processes:
         process.start()
     while alive := [process.sentinel for process in processes if process.is_alive()]:
@@ -174,15 +166,23 @@ def launch(spec_path: Path, directory: Path) -> int:
         for index, process in enumerate(processes):
             if process.exitcode:
                 if process.exitcode < 0:
-                    _say(
-                        directory,
-                        index,
-                        f"sampling process {index} was killed by signal {-process.exitcode}; " + ADVICE,
-                    )
+                    _say(directory, index, f"process {index} was killed by signal {-process.exitcode}; {ADVICE}")
                 for other in processes:
                     other.terminate()
                 return process.exitcode if process.exitcode > 0 else 2
     return 0
+
+
+def _load_before_the_fork() -> bool:
+    """Whether this machine has no GPU; what forked processes will need is then in place."""
+    # transformers imports these when they are there, for what is not used here.
+    for name in ("sklearn", "scipy", "mlflow"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    import torch
+
+    from infra.inference import transformers_engine  # noqa: F401
+
+    return not torch.cuda.is_available()
 
 
 def _sampling_process(spec_path: Path, directory: Path, index: int, launcher: int) -> None:

@@ -3,7 +3,11 @@ import os
 import signal
 import time
 
+import pyarrow.parquet as pq
+import pytest
+
 from evaluation.generation_store import GenerationStore
+from infra.errors import RatchetError
 
 
 def row(problem: str, sample: int, text: str = "t") -> dict:
@@ -22,6 +26,20 @@ def test_rows_come_back_in_the_order_asked_for(tmp_path):
     where = again.stored()
     assert list(again.read([key("b", 0), key("a", 1)], where)) == [row("b", 0, "later"), row("a", 1)]
     assert GenerationStore(tmp_path, "b", {"seed": 2}).stored() == {}
+
+
+def test_a_part_that_the_disk_damaged_is_told_and_then_gone(tmp_path):
+    store = GenerationStore(tmp_path, "b", {})
+    with store.locked():
+        where = store.write([row("a", sample, f"text {sample} " * 50) for sample in range(50)])
+    (part,) = set(where.values())
+    content = bytearray(part.read_bytes())
+    place = pq.ParquetFile(part).metadata.row_group(0).column(3)  # the text
+    content[place.dictionary_page_offset or place.data_page_offset : place.data_page_offset + 40] = b"x" * 60
+    part.write_bytes(content)
+    with pytest.raises(RatchetError, match="was damaged"):
+        store.read([key("a", 1)], store.stored())
+    assert store.stored() == {}
 
 
 def test_the_journal_survives_a_torn_line_and_becomes_a_part(tmp_path):
