@@ -35,7 +35,8 @@ def test_a_part_that_the_disk_damaged_is_told_and_then_gone(tmp_path):
     (part,) = set(where.values())
     content = bytearray(part.read_bytes())
     place = pq.ParquetFile(part).metadata.row_group(0).column(3)  # the text
-    content[place.dictionary_page_offset or place.data_page_offset : place.data_page_offset + 40] = b"x" * 60
+    start = place.dictionary_page_offset or place.data_page_offset
+    content[start : start + 40] = b"x" * 40
     part.write_bytes(content)
     with pytest.raises(RatchetError, match="was damaged"):
         store.read([key("a", 1)], store.stored())
