@@ -1,10 +1,12 @@
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
@@ -26,8 +28,22 @@ def ratchet() -> Ratchet:
 
 @pytest.fixture(scope="session")
 def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which the mini pipeline has run to its end."""
-    home = tmp_path_factory.mktemp("home")
-    done = ratchet("run", MINI, "--home", home)
-    assert done.returncode == 0, done.stdout + done.stderr
+    """A home in which the mini pipeline has run to its end: one for all of pytest's processes."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    home, databases = shared / "home", shared / "databases"
+    with FileLock(shared / "home.lock"):
+        if not databases.exists():
+            done = ratchet("run", MINI, "--home", home)
+            assert done.returncode == 0, done.stdout + done.stderr
+            shutil.copytree(home / "prefect", shared / "copying" / "prefect")
+            shutil.copy(home / "mlflow.db", shared / "copying")
+            (shared / "copying").rename(databases)
     return home
+
+
+@pytest.fixture
+def ready_home(finished_home: Path, tmp_path: Path) -> Path:
+    """A home with nothing in it but databases: laying them out is most of the time of a short run."""
+    return shutil.copytree(finished_home.parent / "databases", tmp_path / "home")

@@ -34,10 +34,10 @@ def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads a pseudo-terminal")
-def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(tmp_path):
+def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(tmp_path)],
+        [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(ready_home)],
         cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # the session's controlling terminal
         env={**os.environ, "TERM": "xterm"},

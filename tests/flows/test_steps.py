@@ -15,15 +15,6 @@ from tasks.pipeline_run import Steps, plan_run
 from tests.flows.conftest import MINI
 
 
-@pytest.fixture(scope="module")
-def curated_home(ratchet, tmp_path_factory):
-    """A home in which the mini recipe's math has been curated."""
-    home = tmp_path_factory.mktemp("home")
-    done = ratchet("curate", "math", MINI, "--home", home)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return home
-
-
 def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
     """Which steps would be taken, and whether each would run."""
     with plan_run(load_recipe(MINI, overrides), load_settings(home), steps) as run:
@@ -31,14 +22,14 @@ def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
     return {step.title: not step.cached for step in run.plan if not step.left_out}
 
 
-def test_only_and_from_take_no_other_step(curated_home):
+def test_only_and_from_take_no_other_step(finished_home):
     shorter = "curation.math.length.downsample_keep=0.5"
-    assert plan(curated_home, Steps(only="length"), shorter) == {"length math": True}
-    assert plan(curated_home, Steps(start="length"), shorter) == {"length math": True, "curated math": True}
-    assert list(plan(curated_home, Steps(start="deduplicate"))) == [
+    assert plan(finished_home, Steps(only="length"), shorter) == {"length math": True}
+    assert plan(finished_home, Steps(start="length"), shorter) == {"length math": True, "curated math": True}
+    assert list(plan(finished_home, Steps(start="deduplicate"))) == [
         "deduplicate math", "teacher attempts math", "majority vote math", "length math", "curated math",
     ]  # fmt: skip
-    assert [step for step, runs in plan(curated_home, Steps(refresh=("rules",))).items() if runs] == ["rules math"]
+    assert [step for step, runs in plan(finished_home, Steps(refresh=("rules",))).items() if runs] == ["rules math"]
 
 
 @pytest.mark.parametrize(
@@ -49,18 +40,18 @@ def test_only_and_from_take_no_other_step(curated_home):
         (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot be taken: no teacher"),
     ],
 )
-def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(curated_home, steps, overrides, message):
+def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(finished_home, steps, overrides, message):
     with pytest.raises(RatchetError, match=message):
-        plan(curated_home, steps, *overrides)
+        plan(finished_home, steps, *overrides)
 
 
-def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(curated_home, ratchet, tmp_path):
+def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(finished_home, ratchet, ready_home):
     for part in ("artifacts", "teacher"):
-        shutil.copytree(curated_home / part, tmp_path / part)
-    (journal,) = (tmp_path / "teacher").iterdir()
+        shutil.copytree(finished_home / part, ready_home / part, ignore=shutil.ignore_patterns(".drafts"))
+    (journal,) = (ready_home / "teacher").iterdir()
     answers = [json.loads(line) for line in journal.read_text().splitlines()]
     journal.write_text("".join(json.dumps(answer | {"tokens": answer["tokens"] + 1}) + "\n" for answer in answers))
-    done = ratchet("curate", "math", MINI, "--refresh", "teacher_attempts", "--refresh", "rules", "--home", tmp_path)
+    done = ratchet("curate", "math", MINI, "--refresh", "teacher_attempts", "--refresh", "rules", "--home", ready_home)
     assert done.returncode == 0, done.stderr
     made = re.findall(r"✓ (.*?) math \((?!cached)", done.stdout)
     assert made == ["rules", "teacher attempts", "majority vote", "length", "curated"]

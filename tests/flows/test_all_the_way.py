@@ -1,4 +1,7 @@
-"""The whole way, with every real part, in miniature."""
+"""The whole way, with every real part, in miniature.
+
+First by name, so that the home it makes is there when other files want to start from it.
+"""
 
 import json
 import os
@@ -112,6 +115,8 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     assert not {"rules math", "teacher attempts math", "curated code", "difficulty code"} & set(changed)
     assert would_run(finished_home, "evaluation.pass_at=[1]") == ["evaluate start", "evaluate code-32", "report mini"]
     assert would_run(finished_home, "evaluation.endpoint.concurrency=2") == [], "who is asked how changes nothing"
+    judges = "training.reward_servers=[http://judge-1:8900]"
+    assert would_run(finished_home, judges) == [], "who judges changes nothing"
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
 
 
@@ -226,34 +231,34 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
         require_same_settings([found[0], Artifact("evaluation", "warmer", "k", tmp_path)])
 
 
-def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, tmp_path):
-    shutil.copytree(finished_home / "artifacts", tmp_path / "artifacts")
-    weights = next(tmp_path.glob("artifacts/checkpoint/math-24-*/model/model.safetensors"))
+def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, ready_home):
+    shutil.copytree(finished_home / "artifacts", ready_home / "artifacts")
+    weights = next(ready_home.glob("artifacts/checkpoint/math-24-*/model/model.safetensors"))
     weights.write_bytes(b"not weights")
-    done = ratchet("run", MINI, "--home", tmp_path)
+    done = ratchet("run", MINI, "--home", ready_home)
     assert done.returncode == 2
     assert "model.safetensors is missing or was changed" in done.stderr.replace("\n", " ")
 
 
-def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, tmp_path):
-    environment = {**os.environ, "RATCHET_TEST_MARK": str(tmp_path)}
-    command = [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(tmp_path)]
+def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, ready_home):
+    environment = {**os.environ, "RATCHET_TEST_MARK": str(ready_home)}
+    command = [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(ready_home)]
     for when_there_is in ("artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"):
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         deadline = time.monotonic() + 300
-        while not list(tmp_path.glob(when_there_is)):
+        while not list(ready_home.glob(when_there_is)):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
         deadline = time.monotonic() + 20
-        while marked(tmp_path) and time.monotonic() < deadline:
+        while marked(ready_home) and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert marked(tmp_path) == [], "no process outlives the run"
+        assert marked(ready_home) == [], "no process outlives the run"
 
-    again = ratchet("run", MINI, "--home", tmp_path)
+    again = ratchet("run", MINI, "--home", ready_home)
     assert again.returncode == 0, again.stdout + again.stderr
     for name, kind, file in (
         ("math-curated", "problems", "kept.parquet"),
@@ -263,7 +268,7 @@ def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, r
     ):
         hashes = {
             next(a for a in store_of(home).all() if (a.name, a.kind) == (name, kind)).manifest["files"][file]["sha256"]
-            for home in (finished_home, tmp_path)
+            for home in (finished_home, ready_home)
         }
         assert len(hashes) == 1, f"{kind}/{name} differs"
 
