@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from typer.testing import CliRunner
+
+from flows.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
 Ratchet = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def in_process(*arguments: str | Path) -> str:
+    """What a command prints; the error of one that is a mistake. The command line without a process of its own."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 @pytest.fixture(scope="session")

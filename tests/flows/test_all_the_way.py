@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from flows.cli import app
 from flows.pipeline import pipeline
 from flows.train import train
 from infra.artifacts import Artifact, ArtifactStore
@@ -27,7 +25,7 @@ from infra.settings import load_settings
 from tasks.lineage import ancestors
 from tasks.pipeline_run import plan_run
 from tasks.report import require_same_settings
-from tests.flows.conftest import MINI, ROOT
+from tests.flows.conftest import MINI, ROOT, in_process
 
 
 def store_of(home: Path) -> ArtifactStore:
@@ -147,12 +145,6 @@ def test_show_prints_the_ancestry_of_a_score(finished_home, ratchet):
     assert shown.returncode == 0
     assert "raw/tiny-world" in shown.stdout and "math-rules" in shown.stdout
     assert "evaluation/" in ratchet("show", "--home", finished_home).stdout
-
-
-def in_process(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def test_why_tells_of_every_dropped_row_what_took_it(finished_home):
