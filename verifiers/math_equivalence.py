@@ -49,7 +49,8 @@ class Decision(NamedTuple):
 
 
 def reference_text(reference: str) -> str:
-    """A reference as published, as one answer: `"['2']"` is 2, and a list of several is all of them."""
+    """A reference as published, or an answer that copies its form, as one answer: `"['2']"` is 2, and a list of several
+    is all of them."""
     text = reference.strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:
         return text
@@ -166,7 +167,7 @@ def verify_answer_quickly(answer: str, reference: str) -> Verdict | None:
         return Verdict(Outcome.UNPARSEABLE, decided_by="reference", detail=fault)
     if not answer.strip():
         return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail="the answer is empty")
-    decision = decide(reference_text(reference), answer.strip())
+    decision = decide(reference_text(reference), reference_text(answer))
     return None if decision.same is None else _verdict(decision, answer)
 
 
@@ -181,7 +182,7 @@ def verify_answer(answer: str, reference: str) -> Verdict:
 
 def verify_math_symbolically(answer: str, reference: str, symbolic: Symbolic) -> Verdict:
     try:
-        return _verdict(decide_symbolically(reference_text(reference), answer, symbolic), answer)
+        return _verdict(decide_symbolically(reference_text(reference), reference_text(answer), symbolic), answer)
     except SymbolicTimeout as timeout:
         return Verdict(Outcome.TIMEOUT, decided_by="symbolic", detail=str(timeout), extracted=answer)
 
