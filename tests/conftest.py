@@ -1,6 +1,14 @@
-"""The same examples in every run; to look for new ones: pytest --hypothesis-profile=default."""
+"""What holds for all tests: their order and, for those with random examples, the same examples in every run."""
 
+import pytest
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True)
+LONGEST = ("tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox.py")
+
+settings.register_profile("repeatable", derandomize=True)  # pytest --hypothesis-profile=default looks for new ones
 settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that pytest's processes end together; others start from the home of the first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))

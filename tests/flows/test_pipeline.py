@@ -1,7 +1,4 @@
-"""The whole way, with every real part, in miniature.
-
-First by name, so that the home it makes is there when other files want to start from it.
-"""
+"""The whole way, with every real part, in miniature."""
 
 import json
 import os
