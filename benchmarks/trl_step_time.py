@@ -64,8 +64,8 @@ def ratchet(model: str, prompts: list[str], threads: int) -> None:
     from verifiers.tickets import Pool
 
     class Parity(Pool):
-        def begin(self, problem, text, deliver, *, finished=True, is_program=False):
-            deliver(Verdict(Outcome.PASSED if passes(text) else Outcome.FAILED))
+        def _begin(self, submission, deliver):
+            deliver(Verdict(Outcome.PASSED if passes(submission.text) else Outcome.FAILED))
             return lambda: None
 
         def close(self) -> None:
@@ -152,7 +152,7 @@ class Contender:
             subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.trl_step_time", *command, "--threads", str(threads)],
                 env={**os.environ, **quiet, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )
             for rank in range(ranks)
         ]  # fmt: skip
@@ -197,7 +197,9 @@ def compare(model: str, prompts: str, threads: int, steps: int, micro_batches: l
         contenders.append(Contender(f"TRL, {size} a pass", command, threads))
     warm_up = 3
     for _ in range(warm_up + steps):
-        contenders = [c for c in contenders if c.step() or print(f"{c.name} did not run")]
+        for contender in contenders:
+            if not contender.step():
+                raise SystemExit(f"{contender.name} did not run; its reason is above")
     print(f"{threads} thread(s) a process; median of {steps} steps")
     print(f"{'':18} {'seconds':>8} {'CPU s':>7} {'peak MB':>8}")
     for c in contenders:

@@ -10,8 +10,9 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -83,13 +84,14 @@ class Problem:
     teacher_attempts: int | None = None
     teacher_tokens: float | None = None
     difficulty: int | None = None
-    _tests: list[CodeTest] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def code_tests(self) -> list[CodeTest]:
         """The parsed tests. Raises ValueError when the JSON is not a list of tests."""
-        if not self._tests and self.tests:
-            self._tests.extend([CodeTest(**test) for test in json.loads(self.tests)])
         return self._tests
+
+    @cached_property
+    def _tests(self) -> list[CodeTest]:
+        return [CodeTest(**test) for test in json.loads(self.tests)] if self.tests else []
 
 
 def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
