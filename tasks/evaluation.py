@@ -122,7 +122,7 @@ def evaluate_model(
     was trained on, None when nobody knows: benchmark items among them are flagged."""
     benchmarks = chosen_benchmarks(recipe)
     found = contamination(recipe, [(b.name, b.domain, b.problems) for b in benchmarks], training) if training else None
-    settings = _settings(recipe, subject, label, benchmarks)
+    settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
         run = active_run()
@@ -155,13 +155,13 @@ def evaluate_model(
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(b.problems for b in benchmarks), *([found] if found else [])]
-    return run_step(EVALUATE, label, parameters=settings, inputs=inputs, make=make)
+    served = {"endpoint": subject.model_dump(include={"base_url", "model"})} if isinstance(subject, Endpoint) else {}
+    return run_step(EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make)
 
 
-def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
-    """What decides the scores, beside the inputs: part of the artifact's key."""
+def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
+    """What decides the scores, beside the model and the other inputs: part of the artifact's key, and of the spec."""
     evaluation = recipe.evaluation
-    asked = {"base_url", "model"}
     return {
         "label": label,
         "benchmarks": [
@@ -183,7 +183,6 @@ def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine.model_dump(mode="json"),
-        **({"endpoint": subject.model_dump(include=asked)} if isinstance(subject, Endpoint) else {}),
     }  # fmt: skip
 
 
