@@ -24,7 +24,7 @@ from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
-EVALUATE = Step("evaluate", 3, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
 DEFAULT_SAMPLES = 16
 
 Subject = Artifact | Endpoint
