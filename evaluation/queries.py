@@ -93,9 +93,7 @@ CHANGES = {"one line each": "q.c / q.n  # of the first and of the last evaluatio
 REGIMES = {
     "regime of three checkpoints, their q being q1, q2 and q3": "regime((q1.n, q1.c), (q2.n, q2.c), (q3.n, q3.c), k)"
 }
-CLUSTERS = {
-    "across clusters": "standard_error_across_clusters(q.c / q.n, clusters_of(asked))"
-}
+CLUSTERS = {"across clusters": "standard_error_across_clusters(q.c / q.n, clusters_of(asked))"}
 TOPICS = {"accuracy, adjusted accuracy": "by_topic(dict(q.c / q.n), dict(asked.topics), dict(asked.difficulty))"}
 RATING = {
     "rating": "rated = asked.rating.dropna()\nmap_rating(rated, (q.c / q.n)[rated.index])",
