@@ -41,6 +41,8 @@ class Chosen:
     prompt: PromptFormat
     published_questions: int | None
     public_since: str | None
+    file: str | None
+    """As the user gave it, or its place on the hub; None for the tiny world's."""
     problems: Artifact
 
 
@@ -59,6 +61,7 @@ def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
             f"evaluation.benchmarks: {benchmark.name} is no benchmark that is known by name; give its domain and path. "
             f"Known are {', '.join(CATALOGUE)}."
         )
+    file = benchmark.path or (known.hub if known else None)
     return Chosen(
         name=benchmark.name,
         domain=domain,
@@ -66,11 +69,9 @@ def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
         prompt=recipe.model.prompt.model_copy(update=dict(known.prompt) if known else {}),
         published_questions=known.questions if known else None,
         public_since=str(known.released) if known else None,
-        problems=benchmark_problems(
-            recipe, domain, benchmark.path or (known.hub if known else None), benchmark.name,
-            known.window if known else None,
-        ),
-    )  # fmt: skip
+        file=file,
+        problems=benchmark_problems(recipe, domain, file, benchmark.name, known.window if known else None),
+    )
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
@@ -130,7 +131,7 @@ def evaluate_model(
             **settings,
             "model": _model(subject, draft, benchmarks),
             "benchmarks": [
-                {**facts, "path": str(b.problems.kept), "set_aside": _set_aside(b.problems)}
+                {**facts, "path": str(b.problems.kept), "published": b.file, "set_aside": _set_aside(b.problems)}
                 for facts, b in zip(settings["benchmarks"], benchmarks, strict=True)
             ],
             "contaminated": contaminated_items(found) if found else None,
@@ -205,7 +206,7 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
         if len(benchmarks) != 1:
             raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")
         (chosen,) = benchmarks
-        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept)
+        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept, chosen.file)
         pq.write_table(import_generations(subject.path, benchmark), draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     if subject.kind == "model":
