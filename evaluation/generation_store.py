@@ -17,7 +17,6 @@ import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +40,6 @@ STORED_SCHEMA = pa.schema(
 )
 Key = tuple[str, int, str]
 """problem_id, sample number, digest of the prompt."""
-SYNC_S = 1.0
 KEY_COLUMNS = ["problem_id", "sample", "prompt"]
 
 
@@ -52,7 +50,6 @@ class GenerationStore:
         self.settings = dict(settings)
         self.key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.directory = root / f"{name}-{self.key[:16]}"
-        self._synced = 0.0  # monotonic
         self._last: tuple[Path, dict[Key, int], pa.Table] | None = None
 
     @contextmanager
@@ -104,14 +101,11 @@ class GenerationStore:
         return dict.fromkeys(keys, path)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """One generation into the journal. It survives this process when this returns, and the machine a second later:
-        were each answer to wait for the disk, those of a fast endpoint would queue up here, lost with a kill."""
+        """One generation into the journal, durable when this returns."""
         with disk_errors(self.directory), open(self.directory / "journal.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(dict(row), ensure_ascii=False) + "\n")
             file.flush()
-            if time.monotonic() - self._synced > SYNC_S:
-                os.fsync(file.fileno())
-                self._synced = time.monotonic()
+            os.fsync(file.fileno())
 
     def seal(self) -> dict[Key, Path]:
         """Turn the journal into a part; returns what it held. Killed in between, both are there and say the same."""
