@@ -3,9 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import beta
 
-from evaluation.pass_at_k import pass_at_k_table
 from evaluation.statistics import (
     bootstrap_over_questions,
     share_interval,
@@ -15,6 +13,7 @@ from evaluation.statistics import (
     standard_error_at_fixed_questions,
     student_interval,
 )
+from tests.evaluation import coverage
 
 
 def test_errors_by_hand():
@@ -54,44 +53,18 @@ def test_bootstrap_error_is_not_divided_by_the_square_root_of_the_draws():
     assert {median.low, median.high} <= {0.0, 0.5, 1.0}
 
 
-# Solve rates of a population of questions, beta distributed or 1 with the chance given; questions asked, responses, k.
-POPULATIONS = {
-    "even": ((1, 1), 30, 8, 1),
-    "even, best of 4": ((1, 1), 30, 8, 4),
-    "a topic": ((1, 1), 8, 8, 1),
-    "aime-like": ((0.3, 0.1), 30, 64, 1),
-    "aime-like, best of 16": ((0.3, 0.1), 30, 64, 16),
-    "aime-like, best of 32": ((0.3, 0.1), 30, 64, 32),
-    "hard": ((0.1, 0.9), 30, 64, 1),
-    "hard, best of 16": ((0.1, 0.9), 30, 64, 16),
-    "nearly always": ((0.2, 0.02), 100, 4, 1),
-    "hardly ever": (0.05, 30, 8, 1),
-}
-
-
-@pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.parametrize("name", coverage.SCORES)
 def test_intervals_cover_the_true_score_as_often_as_they_say(name):
-    """2,000 repetitions: binomial error 0.5 %."""
-    rates, questions, responses, k = POPULATIONS[name]
-    generator = np.random.default_rng(11)
-    if isinstance(rates, float):
-        p, truth = (generator.random((2000, questions)) < rates).astype(float), rates
-    else:
-        p, (a, b) = generator.beta(*rates, (2000, questions)), rates
-        truth = 1 - beta(a, b + k) / beta(a, b)  # E[1 - (1 - p)^k]
-    curve = pass_at_k_table([responses] * (responses + 1), range(responses + 1))[:, k - 1]
-    scores = curve[generator.binomial(responses, p)]
-    intervals = [share_interval(s.mean(), standard_error_across_questions(s), questions) for s in scores]
-    assert all(0 <= low <= high <= 1 for low, high in intervals)
-    assert 0.93 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
+    assert 0.93 <= coverage.of_scores(*coverage.SCORES[name]) <= 0.97
+
+
+@pytest.mark.parametrize("name", coverage.DIFFERENCES)
+def test_paired_intervals_cover_the_true_difference(name):
+    assert 0.93 <= coverage.of_differences(*coverage.DIFFERENCES[name]) <= 0.97
 
 
 def test_the_bootstrap_interval_covers_too():
-    """The plain percentile interval, not taken further out, would cover 92 %. 700 repetitions: binomial error 0.8 %."""
-    generator = np.random.default_rng(1)
-    scores = generator.binomial(8, generator.beta(1, 1, size=(700, 25))) / 8
-    bands = [bootstrap_over_questions(s, draws=300, seed=i) for i, s in enumerate(scores)]
-    assert 0.93 <= np.mean([band.low <= 0.5 <= band.high for band in bands]) <= 0.97
+    assert 0.93 <= coverage.of_the_bootstrap() <= 0.97
 
 
 def test_share_interval_is_wilsons_for_single_responses():
