@@ -42,6 +42,7 @@ def write_spec(directory: Path, questions: int, samples: int) -> Path:
     benchmark = {
         "name": "sums", "domain": "math", "path": str(directory / "problems.parquet"), "samples": samples,
         "prompt": {}, "published_questions": None, "public_since": None, "set_aside": {},
+        "published": None,
     }  # fmt: skip
     spec = {
         "model": {"identity": "none", "directory": str(directory / "model")}, "label": "again",

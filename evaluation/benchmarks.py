@@ -11,11 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.topics import metadata_value
 from infra.errors import RatchetError
 from infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, from_table
 from verifiers.math_equivalence import reference_fault
 
 REQUIRED = {"math": "answer", "code": "tests"}  # what a verifier cannot do without
+PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first of them that a row has names its problem
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
             "metadata")  # fmt: skip
 
@@ -29,8 +31,8 @@ class Benchmark:
     """sha256 of all that decides a score, in any order: two scores are comparable when these are equal."""
 
 
-def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
-    """Read a Parquet file in `PROBLEM_SCHEMA`.
+def load_benchmark(name: str, domain: str, path: str | Path, published: str | None = None) -> Benchmark:
+    """Read a Parquet file in `PROBLEM_SCHEMA`; `published` is the file that the user gave, whose rows errors then name.
 
     Raises RatchetError, naming file, row and field, when the file is missing, is not such a Parquet, is empty, holds
     a problem of another domain, one twice, or one that cannot be graded (no answer or tests, a reference that does not
@@ -53,19 +55,20 @@ def load_benchmark(name: str, domain: str, path: str | Path) -> Benchmark:
         raise RatchetError(f"benchmark {name}: {path} is not a Parquet file of problems: {error}") from error
     if not problems:
         raise RatchetError(f"benchmark {name}: {path} holds no problems")
-    first_row: dict[str, int] = {}
-    for row, problem in enumerate(problems):
-        origin = f", row {problem.source_id} of {problem.source}" if problem.source else ""
-        where = f"benchmark {name}: {path}, row {row} (problem {problem.problem_id}{origin})"
+    first: dict[tuple[str, str], tuple[int, str]] = {}  # where each problem_id, and each id of the publisher, stands
+    for number, problem in enumerate(problems):
+        row = problem.source_id if published and problem.source_id else str(number)
+        where = f"benchmark {name}: {published or path}, row {row} (problem {problem.problem_id})"
         if problem.domain != domain:
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {domain!r}")
         if not getattr(problem, REQUIRED[domain]):
             raise RatchetError(f"{where}: {REQUIRED[domain]} is empty, so no response can be graded; remove the row")
         if domain == "math" and (fault := reference_fault(problem.answer)):
             raise RatchetError(f"{where}: no response can be graded, {fault}; mend the answer or remove the row")
-        if problem.problem_id in first_row:
-            raise RatchetError(f"{where}: the same problem_id as row {first_row[problem.problem_id]}; keep one of them")
-        first_row[problem.problem_id] = row
+        for kind, value in (("problem_id", problem.problem_id), ("id", metadata_value(problem, PUBLISHED_IDS))):
+            before, its_row = first.setdefault((kind, str(value)), (number, row))
+            if value is not None and before != number:
+                raise RatchetError(f"{where}: the same {kind} as row {its_row}; keep one of them")
     return Benchmark(name, domain, problems, content_hash(problems))
 
 

@@ -157,4 +157,5 @@ def _differing(name: str, one: Any, other: Any) -> list[str]:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         keys = sorted(one.keys() | other.keys())
         return [text for key in keys for text in _differing(f"{name}.{key}", one.get(key), other.get(key))]
-    return [] if one == other else [f"{name}: {one!r} and {other!r}"]
+    texts = ["unknown" if value is None else repr(value) for value in (one, other)]
+    return [] if one == other else [f"{name}: {' and '.join(texts)}"]

@@ -277,7 +277,7 @@ def changes_by_question(changes: Mapping[str, Sequence[tuple[float, float, bool]
             axes.set_xticks([])
             axes.set_xlabel(f"{len(ordered)} questions, ordered by their solve rate before")
             _share_axis(axes, "solve rate")
-            axes.legend(loc="lower right", ncols=2)
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4)  # below: the bars fill the panel
 
         return paint
 

@@ -35,7 +35,7 @@ STORED_SCHEMA = pa.schema(
         pa.field("prompt", pa.string(), nullable=False),  # digest of what the model was given
         pa.field("text", pa.large_string(), nullable=False),
         pa.field("finish_reason", pa.string(), nullable=False),
-        pa.field("tokens", pa.int32(), nullable=False),
+        pa.field("tokens", pa.int32()),  # null where an endpoint does not count them
     ]
 )
 Key = tuple[str, int, str]

@@ -46,7 +46,7 @@ class Grading:
         for row in generations:
             ticket = (row["benchmark"], row["problem_id"], row["sample"])
             if row["finish_reason"] == "error":
-                self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine")
+                self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine", detail=row["text"])
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
                 response = self.prefixes[row["benchmark"]] + row["text"]

@@ -37,6 +37,9 @@ def score(by_question):  # and its standard error across questions
 def paired(before, after, benchmark):
     one, other = (load(directory, benchmark)[2] for directory in (before, after))
     return one.join(other, how="inner", lsuffix="_before", rsuffix="_after")
+
+def clusters_of(asked):  # a question without one is one of its own
+    return asked.cluster.where(asked.cluster.notna(), asked.index + " alone")
 """
 
 PASS_AT_K = "score(1 - q[q.n >= k].apply(lambda q: comb(q.n - q.c, k) / comb(q.n, k), axis=1))"
@@ -78,10 +81,11 @@ LENGTH_BARS = {
 DIFFERENCES = {
     "difference": "q = paired(before, after, benchmark)\n"
     "at_k = [pass_at_k_table(q[f'n_{when}'], q[f'c_{when}'])[:, k - 1] for when in ('before', 'after')]\n"
-    "d = pandas.Series(at_k[1] - at_k[0]).dropna()\n"
-    "score(d)",
-    "95 % interval": "student_interval(*score(d), len(d))",
-    "p": "sign_flip_p_value(d)",
+    "d = pandas.Series(at_k[1] - at_k[0], q.index).dropna()\n"
+    "clusters = clusters_of(load(after, benchmark)[3])[d.index]\n"
+    "d.mean(), standard_error_across_clusters(d, clusters)",
+    "95 % interval": "student_interval(d.mean(), standard_error_across_clusters(d, clusters), clusters.nunique())",
+    "p": "sign_flip_p_value(d.groupby(clusters, sort=False).sum())",
     "newly solved": "((q.c_before == 0) & (q.c_after > 0)).sum()",
     "newly lost": "((q.c_before > 0) & (q.c_after == 0)).sum()",
 }
@@ -89,10 +93,7 @@ CHANGES = {"one line each": "q.c / q.n  # of the first and of the last evaluatio
 REGIMES = {
     "regime of three checkpoints, their q being q1, q2 and q3": "regime((q1.n, q1.c), (q2.n, q2.c), (q3.n, q3.c), k)"
 }
-CLUSTERS = {
-    "across clusters": 'clusters = asked.cluster.where(asked.cluster.notna(), asked.index + " alone")\n'
-    "standard_error_across_clusters(q.c / q.n, clusters)"
-}
+CLUSTERS = {"across clusters": "standard_error_across_clusters(q.c / q.n, clusters_of(asked))"}
 TOPICS = {"accuracy, adjusted accuracy": "by_topic(dict(q.c / q.n), dict(asked.topics), dict(asked.difficulty))"}
 RATING = {
     "rating": "rated = asked.rating.dropna()\nmap_rating(rated, (q.c / q.n)[rated.index])",

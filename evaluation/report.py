@@ -218,10 +218,10 @@ def _changed(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series])
             "Paired differences: the same questions before and after, so that what makes a question hard cancels.",
             tables.difference_rows(benchmarks),
             group_by="benchmark",
-            note="± standard error across questions; Student's 95 % interval; p: sign-flip test over questions, "
-            "two-sided. Newly solved: no response was right before and at least one is after; newly lost: the "
-            "reverse; in brackets, those that are significant by themselves (Fisher's exact test, false discovery "
-            "rate 5 %). " + tables.zero_of_n(benchmarks),
+            note="± standard error across questions, or across clusters where they have them; Student's 95 % "
+            "interval; p: sign-flip test over the same, two-sided. Newly solved: no response was right before and at "
+            "least one is after; newly lost: the reverse; in brackets, those that are significant by themselves "
+            "(Fisher's exact test, false discovery rate 5 %). " + tables.zero_of_n(benchmarks),
             queries=queries.shown(queries.DIFFERENCES),
         ),
         Section(
@@ -343,7 +343,7 @@ def headline(name: str, series: Series) -> Headline:
     detail = f"± {number(end['standard_error'])}, {last['questions']} questions, at “{last_label}”"
     if len(series) < 2 or not tables.comparable(first, last):
         return Headline(f"{name} · pass@1", number(end["value"]), detail=detail)
-    paired = paired_difference(first["problems"], last["problems"])
+    paired = paired_difference(first["problems"], last["problems"], clusters=last.get("clusters"))
     sure = not paired.low <= 0 <= paired.high
     return Headline(
         title=f"{name} · pass@1",

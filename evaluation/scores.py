@@ -57,6 +57,7 @@ def score(
     c = np.array([sum(map(_passed, rows)) for rows in answered.values()], dtype=int)
     rates = dict(zip(answered, (c / n).tolist(), strict=True))
     curves = pass_at_k_table(n, c)
+    clusters = {p.problem_id: cluster for p in problems if (cluster := cluster_of(p))}
 
     result = {
         "questions": len(by_problem),
@@ -70,7 +71,7 @@ def score(
         "all_pass_at": {str(k): _at(all_pass_table(n, c), k) for k in pass_at},
         "pass_at_by_subsampling": {str(k): _subsampled(n, c, k) for k in pass_at},
         "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
-        "average": _average(answered, n, c, {p.problem_id: cluster_of(p) for p in problems}),
+        "average": _average(answered, n, c, clusters),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
         "length_histogram": length_histogram(graded),
@@ -81,6 +82,7 @@ def score(
         if contaminated is None
         else _contamination(list(answered), curves, pass_at, contaminated),
         "problems": {problem: [sum(map(_passed, rows)), len(rows)] for problem, rows in by_problem.items()},
+        "clusters": clusters,
     }
     if vote:
         result["majority_at"] = {str(k): _majority(answered, k) for k in pass_at}
@@ -120,7 +122,7 @@ def _pass_curve(curves: np.ndarray) -> dict[str, list]:
 
 
 def _average(
-    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, str | None]
+    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, str]
 ) -> dict[str, Any]:
     """avg@n with the error bars of `evaluation.statistics`."""
     if not n.size:
@@ -142,7 +144,7 @@ def _average(
         "bootstrap_low": band.low,
         "bootstrap_high": band.high,
     }
-    names = [clusters[problem] or (problem,) for problem in answered]  # no cluster is called like a question
+    names = [clusters.get(problem, (problem,)) for problem in answered]  # no cluster is called like a question
     if 1 < len(set(names)) < len(names):
         average["clusters"] = len(set(names))
         average["standard_error_across_clusters"] = standard_error_across_clusters(rates, names)

@@ -28,6 +28,8 @@ class BenchmarkSpec(Part):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: Literal["math", "code"]
     path: Path
+    published: str | None
+    """The file as the user gave it, for errors to name."""
     samples: int = Field(..., ge=1)
     prompt: PromptFormat
     published_questions: int | None
@@ -205,4 +207,4 @@ def load_plan(spec: EvaluationSpec) -> Plan:
                 f"responses may have {spec.sampling.max_tokens} tokens, and with its prompt the model in {directory} "
                 f"has only {positions} positions. Lower evaluation.max_tokens, or the scores would be of truncation."
             )
-    return Plan(spec, tuple(load_benchmark(b.name, b.domain, b.path) for b in spec.benchmarks))
+    return Plan(spec, tuple(load_benchmark(b.name, b.domain, b.path, b.published) for b in spec.benchmarks))

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 NAN = float("nan")
+UNSEEN = 0.1  # with it, pass@32 of thirty questions of AIME's kind is covered in 95 % of simulations, and else in 90 %
 
 
 def standard_error_across_questions(scores: Sequence[float]) -> float:
@@ -54,17 +55,11 @@ def standard_error_across_clusters(scores: Sequence[float], clusters: Sequence[H
     across questions. NaN for fewer than two clusters.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    sums, _ = _cluster_sums(scores - scores.mean() if scores.size else scores, clusters)
-    if sums.size < 2:
-        return NAN
-    return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
-
-
-def _cluster_sums(values: np.ndarray, clusters: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the values and number of questions of each cluster, shape [clusters] both."""
     numbers = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
-    members = np.array([numbers[cluster] for cluster in clusters], dtype=np.int64)
-    return np.bincount(members, values, len(numbers)), np.bincount(members, minlength=len(numbers))
+    if len(numbers) < 2:
+        return NAN
+    sums = np.bincount([numbers[cluster] for cluster in clusters], scores - scores.mean())
+    return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
 
 
 def student_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
@@ -79,16 +74,23 @@ def student_interval(value: float, standard_error: float, units: int, level: flo
 def share_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
     """Interval of a mean of scores in [0, 1] that stays in [0, 1] and keeps its coverage near the ends.
 
-    Wilson's interval at the effective sample size value (1 - value) / standard_error^2, with Student's quantile at
+    Wilson's interval at the effective number of trials value (1 - value) / standard_error^2, with Student's quantile at
     units - 1 degrees of freedom (Dean and Pagano 2015, "Evaluating confidence interval methods for binomial proportions
-    in clustered surveys"). Where all scores are 0, or all 1, there is no spread to learn an error from: each unit then
-    counts as one trial, the worst case. NaN for fewer than two units.
+    in clustered surveys"). Thirty questions can all miss the rare kind at the other end, which is most of the spread
+    when pass@k comes close to 1: the less of it they show, the more of `UNSEEN` questions at each end is added. No
+    fewer trials than units come of that, the worst case, which also holds where all scores are 0, or all 1. NaN for
+    fewer than two units.
     """
     if units < 2 or np.isnan(standard_error):
         return NAN, NAN
     t = float(stdtrit(units - 1, 0.5 + level / 2))
-    spread = value * (1 - value)
-    trials = units if spread <= 0 else spread / standard_error**2 if standard_error > 0 else np.inf
+    spread, worst = value * (1 - value), 1 / units  # variances, of a score and, over it, of the mean
+    if spread > 0:
+        seen = standard_error**2 / spread
+        unseen = UNSEEN * (1 - 2 * spread) / spread * max(1 - (units - 1) * seen, 0.0) / (units * (units - 1))
+        trials = 1 / max(seen, min(seen + unseen, worst))
+    else:
+        trials = units
     centre = (value + t**2 / (2 * trials)) / (1 + t**2 / trials)
     half = t / (1 + t**2 / trials) * np.sqrt(max(spread, 0) / trials + (t / (2 * trials)) ** 2)
     return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
@@ -117,17 +119,6 @@ def bootstrap_over_questions(
         return Bootstrap(NAN, NAN, NAN)
     picks = np.random.default_rng(seed).integers(scores.size, size=(draws, scores.size))
     return percentile_interval(statistic(scores[picks], axis=1), scores.size, level)
-
-
-def bootstrap_over_clusters(
-    scores: Sequence[float], clusters: Sequence[Hashable], draws: int = 2000, level: float = 0.95, seed: int = 0
-) -> Bootstrap:
-    """As `bootstrap_over_questions` of the mean, but whole clusters are drawn."""
-    sums, sizes = _cluster_sums(np.asarray(scores, dtype=np.float64), clusters)
-    if sums.size < 2:
-        return Bootstrap(NAN, NAN, NAN)
-    picks = np.random.default_rng(seed).integers(sums.size, size=(draws, sums.size))
-    return percentile_interval(sums[picks].sum(axis=1) / sizes[picks].sum(axis=1), sums.size, level)
 
 
 def percentile_interval(values: np.ndarray, units: int, level: float = 0.95) -> Bootstrap:

@@ -194,7 +194,7 @@ def _differences(name: str, pair: str, before: Scores, after: Scores) -> list[Ro
     rows = []
     ks = ["1", *[k for k in (_largest(after["pass_at"]),) if k not in (None, "1")]]
     for k in ks:
-        paired = paired_difference(before["problems"], after["problems"], int(k))
+        paired = paired_difference(before["problems"], after["problems"], int(k), after.get("clusters"))
         row: Row = {"benchmark": name, "from → to": pair, "of": f"pass@{k}"}
         row |= {
             "difference": f"{signed(paired.difference)} ± {number(paired.standard_error)}",

@@ -24,7 +24,7 @@ from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
 from tasks.training import MetricsFollower, run_worker
 
-EVALUATE = Step("evaluate", 3, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
 DEFAULT_SAMPLES = 16
 
 Subject = Artifact | Endpoint
@@ -41,6 +41,8 @@ class Chosen:
     prompt: PromptFormat
     published_questions: int | None
     public_since: str | None
+    file: str | None
+    """As the user gave it, or its place on the hub; None for the tiny world's."""
     problems: Artifact
 
 
@@ -59,6 +61,7 @@ def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
             f"evaluation.benchmarks: {benchmark.name} is no benchmark that is known by name; give its domain and path. "
             f"Known are {', '.join(CATALOGUE)}."
         )
+    file = benchmark.path or (known.hub if known else None)
     return Chosen(
         name=benchmark.name,
         domain=domain,
@@ -66,11 +69,9 @@ def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
         prompt=recipe.model.prompt.model_copy(update=dict(known.prompt) if known else {}),
         published_questions=known.questions if known else None,
         public_since=str(known.released) if known else None,
-        problems=benchmark_problems(
-            recipe, domain, benchmark.path or (known.hub if known else None), benchmark.name,
-            known.window if known else None,
-        ),
-    )  # fmt: skip
+        file=file,
+        problems=benchmark_problems(recipe, domain, file, benchmark.name, known.window if known else None),
+    )
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
@@ -122,7 +123,7 @@ def evaluate_model(
     was trained on, None when nobody knows: benchmark items among them are flagged."""
     benchmarks = chosen_benchmarks(recipe)
     found = contamination(recipe, [(b.name, b.domain, b.problems) for b in benchmarks], training) if training else None
-    settings = _settings(recipe, subject, label, benchmarks)
+    settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
         run = active_run()
@@ -130,7 +131,7 @@ def evaluate_model(
             **settings,
             "model": _model(subject, draft, benchmarks),
             "benchmarks": [
-                {**facts, "path": str(b.problems.kept), "set_aside": _set_aside(b.problems)}
+                {**facts, "path": str(b.problems.kept), "published": b.file, "set_aside": _set_aside(b.problems)}
                 for facts, b in zip(settings["benchmarks"], benchmarks, strict=True)
             ],
             "contaminated": contaminated_items(found) if found else None,
@@ -155,13 +156,13 @@ def evaluate_model(
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(b.problems for b in benchmarks), *([found] if found else [])]
-    return run_step(EVALUATE, label, parameters=settings, inputs=inputs, make=make)
+    served = {"endpoint": subject.model_dump(include={"base_url", "model"})} if isinstance(subject, Endpoint) else {}
+    return run_step(EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make)
 
 
-def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
-    """What decides the scores, beside the inputs: part of the artifact's key."""
+def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
+    """What decides the scores, beside the model and the other inputs: part of the artifact's key, and of the spec."""
     evaluation = recipe.evaluation
-    asked = {"base_url", "model"}
     return {
         "label": label,
         "benchmarks": [
@@ -183,7 +184,6 @@ def _settings(recipe: Recipe, subject: Subject, label: str, benchmarks: Sequence
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine.model_dump(mode="json"),
-        **({"endpoint": subject.model_dump(include=asked)} if isinstance(subject, Endpoint) else {}),
     }  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
         if len(benchmarks) != 1:
             raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")
         (chosen,) = benchmarks
-        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept)
+        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept, chosen.file)
         pq.write_table(import_generations(subject.path, benchmark), draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     if subject.kind == "model":

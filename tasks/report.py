@@ -20,7 +20,7 @@ from tasks.lineage import ancestors
 from tasks.pipeline_run import active_run
 from tasks.step import Step, run_step
 
-REPORT = Step("report", 2, "report")
+REPORT = Step("report", 3, "report")
 
 
 def report(

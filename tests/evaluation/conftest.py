@@ -71,7 +71,7 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "benchmarks": [
             {"name": f"small-{domain}", "domain": domain, "path": str(benchmark_files[domain]), "samples": samples,
              "prompt": {"math": "{prompt}", "code": "{prompt}"}, "published_questions": None, "public_since": None,
-             "set_aside": {}}
+             "set_aside": {}, "published": None}
             for domain, samples in (("math", 6), ("code", 4))
         ],
         "sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 20},

@@ -18,11 +18,16 @@ def test_content_hash_is_of_the_content_and_not_of_the_file(tmp_path):
     assert [p.answer for p in a.problems] == ["2"]
 
 
+def named(problem: str, published: str) -> dict:
+    return {**GOOD, "problem_id": problem, "metadata": f'{{"unique_id": "{published}"}}'}
+
+
 @pytest.mark.parametrize(
     "rows, complaint",
     [
         ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): answer is empty"),
         ([GOOD, GOOD], "row 1 .*same problem_id as row 0"),
+        ([named("p1", "a"), named("p2", "b"), named("p3", "a")], r"row 2 \(problem p3\): the same id as row 0"),
         ([{**GOOD, "domain": "code", "tests": "[]"}], "row 0 .*domain is 'code'"),
         ([], "holds no problems"),
     ],
@@ -31,6 +36,12 @@ def test_what_cannot_be_graded_is_named(tmp_path, rows, complaint):
     pq.write_table(to_table(rows), tmp_path / "bad.parquet")
     with pytest.raises(RatchetError, match=complaint):
         load_benchmark("m", "math", tmp_path / "bad.parquet")
+
+
+def test_the_users_own_file_and_row_are_named(tmp_path):
+    pq.write_table(to_table([{**GOOD, "source_id": "7", "answer": None}]), tmp_path / "kept.parquet")
+    with pytest.raises(RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): answer is empty"):
+        load_benchmark("m", "math", tmp_path / "kept.parquet", "mine.jsonl")
 
 
 def test_files_that_are_not_problems(tmp_path):

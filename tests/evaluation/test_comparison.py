@@ -12,7 +12,6 @@ from evaluation.comparison import (
     zero_of_n_limit,
 )
 from evaluation.pass_at_k import pass_at_k
-from evaluation.statistics import standard_error_across_questions, student_interval
 
 
 def test_paired_difference_by_hand():
@@ -74,17 +73,6 @@ def test_paired_pass_at_k_leaves_out_what_has_fewer_responses():
     paired = paired_difference(before, after, k=4)
     gains = [pass_at_k(8, 3, 4) - pass_at_k(4, 1, 4), pass_at_k(8, 2, 4)]
     assert paired.questions == 2 and paired.difference == pytest.approx(np.mean(gains))
-
-
-def test_paired_intervals_cover_the_true_difference():
-    """2,000 pairs of evaluations, 40 questions, 16 responses: the interval of `paired_difference`."""
-    generator = np.random.default_rng(6)
-    rates = generator.beta(0.6, 0.6, (2000, 40))
-    later = np.clip(rates + generator.normal(0.05, 0.1, rates.shape), 0, 1)
-    truth = (later - rates).mean()
-    differences = (generator.binomial(16, later) - generator.binomial(16, rates)) / 16
-    intervals = [student_interval(d.mean(), standard_error_across_questions(d), 40) for d in differences]
-    assert 0.93 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
 
 
 def test_a_cluster_is_one_piece_of_evidence():

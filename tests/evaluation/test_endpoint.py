@@ -19,12 +19,12 @@ from infra.inference.openai_engine import OpenAIEngine
 
 class Server:
     """Answers every question with a box. `down` calls and all after `most` answers fail with 503, questions in `broken`
-    always with 500, those in `refused` with 400."""
+    always with 500, those in `refused` with 400. `counts`: says how many tokens an answer has."""
 
     def __init__(self) -> None:
         self.asked: Counter[tuple[str, int]] = Counter()
         self.answered: Counter[tuple[str, int]] = Counter()
-        self.down, self.most, self.broken, self.refused = 0, 10**9, set(), set()
+        self.down, self.most, self.broken, self.refused, self.counts = 0, 10**9, set(), set(), True
         lock, server = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
@@ -44,7 +44,8 @@ class Server:
                     time.sleep(0.02)  # an answer takes longer than keeping it
                 message = {"role": "assistant", "content": "\\boxed{1}"}
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                reply = {"id": "1", "object": "chat.completion", "choices": [choice], "usage": {"completion_tokens": 4}}
+                reply = {"id": "1", "object": "chat.completion", "choices": [choice]}
+                reply |= {"usage": {"completion_tokens": 4}} if server.counts else {}
                 text = json.dumps(
                     reply if status == 200 else {"error": {"message": "no, maximum context length"}}
                 ).encode()
@@ -136,8 +137,21 @@ def test_patience_ends_and_what_was_answered_is_kept(asked, server):
     assert server.answered.total() == 14
 
 
-def test_the_whole_evaluation_of_an_endpoint(asked, spec):
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_whole_evaluation_of_an_endpoint(asked, server, counts):
+    server.counts = counts
     assert main(asked) == 0
     scores = json.loads((asked.parent / "work/scores.json").read_text())
     assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
+    assert scores["benchmarks"]["small-math"]["response_tokens"]["all"]["mean"] == (4 if counts else None)
     assert scores["model"]["endpoint"].endswith("/v1#m") and scores["settings"]["dtype"] is None
+
+
+def test_an_endpoint_whose_context_is_shorter_than_the_limit_says_so(asked, server):
+    """Every call is refused: nothing is scored, and the endpoint's own words are told."""
+    plan = load_plan(read_spec(asked))
+    server.refused = {a.message for batch in plan.batches for a in batch.requests}
+    assert main(asked) == 2
+    status = json.loads((asked.parent / "work/status.json").read_text())
+    assert status["state"] == "failed" and "14 of 14 responses" in status["message"]
+    assert "400: no, maximum context length" in status["message"] and not (asked.parent / "work/scores.json").exists()

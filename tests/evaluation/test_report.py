@@ -16,7 +16,7 @@ from evaluation.grading import GRADED_SCHEMA
 from evaluation.main import QUESTIONS_SCHEMA
 from evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
 from evaluation.scores import score, without_nan
-from evaluation.topics import difficulty_of, topics_of
+from evaluation.topics import cluster_of, difficulty_of, topics_of
 from infra.errors import RatchetError
 from infra.problems import Problem
 
@@ -32,7 +32,8 @@ def evaluation(
     generator = np.random.default_rng(3)
     problems = [
         Problem(f"q{q}", "math", f"What is {q}? {NASTY}", answer=str(q), source="file", source_id=str(q),
-                metadata=json.dumps({"subject": "even" if q % 2 else "odd", "difficulty": q % 3}))
+                metadata=json.dumps({"subject": "even" if q % 2 else "odd", "difficulty": q % 3}
+                                    | ({"contest_id": q // 2} if q < 6 else {})))
         for q in range(12)
     ]  # fmt: skip
     rows, benchmarks = [], {}
@@ -68,7 +69,7 @@ def evaluation(
     questions = [
         {"benchmark": name, "problem_id": p.problem_id, "source": p.source, "source_id": p.source_id,
          "prompt": p.prompt, "reference": p.answer, "contaminated": p.problem_id == "q3",
-         "topics": topics_of(p), "difficulty": str(difficulty_of(p))}
+         "topics": topics_of(p), "difficulty": str(difficulty_of(p)), "cluster": cluster_of(p)}
         for name in benchmarks for p in problems
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(questions, schema=QUESTIONS_SCHEMA), path / "questions.parquet")
@@ -177,6 +178,7 @@ def test_every_number_is_what_the_query_beside_it_says(tmp_path):
         for title, code in queries.ERRORS.items():
             assert agree(row[title], run(code, names)), title
             checked += 1
+        assert agree(row["across 9 clusters"], run(*queries.CLUSTERS.values(), names))
         for row in tables.count_rows(name, label, scores):
             for title, code in queries.COUNTS.items():
                 if title in row and row["k"] <= 4 and not (title == "at most" and row["k"] == 1):
@@ -203,7 +205,7 @@ def test_every_number_is_what_the_query_beside_it_says(tmp_path):
 def test_the_difference_shown_is_what_its_query_says(tmp_path):
     evaluations = [read_scores(label, evaluation(tmp_path, label, skill)) for label, skill in (("a", 0.3), ("b", 0.8))]
     scores = [e.scores["benchmarks"]["tiny-math"] for e in evaluations]
-    paired = paired_difference(scores[0]["problems"], scores[1]["problems"])
+    paired = paired_difference(scores[0]["problems"], scores[1]["problems"], clusters=scores[1]["clusters"])
     row = tables.difference_rows(by_benchmark(evaluations))[0]
     assert row["difference"] == f"+{paired.difference:.3f} ± {paired.standard_error:.3f}"
     before, after = (str(e.directory) for e in evaluations)

@@ -22,6 +22,7 @@ from infra.settings import load_settings
 from tasks.lineage import ancestors
 from tasks.pipeline_run import plan_run
 from tasks.report import require_same_settings
+from tests.evaluation.test_endpoint import Server
 from tests.flows.conftest import MINI, ROOT, in_process
 
 
@@ -203,6 +204,18 @@ def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet,
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mini-math" in done.stdout and "mini-code" not in done.stdout
     assert {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")} == generations
+
+
+def test_evaluating_an_endpoint_asks_it_once_for_each_response(finished_home, ratchet):
+    server = Server()
+    try:
+        done = ratchet("evaluate", MINI, "--model", f"{server.url}#boxes", "--benchmarks", "mini-math",
+                       "--home", finished_home)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "mini-math pass@1" in done.stdout and len(server.asked) == server.asked.total() == 12
+    finally:
+        server.http.shutdown()
+        server.http.server_close()
 
 
 def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_home, ratchet, tmp_path):
