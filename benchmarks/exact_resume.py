@@ -5,7 +5,7 @@
 For each ZeRO stage and number of ranks: a small model, grown and warm-started on sums, is trained twice through the
 same stage (KL to a reference that is reset on schedule, dynamic sampling with groups carried over, several updates a
 batch, a checkpoint every second step). The second time the launcher gets SIGKILL `--kills` times, one in five while it
-starts and the others at a random moment of its steps; then the stage is completed. Prints where each kill struck,
+starts, one in five while a checkpoint is being written, and the others at a random moment of its steps; then the stage is completed. Prints where each kill struck,
 whether ranks survived their launcher, and whether weights, metrics (without clocks) and decisions are the same to the
 last bit.
 """
@@ -94,8 +94,19 @@ def lines(work: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole]
 
 
-def struck(work: Path, before: int) -> str:
-    if list((work / "out" / "checkpoints").glob(".draft-*")):
+def is_saving(work: Path, since: float) -> bool:
+    """Is there a checkpoint's draft that was begun after `since`, not one that an earlier kill left?"""
+    for draft in (work / "out" / "checkpoints").glob(".draft-*"):
+        try:
+            if draft.stat().st_ctime > since:
+                return True
+        except OSError:  # it was finished while we looked
+            continue
+    return False
+
+
+def struck(work: Path, before: int, since: float) -> str:
+    if is_saving(work, since):
         return "writing a checkpoint"
     return "starting up" if len(lines(work, "metrics.jsonl")) <= before else "sampling, judging or updating"
 
@@ -122,22 +133,27 @@ def compare(home: Path, model: Path, zero_stage: int, ranks: int, kills: int, mo
         time.sleep(0.02)
     finish(process, whole)
     length, startup = time.monotonic() - began, first or 1.0
-    reach = 1.5 * (length - startup) / kills  # all kills come before the end
+    reach = 0.5 * (length - startup) / kills  # so that nearly all kills come before the end
     places: Counter[str] = Counter()
     orphans = 0
     for _ in range(kills):
-        before = len(lines(broken, "metrics.jsonl"))
+        before, since = len(lines(broken, "metrics.jsonl")), time.time()
         process = start(broken, ranks, zero_stage, **spec)
+        moment = moments.random()
         try:
-            if moments.random() < 0.2:
+            if moment < 0.2:
                 process.wait(moments.uniform(0, startup))
+            elif moment < 0.4:
+                while process.poll() is None and not is_saving(broken, since):
+                    time.sleep(0.001)
+                process.wait(0)
             else:
                 while process.poll() is None and len(lines(broken, "metrics.jsonl")) <= before:
                     time.sleep(0.01)
                 process.wait(moments.uniform(0, reach))
             places["after the end"] += 1
         except subprocess.TimeoutExpired:
-            places[struck(broken, before)] += 1
+            places[struck(broken, before, since)] += 1
             process.send_signal(signal.SIGKILL)
             process.wait()
         deadline = time.monotonic() + 10
