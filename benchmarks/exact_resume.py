@@ -5,9 +5,9 @@
 For each ZeRO stage and number of ranks: a small model, grown and warm-started on sums, is trained twice through the
 same stage (KL to a reference that is reset on schedule, dynamic sampling with groups carried over, several updates a
 batch, a checkpoint every second step). The second time the launcher gets SIGKILL `--kills` times, one in five while it
-starts, one in five while a checkpoint is being written, and the others at a random moment of its steps; then the stage is completed. Prints where each kill struck,
-whether ranks survived their launcher, and whether weights, metrics (without clocks) and decisions are the same to the
-last bit.
+starts, one in five while a checkpoint is being written, and the others at a random moment of its steps; then the stage
+is completed. Prints where each kill struck, whether ranks survived their launcher, and whether weights, metrics
+(without clocks) and decisions are the same to the last bit.
 """
 
 from __future__ import annotations

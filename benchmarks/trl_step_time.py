@@ -60,6 +60,7 @@ def ratchet(model: str, prompts: list[str], threads: int) -> None:
     from training.learner import Learner
     from training.policy import Policy
     from training.rollout import RolloutWorker
+    from training.sampler import PolicySampler
     from verifiers.outcome import Outcome, Verdict
     from verifiers.tickets import Pool
 
@@ -75,7 +76,8 @@ def ratchet(model: str, prompts: list[str], threads: int) -> None:
     torch.set_num_threads(threads)
     stage = Stage(name="s", domain="math", max_response_tokens=LIMIT, steps=1, learning_rate=RATE)
     policy = Policy(model, Hardware(), Optimizer())
-    worker = RolloutWorker(policy, Parity(False), PromptFormat(math="{prompt}"), PROMPTS * ROLLOUTS)
+    batch = PROMPTS * ROLLOUTS
+    worker = RolloutWorker(policy, PolicySampler(policy, batch), Parity(False), PromptFormat(math="{prompt}"), batch)
     learner = Learner(policy, stage)
     problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(prompts)]
     turns = Turns()
