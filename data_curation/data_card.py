@@ -43,7 +43,9 @@ def _sources(steps: Sequence[Manifest]) -> list[str]:
     if not steps:
         return []
     lines = ["## Sources", "", "| file | identity |", "|---|---|"]
-    lines += [f"| {_cell(facts['name'])} | `{facts['key'][:16]}…` |" for facts in steps[0]["inputs"]]
+    files = steps[0]["inputs"]
+    sources = steps[0]["parameters"].get("sources") or [facts["name"] for facts in files]
+    lines += [f"| {_cell(name)} | `{facts['key'][:16]}…` |" for name, facts in zip(sources, files, strict=True)]
     return [
         *lines,
         "",

@@ -151,6 +151,7 @@ def benchmark_problems(
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
     if "/" in source:
+        name = source.replace("/", "-")
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
     return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title)
