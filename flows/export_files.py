@@ -67,7 +67,7 @@ def _write(
             os.replace(draft, target)
         finally:
             draft.unlink(missing_ok=True)
-    return left_out
+    return left_out, written
 
 
 def _problems_file(problems: str, home: str | None) -> Path:
