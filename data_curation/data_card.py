@@ -39,11 +39,17 @@ def card(
     return "\n".join([*lines, *_examples(rejected)]) + "\n"
 
 
+def file_names(first: Manifest) -> list[str]:
+    """What the first step calls its files; files of one name, by as much of their paths as tells them apart."""
+    return first["parameters"].get("sources") or [facts["name"] for facts in first["inputs"]]
+
+
 def _sources(steps: Sequence[Manifest]) -> list[str]:
     if not steps:
         return []
     lines = ["## Sources", "", "| file | identity |", "|---|---|"]
-    lines += [f"| {_cell(facts['name'])} | `{facts['key'][:16]}…` |" for facts in steps[0]["inputs"]]
+    for name, facts in zip(file_names(steps[0]), steps[0]["inputs"], strict=True):
+        lines.append(f"| {_cell(name)} | `{facts['key'][:16]}…` |")
     return [
         *lines,
         "",

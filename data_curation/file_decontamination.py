@@ -35,7 +35,7 @@ from infra.artifacts import KEPT, MANIFEST, REJECTED, Artifact, ArtifactStore, D
 from infra.errors import RatchetError
 from infra.recipe.model import Decontamination
 
-VERSION = 1
+VERSION = 2
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -140,6 +140,7 @@ def _judge(
 ) -> dict[str, Any]:  # fmt: skip
     """Read, judge and write all rows; returns the counts."""
     total, done, dates = sum(file.rows for file in files), 0, Counter[str]()
+    called = Counter(file.path.name for file in files)
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     kept_schema = pa.schema([*own, *FACTS])
     rejected_schema = pa.schema([*kept_schema, *REASON])
@@ -157,7 +158,8 @@ def _judge(
                     findings, settings, released, named_column(batch.table, text_files.URL_COLUMNS), urls
                 )
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in batch.unusable.items()}
-                facts = _facts(file, first, findings)
+                name = file.path.name if called[file.path.name] == 1 else str(file.path)
+                facts = _facts(name, first, findings)
                 table = pa.table([*text_files.fitted(batch.table, own).columns, *facts], schema=kept_schema)
                 rows = sorted(rejections)
                 keep = pa.array([row not in rejections for row in range(len(table))], pa.bool_())
@@ -182,13 +184,13 @@ def _judge(
     }  # fmt: skip
 
 
-def _facts(file: TextFile, first: int, findings: Findings) -> list[pa.Array]:
+def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
     overlaps = findings.overlaps
     best = pa.array(overlaps.item, mask=overlaps.item < 0)
     benchmarks, items = (pa.array(side).take(best) for side in zip(*findings.index.names, strict=True))
     rows = len(best)
     return [
-        pa.repeat(file.path.name, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
+        pa.repeat(file, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
         pa.array(findings.paper_hit), pa.array(findings.coverage_hit), benchmarks, items,
     ]  # fmt: skip
 

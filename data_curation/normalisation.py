@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from data_curation.readers import problems as reading
+from data_curation.readers import source_names
 from data_curation.split import Rejection, Split, assemble, joined, partition, set_column
 from data_curation.templates import clean_statement
 from infra.problems import problem_id
@@ -45,8 +46,8 @@ def read_and_normalise(paths: Sequence[Path], domain: str) -> Split:
 
 def normalised_batches(paths: Sequence[Path], domain: str) -> Iterator[Split]:
     """The same batch by batch: memory does not grow with the files."""
-    for path in paths:
-        for read in reading.read_batches(Path(path), domain):
+    for path, source in zip(paths, source_names(paths), strict=True):
+        for read in reading.read_batches(Path(path), domain, source):
             clean = normalise(read.kept, domain)
             rejected = [row | {"step": STEP} for split in (read, clean) for row in split.rejected.to_pylist()]
             measured = {"files": read.summary["files"], "templates_cut": clean.summary["templates_cut"]}

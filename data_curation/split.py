@@ -18,7 +18,7 @@ from infra.problems import PROBLEM_SCHEMA
 
 REJECTED_SCHEMA = pa.schema(
     [
-        pa.field("problem_id", pa.string()),  # null for a row that has no statement to identify it by
+        pa.field("problem_id", pa.string()),  # null for a row that could not be read
         pa.field("source", pa.string()),
         pa.field("source_id", pa.string()),
         pa.field("step", pa.string(), nullable=False),

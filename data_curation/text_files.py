@@ -23,8 +23,10 @@ from infra.errors import RatchetError
 
 TEXT_COLUMNS = (
     "problem", "question", "prompt", "text", "statement", "question_content", "description", "instruction", "query",
-    "input", "content",
+    "input", "content", "messages", "conversations", "conversation",
 )  # fmt: skip
+_CHATS = (("role", "content"), ("from", "value"))  # OpenAI's names for who speaks and what, and ShareGPT's
+_USERS = ("user", "human")
 DATE_COLUMNS = ("released", "release_date", "date", "contest_date", "published")
 URL_COLUMNS = ("source_url", "url", "link")
 BATCH_ROWS = 8192
@@ -119,7 +121,7 @@ def _holds_text(kind: pa.DataType) -> bool:
         return _holds_text(kind.value_type)
     chat = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if chat and pa.types.is_struct(kind.value_type):
-        return {"role", "content"} <= {field.name for field in kind.value_type}
+        return any({*names} <= {field.name for field in kind.value_type} for names in _CHATS)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
@@ -131,8 +133,9 @@ def _texts(column: pa.ChunkedArray) -> pa.Array:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, list):
-        turns = [turn for turn in value if isinstance(turn, dict) and turn.get("role") == "user"]
-        value = turns[-1].get("content") if turns else None
+        turns = [turn for turn in value if isinstance(turn, dict)]
+        asked = [turn.get(text) for turn in turns for who, text in _CHATS if turn.get(who) in _USERS]
+        value = asked[-1] if asked else None
     return value.encode(errors="replace").decode() if isinstance(value, str) else None
 
 

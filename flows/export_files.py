@@ -32,25 +32,25 @@ def export_files(
     prompt = load_recipe(recipe, []).model.prompt if recipe else PromptFormat()
     functions = dict.fromkeys(REWARD_FUNCTIONS, data_source) if data_source else REWARD_FUNCTIONS
     target = output / "train.parquet"
-    left_out = _write(source, target, EXPORTS[format_], prompt, functions)
-    rows = pq.read_metadata(target).num_rows
+    left_out, written = _write(source, target, EXPORTS[format_], prompt, functions)
+    rows = written.total()
     console.print(f"{rows:,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
         console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
     if format_ == "verl" and rows:
         console.print(
-            f"verl's reward functions for these: {', '.join(sorted(set(functions.values())))} (--data-source). "
+            f"verl's reward functions for these: {', '.join(sorted({functions[d] for d in written}))} (--data-source). "
             "For Ratchet's own verdicts, point a custom reward function at `ratchet judge serve`.", soft_wrap=True,
         )  # fmt: skip
 
 
 def _write(
     source: Path, target: Path, export_: Export, prompt: PromptFormat, functions: Mapping[str, str]
-) -> Counter[str]:
-    """Batch by batch, under another name until it is whole."""
-    left_out: Counter[str] = Counter()
+) -> tuple[Counter[str], Counter[str]]:
+    """Batch by batch, under another name until it is whole; returns how many were left out for each reason, and how
+    many of each domain were written."""
+    left_out, written = Counter[str](), Counter[str]()
     draft = target.with_name(f".{target.name}.{os.getpid()}")
-    number = 0
     with disk_errors(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -59,15 +59,15 @@ def _write(
                     rows = []
                     for problem in from_table(pa.Table.from_batches([batch])):
                         try:
-                            rows.append(export_.convert(problem, number, prompt, functions))
-                            number += 1
+                            rows.append(export_.convert(problem, written.total(), prompt, functions))
+                            written[problem.domain] += 1
                         except NotExpressible as reason:
                             left_out[str(reason)] += 1
                     writer.write_table(pa.Table.from_pylist(rows, schema=export_.schema))
             os.replace(draft, target)
         finally:
             draft.unlink(missing_ok=True)
-    return left_out
+    return left_out, written
 
 
 def _problems_file(problems: str, home: str | None) -> Path:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data_curation.contamination import BenchmarkIndex
+from data_curation.readers import source_names
 from data_curation.tokens import tokenise, tokenised_batches
 from infra.artifacts import Artifact, ArtifactStore
 from infra.errors import RatchetError
@@ -67,10 +68,9 @@ class History:
     def file(self) -> Artifact | None:
         """The raw file, as the first step's inputs name it."""
         files = self.chain.steps[0].manifest["inputs"]
-        for facts in files:
-            path = Path(facts["path"])
-            if path.name.split(".json")[0].removesuffix(".parquet") == self.source:
-                return Artifact(facts["kind"], facts["name"], facts["key"], path)
+        for facts, source in zip(files, source_names([Path(facts["path"]) for facts in files]), strict=True):
+            if source == self.source:
+                return Artifact(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))
         return None
 
 
@@ -100,7 +100,7 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[History], float]:
     found: list[History] = []
     if re.fullmatch(r"[0-9a-f]{6,16}", what):
         found = [h for chain in chains for h in _where(chain, lambda row: (row["problem_id"] or "").startswith(what))]
-    elif place := re.fullmatch(r"(\S+):(\d+)", what):
+    elif place := re.fullmatch(r"(.+):(\d+)", what):
         found = [
             h for chain in chains for h in _where(chain, lambda r: (r["source"], r["source_id"]) == place.groups())
         ]

@@ -54,7 +54,7 @@ def _tell(history: Any, settings: Any) -> None:
     from infra.artifacts import ArtifactStore
 
     file = history.file
-    console.print(Text.assemble(("problem ", "bold"), (history.problem_id or "(no statement)", "bold cyan")))
+    console.print(Text.assemble(("problem ", "bold"), (history.problem_id or "(it could not be read)", "bold cyan")))
     console.print(f"  row {history.source_id} of {file.path if file else history.source}", soft_wrap=True, markup=False)
     console.print(f"  run {history.chain.run}\n", markup=False)
     last = history.visits[-1].evidence if history.visits and history.visits[-1].rule else {}

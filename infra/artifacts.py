@@ -149,11 +149,14 @@ class ArtifactStore:
                 raise RatchetError(f"{file} is missing or was changed after the step finished. {advice}")
 
     def file(self, path: str | Path) -> Artifact:
-        """A raw input file as an artifact: its key is the hash of its content."""
+        """A raw input file as an artifact: its key is the hash of its content. A link keeps its own name: in the Hub's
+        cache, what it points to is called after its hash."""
         file = Path(path).expanduser()
         try:
             state = file.stat()
-            return Artifact(FILE_KIND, file.name, _known_hash(file, state.st_size, state.st_mtime_ns), file.resolve())
+            return Artifact(
+                FILE_KIND, file.name, _known_hash(file, state.st_size, state.st_mtime_ns), Path(os.path.abspath(file))
+            )
         except OSError as error:
             raise RatchetError(f"Cannot read the input file {path}: {error.strerror}. Check the path.") from error
 

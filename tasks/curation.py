@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from data_curation import (
 from data_curation import (
     teacher_attempts as attempting,
 )
-from data_curation.readers import Window, local_files, read_benchmark
+from data_curation.readers import Window, local_files, read_benchmark, source_names
 from data_curation.readers.problems import BATCH_ROWS
 from data_curation.split import Split
 from data_curation.teacher_bill import Bill
@@ -105,22 +106,30 @@ def raw_files(recipe: Recipe, domain: Domain) -> list[Artifact]:
             f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    return [active_run().store.file(file) for path in paths for file in local_files(path)]
+    return [active_run().store.file(file) for file in _each_once(paths)]
+
+
+def _each_once(paths: Sequence[str]) -> list[Path]:
+    """The files that these names stand for, one that two of them stand for only once."""
+    return list({os.path.abspath(file.expanduser()): file for path in paths for file in local_files(path)}.values())
 
 
 def held_out(recipe: Recipe, domain: Domain) -> list[Artifact]:
     """The benchmarks that nothing kept may be contaminated with, each as a data set."""
     if _in_tiny_world(recipe, domain):
         return [benchmark_problems(recipe, domain, None)]
-    paths = [str(file) for path in _settings(recipe, domain).benchmarks for file in local_files(path)]
-    return [benchmark_problems(recipe, domain, path) for path in paths]
+    files = _each_once(_settings(recipe, domain).benchmarks)
+    return [
+        benchmark_problems(recipe, domain, str(file), source=source)
+        for file, source in zip(files, source_names(files), strict=True)
+    ]
 
 
 def benchmark_problems(
-    recipe: Recipe, domain: Domain, path: str | None, name: str = "", window: Window | None = None
+    recipe: Recipe, domain: Domain, path: str | None, name: str = "", window: Window | None = None, source: str = ""
 ) -> Artifact:
     """One benchmark as a data set, from a file, or from the Hub under `name`; no path means the tiny world's held-out
-    problems."""
+    problems. `source` tells its items from those of another file of that name."""
     if path is None and recipe.curation.tiny_world is None:
         raise RatchetError(f"Recipe {recipe.name} has a {domain} benchmark without a path: give the file it is in.")
     if path is None:
@@ -134,14 +143,17 @@ def benchmark_problems(
         )
 
     def make(draft: Draft) -> None:
-        splits = [read_benchmark(file.path, domain, window) for file in files]
+        splits = [read_benchmark(file.path, domain, window, source) for file in files]
         kept, rejected = (pa.concat_tables([getattr(split, side) for split in splits]) for side in ("kept", "rejected"))
         summary = splits[0].summary if len(splits) == 1 else {"files": [split.summary for split in splits]}
         write_split(draft, kept, rejected, summary, max_rejected=1.0)
 
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
-    title = f"held out {name.replace('_', ' ')}"
+    if "/" in source:
+        name = source.replace("/", "-")
+        parameters["source"] = source
+    title = f"held out {(source or name).replace('_', ' ')}"
     return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title)
 
 
@@ -149,13 +161,16 @@ def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifa
     """Read the files by what they contain, strip templates, and give each problem its content identity."""
     settings = _settings(recipe, domain)
 
+    names = source_names([file.path for file in raw])
+    named = {"sources": names} if any("/" in name for name in names) else {}  # else the files' own names say all
+
     def make(draft: Draft) -> None:
         write_splits(
             draft, normalisation.normalised_batches([file.path for file in raw], domain), settings.max_rejected
         )
 
     return run_step(
-        NORMALISE, f"{domain}-normalise", parameters={"domain": domain}, inputs=raw, make=make,
+        NORMALISE, f"{domain}-normalise", parameters={"domain": domain, **named}, inputs=raw, make=make,
         title=f"normalise {domain}",
     )  # fmt: skip
 

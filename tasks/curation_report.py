@@ -13,6 +13,7 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from data_curation.data_card import file_names
 from data_curation.funnel import samples
 from data_curation.tokens import cut
 from evaluation.document import Document, Headline, Section, to_html
@@ -54,7 +55,7 @@ def page(
     sections.append(Section("How it was made", "", [_made(manifest) for manifest in steps]))
     document = Document(
         f"Curated {domain} problems",
-        ", ".join(f"`{facts['name']}`" for facts in steps[0]["inputs"]) if steps else "",
+        ", ".join(f"`{name}`" for name in file_names(steps[0])) if steps else "",
         _headlines(funnel, len(kept), decontaminated),
         sections,
     )

@@ -133,6 +133,8 @@ def not_done(step: Step, domain: str, reason: str) -> None:
     if run.tracking is None:
         run.plan.append(PlannedStep(title, run.store.locate(step.kind, domain, "0" * 64), (), False, reason))
         return
+    if run.steps.only:
+        return  # nobody has asked for it
     run.watcher.not_done(title, reason)
     child = run.tracking.start_run(f"{title} (not done)", parent=run.root, tags={"ratchet.not_done": reason})
     run.tracking.end_run(child, "FINISHED")

@@ -6,6 +6,6 @@ layout is unknown, is an error.
 """
 
 from data_curation.readers.problems import Window, read_batches, read_benchmark, read_problems
-from data_curation.readers.sources import local_files
+from data_curation.readers.sources import local_files, source_names
 
-__all__ = ["Window", "local_files", "read_batches", "read_benchmark", "read_problems"]
+__all__ = ["Window", "local_files", "read_batches", "read_benchmark", "read_problems", "source_names"]

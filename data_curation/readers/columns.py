@@ -76,8 +76,9 @@ def parse_structure(text: str, field: str) -> Any:
     """JSON, or a Python literal (which is data: nothing is evaluated). Raises Malformed."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
+    except (ValueError, RecursionError) as error:
+        if type(error) is ValueError:  # Python's limit, which keeps a hostile row from costing minutes
+            raise Malformed(field, "JSON with an integer of more than 4,300 digits") from None
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

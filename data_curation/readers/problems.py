@@ -14,6 +14,7 @@ import pyarrow as pa
 from data_curation.readers import code_formats, math_formats
 from data_curation.readers.columns import Row, has, parse_structure, take, take_date, take_statement, unicode_text
 from data_curation.readers.raw_files import Malformed, read_rows
+from data_curation.readers.sources import source_names
 from data_curation.rules.math_rules import asks_for_proof
 from data_curation.split import Split, assemble, joined, set_column, to_json
 from data_curation.templates import clean_statement
@@ -47,9 +48,12 @@ def read_problems(path: Path, domain: str) -> Split:
     return joined(read_batches(Path(path), domain))
 
 
-def read_batches(path: Path, domain: str, complete: bool = True, window: Window | None = None) -> Iterator[Split]:
-    """The same batch by batch, in order, so that a file of any size is read in the same memory. With `complete` false,
-    a row may lack its answer; with a window, rows released outside it are rejected as `outside_window`."""
+def read_batches(
+    path: Path, domain: str, source: str = "", complete: bool = True, window: Window | None = None
+) -> Iterator[Split]:
+    """The same batch by batch, in order, so that a file of any size is read in the same memory. `source` tells it from
+    others of its name. With `complete` false, a row may lack its answer; with a window, rows released outside it are
+    rejected as `outside_window`."""
     if domain not in DOMAINS:
         raise RatchetError(f"{path}: there is no domain {domain!r}; there are {' and '.join(DOMAINS)}")
     rows = read_rows(path)
@@ -64,7 +68,7 @@ def read_batches(path: Path, domain: str, complete: bool = True, window: Window 
             f"Known are {', '.join(f.name for f in FORMATS if f.domain in (None, domain))}; docs/curation.md lists "
             "the columns each one has."
         )
-    batch = _Batch(path, layout, domain, complete, window)
+    batch = _Batch(path, source or source_names([path])[0], layout, domain, complete, window)
     for number, row in enumerate(chain(first, rows)):
         batch.add(number, row)
         if batch.full:
@@ -73,11 +77,11 @@ def read_batches(path: Path, domain: str, complete: bool = True, window: Window 
         yield batch.split()
 
 
-def read_benchmark(path: Path, domain: str, window: Window | None = None) -> Split:
+def read_benchmark(path: Path, domain: str, window: Window | None = None, source: str = "") -> Split:
     """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
     without the templates that the file puts around them, as `normalisation` gives those of the rows. With a window,
     rows released before its first day, on its last or later, or nobody knows when, are rejected as `outside_window`."""
-    split = joined(read_batches(Path(path), domain, complete=False, window=window))
+    split = joined(read_batches(Path(path), domain, source, complete=False, window=window))
     columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
     clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
     kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
@@ -87,9 +91,11 @@ def read_benchmark(path: Path, domain: str, window: Window | None = None) -> Spl
 class _Batch:
     """Rows that are read but not yet a table."""
 
-    def __init__(self, path: Path, layout: Format, domain: str, complete: bool, window: Window | None) -> None:
-        self.path, self.layout, self.domain, self.complete, self.window = path, layout, domain, complete, window
-        self.source = path.name.split(".json")[0].removesuffix(".parquet")
+    def __init__(
+        self, path: Path, source: str, layout: Format, domain: str, complete: bool, window: Window | None
+    ) -> None:
+        self.path, self.source, self.layout = path, source, layout
+        self.domain, self.complete, self.window = domain, complete, window
         self.kept: list[Row] = []
         self.rejected: list[Row] = []
         self.characters = 0
@@ -137,7 +143,8 @@ class _Batch:
                     fit.append(problem)
             table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
         rejected = sorted(self.rejected, key=lambda row: int(row["source_id"]))
-        files = {f"{self.path.name} ({self.layout.name})": len(table) + len(rejected)}
+        *folders, _ = self.source.split("/")
+        files = {f"{'/'.join([*folders, self.path.name])} ({self.layout.name})": len(table) + len(rejected)}
         self.kept, self.rejected, self.characters = [], [], 0
         return assemble("read", BENCHMARK_RULES if self.window else RULES, table, rejected, files=files)
 

@@ -6,12 +6,16 @@
     hf://datasets/org/name@revision/data/part-*.parquet       exactly these
 
 Files from the Hub go to the Hub's own cache and are fetched once.
+
+`source_names` says what the rows of such files are told to come from.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
@@ -23,6 +27,7 @@ _NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")
 _ON_HUB = re.compile(
     r"(?:hf://(?:datasets/)?)?(?P<repo>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w.%-]+))?(?:/(?P<files>[^@]+))?/?"
 )
+_IN_HUB_CACHE = re.compile(r"/datasets--([^/]+)--([^/]+)/snapshots/[^/]+/")
 _TRAIN = re.compile(r"(?:^|[/_.-])train(?:ing)?(?:[/_.-]|$)", re.I)
 
 
@@ -50,6 +55,18 @@ def local_files(name: str | Path) -> list[Path]:
         raise RatchetError(f"{text}: not a name on the Hub. Say hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
     revision = (found["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
     return _fetched(text, found["repo"], revision, found["files"])
+
+
+def source_names(files: Sequence[Path]) -> list[str]:
+    """For each file its name without endings, and as much of the path before it as tells it from the others: data sets
+    call their files alike (`train-00000-of-00001.parquet`). In the Hub's cache the path is the one on the Hub."""
+    paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
+    parts = [[*path.parts[1:-1], path.name.split(".json")[0].removesuffix(".parquet")] for path in paths]
+    names, depth = [own[-1] for own in parts], 1
+    while (shared := {name for name, times in Counter(names).items() if times > 1}) and depth < max(map(len, parts)):
+        depth += 1
+        names = ["/".join(own[-depth:]) if name in shared else name for name, own in zip(names, parts, strict=True)]
+    return names
 
 
 def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Path]:

@@ -13,11 +13,12 @@ LONG_ENOUGH = 16
 """Words with which a statement is never called brief."""
 
 _TRIMMINGS = any_of(
-    r"https?://\S+|</?\w{1,10}/?>|&\w{2,6};|\[\s*\d+ (?:marks?|points?)\s*\]",
+    r"https?://\S+|</?\w{1,10}/?>|&\w{2,6};|\[\s*\d+ (?:marks?|points?)\s*\]",  # links, HTML, "[5 marks]"
+    # a line with a heading and little after it: "Time limit: 1 s", "Q3"
     r"^[^\S\n]*(?:(?:time|memory) limit|author|difficulty|tags?|hint|note|subtask|(?:sample )?(?:in|out)put|examples?"
     r"|constraints|q\d)\b[^\n]{0,80}$",
-    r"^[^\S\n]*\d+\s*(?:≤|<=|\\le)[^\n]{0,80}$",
-    r"^\W*\(?(?:problem|exercise|question|example|chapter)\s*[\dA-Z.]{1,6}\)?\W*$",
+    r"^[^\S\n]*\d+\s*(?:≤|<=|\\le)[^\n]{0,80}$",  # a line with a constraint
+    r"^\W*\(?(?:problem|exercise|question|example|chapter)\s*[\dA-Z.]{1,6}\)?\W*$",  # "(Problem 3.1)"
     flags=re.IGNORECASE | re.MULTILINE,
 )
 _STANDS_FOR_ANOTHER = any_of(

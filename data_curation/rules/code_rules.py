@@ -125,12 +125,17 @@ _THINGS = (
     r"|set|schedule|route|split|subset|tree|assignment|reconstruction)s?"
 )
 _GIVE = r"(?:print|output|return|report|find)"
+_SEVERAL = r"(?:multiple|several|many|more than one|various|different)"
+_ONE_OF_THEM = (
+    r"(?:of (?:them|those|these)|valid|such|suitable|correct"
+    r"|possible|optimal|resulting|answer|solution|permutation)"
+)
+_OUTPUT = r"(?:answers?|outputs?|results?)"
 _SPECIAL_JUDGE = {
     "any_answer": any_of(
-        rf"\b(?:multiple|several|many|more than one|various|different) (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
+        rf"\b{_SEVERAL} (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
         r"\b(?:any|whichever|whatever|one of them|one of those)\b",
-        rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )any (?:one )?(?:of (?:them|those|these)|valid|such|suitable|correct"
-        r"|possible|optimal|resulting|answer|solution|permutation)\b",
+        rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )any (?:one )?{_ONE_OF_THEM}\b",
         r"\b(?:print|output|return|report) any\s*(?:[.,;]|\Z)",
         rf"\b{_GIVE} (?:some|one of (?:them|those)|whichever|whatever)\b",
         rf"\b{_GIVE} (?:\w+ )?an? (?:valid|possible|proper) \w+",
@@ -163,8 +168,7 @@ _SPECIAL_JUDGE = {
         r"\bwithin \$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]",  # 10-5, too: superscripts get lost
         r"\berror (?:of|is|does|should|must|at|not)\b[^.?!\n]{0,40}(?:10\s*\^|1e-|0\.0)",
         r"\bcalculation error\b",
-        r"\b(?:answers?|outputs?|results?)\b[^.?!]{0,60}\bdiffers? (?:from|by)\b[^.?!]{0,60}"
-        r"\b(?:less than|at most|no more than)\b",
+        rf"\b{_OUTPUT}\b[^.?!]{{0,60}}\bdiffers? (?:from|by)\b[^.?!]{{0,60}}\b(?:less than|at most|no more than)\b",
         r"\bdeviation of (?:at most |up to )?\d",
         r"\|a\s*-\s*b\|\}?\{?\\max",
     ),
@@ -203,11 +207,12 @@ _OWN_CLASSES = any_of(
     r"^class (?!Solution\b)\w+",
     flags=re.MULTILINE,
 )
+_END = r"(?:heads?|roots?|reference|pointer)(?: node)?"
+_LINKED = r"(?:linked[- ]?lists?|trees?|BST|graph|list)"
 _NODES = any_of(
     r"\b(?:ListNode|TreeNode|NestedInteger)\b",
     r"\b(?:class|struct) Node\b",
-    r"\bgiven\b[^.?!]{0,40}\b(?:heads?|roots?|reference|pointer)(?: node)? (?:of|to|in) "
-    r"(?:a |an |the |both |two |each )?(?:[\w-]+ ){0,3}(?:linked[- ]?lists?|trees?|BST|graph|list)\b",
+    rf"\bgiven\b[^.?!]{{0,40}}\b{_END} (?:of|to|in) (?:a |an |the |both |two |each )?(?:[\w-]+ ){{0,3}}{_LINKED}\b",
     r"\b(?:given|is) (?:a |an |the head of a )?(?:singly|doubly)?[- ]?linked[- ]list\b",
     r"\blinked[- ]list\b[^.?!]{0,40}\bis given\b",
     r"\b(?:binary|n-ary|search) tree (?:\(?root node|and (?:a|two) (?:node|of its nodes))",

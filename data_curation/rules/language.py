@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from data_curation.rules.evidence import Evidence
+from data_curation.rules.evidence import Evidence, any_of
 from infra.problems import Problem
 from infra.recipe.model import Rules
 
@@ -25,11 +25,14 @@ LANGUAGES = """
     VIETNAMESE ARABIC CZECH HUNGARIAN SWEDISH INDONESIAN UKRAINIAN PERSIAN GREEK CATALAN CROATIAN BULGARIAN"""
 
 # Repetitions are bounded, or a statement full of opening marks would take a time that grows with its square.
-_NOT_PROSE = re.compile(
-    r"\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`|\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]"
-    r"|\\\(.{0,999}?\\\)|\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}|\\[a-zA-Z]+|https?://\S+|<[^<>]{0,999}>"
-    r"|\b[A-Za-z_]\w*(?:\.\w+){0,5}\([^()]{0,200}\)|(?<!\w)[A-Za-z_]*[_\d][A-Za-z0-9_]*",
-    re.DOTALL,
+_NOT_PROSE = any_of(
+    r"\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`",  # drawings and code
+    r"\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]|\\\(.{0,999}?\\\)",  # formulas
+    r"\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}|\\[a-zA-Z]+",  # other LaTeX
+    r"https?://\S+|<[^<>]{0,999}>",
+    r"\b[A-Za-z_]\w*(?:\.\w+){0,5}\([^()]{0,200}\)",  # a call
+    r"(?<!\w)[A-Za-z_]*[_\d][A-Za-z0-9_]*",  # a name with a digit or an underscore
+    flags=re.DOTALL,
 )
 
 _TEXT_IN_FORMULAS = re.compile(r"\\(?:text|mbox)\w{0,4}\{([^{}]{2,200})\}")

@@ -16,17 +16,20 @@ _VERBS = (
     "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw"
     "|sketch|explain|describe|deduce|verify|derive|estimate|factor|expand|convert|differentiate|check|use"
 )
+# Where an instruction begins: "a find" asks for nothing.
+_AT_START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)"
 _ASKS = any_of(  # for a value, anywhere in a text
     r"\?",
-    r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)(?:find(?! a proof)|determine"
-    r"|compute|calculate|evaluate|simplify|solve|express|state|give(?! a (?:\w+ )?(?:proof|justif|counterexample)))\b",
+    rf"{_AT_START}(?:find(?! a proof)|determine|compute|calculate|evaluate|simplify|solve|express|state"
+    r"|give(?! a (?:\w+ )?(?:proof|justif|counterexample)))\b",
     r"\bwhat (?:is|are|was|will)\b",
     r"\bhow (?:many|much|long|far|old|large|often)\b",
     r"\b(?:deduce|derive|establish|verify|check) (?:the (?:value|rate|number|answer)|your|which)\b",
 )
+_MARKS = r"[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?"  # left over from the label, and "(5 points)"
+_CONDITION = r"(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
 _PART_ASKS = any_of(  # one part of a list, by its beginning or a question
-    r"\A[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
-    rf"(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b",
+    rf"\A{_MARKS}{_CONDITION}(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b",
     r"\?|\b(?:find|what is|how many)\b",
 )
 
@@ -155,11 +158,11 @@ def asks_for_proof(statement: str) -> re.Match[str] | None:
 
 # ---------------------------------------------------------------------------------------- sub-questions
 
+_EACH = r"\s+(?:each|all)\b[^.?!:]{0,40}"
+_THE_FOLLOWING = r"(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60}"  # a system is one thing
+_OPENING_OF_A_LIST = r"\\begin\{\w+\}(?:\[[^\]]*\])?"
 _BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of the following"
-    rf"\b(?:{_VERBS})\b"
-    r"(?:\s+(?:each|all)\b[^.?!:]{0,40}|(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60})?"
-    r"\s*(?:[.:]\s*(?:\\begin\{\w+\}(?:\[[^\]]*\])?\s*)?)?\Z",
-    re.IGNORECASE,
+    rf"\b(?:{_VERBS})\b(?:{_EACH}|{_THE_FOLLOWING})?\s*(?:[.:]\s*(?:{_OPENING_OF_A_LIST}\s*)?)?\Z", re.IGNORECASE
 )
 _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
 _QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", re.IGNORECASE)

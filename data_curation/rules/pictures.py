@@ -22,10 +22,17 @@ _DRAWN_THING = (
     rf"(?:{_PICTURE}|graph|grid|map|plot|number line|spinner|net|shape|solid|region|polygon|triangle|quadrilateral"
     r"|rectangle|square|circle|hexagon|pentagon|octagon|angle|tiling|pattern|board|maze|clock|scheme|pyramid)s?"
 )
-_SIDE = r"(?:(?:at|on|to) the (?:left|right|top)|(?:below|above)(?!\s+(?:the|a|an|this|that|it|\$|zero|average|\d)\b))"
+# "above zero" and "below the line" are no places on a page.
+_NOT_A_HEIGHT = r"(?!\s+(?:the|a|an|this|that|it|\$|zero|average|\d)\b)"
+_SIDE = rf"(?:(?:at|on|to) the (?:left|right|top)|(?:below|above){_NOT_A_HEIGHT})"
 _SHOWN = r"(?:shown|pictured|depicted|illustrated|displayed|visuali[sz]ed|attached)"
 _IN_WORDS = r"(?! (?:to|that|by|how)\b)"
 _THE = r"(?:the|this|these|each)"
+_BEGINS = r"(?:\A|(?<=[.?!:;\n])|(?<=[.?!:;]\s))"  # a sentence
+_DOES = (
+    r"(?:shows?|represents?|depicts?|displays?|illustrates?|indicates?|gives?|visuali[sz]es|is|are|consists?|of\b"
+    rf"|here|{_SIDE})"
+)
 
 _REFERENCE = any_of(
     # a picture with the definite article where it can only be seen: "in the figure", "see the following diagram"
@@ -35,9 +42,7 @@ _REFERENCE = any_of(
     rf"\battached (?:\w+ )?(?:map|{_PICTURE})",
     rf"\(see {_PICTURE}",
     # it does something, or is told from others by its place or number
-    rf"(?:\A|(?<=[.?!:;\n])|(?<=[.?!:;]\s))(?:{_THE}|a portion of the|on the) (?:[\w-]+ ){{0,2}}{_PICTURE}\b"
-    r"(?= (?:shows?|represents?|depicts?|displays?|illustrates?|indicates?|gives?|visuali[sz]es|is|are|consists?|of\b"
-    rf"|here|{_SIDE}))",
+    rf"{_BEGINS}(?:{_THE}|a portion of the|on the) (?:[\w-]+ ){{0,2}}{_PICTURE}\b(?= {_DOES})",
     r"\b(?:fig\.|figures?)\s?(?:\d|\([a-d]\))",
     # something drawn is shown, or stands at a side
     rf"\b{_DRAWN_THING} (?:(?:is|are|as|that is|that are|which is) )?{_SHOWN}(?! in (?:example|\d)){_IN_WORDS}\b",

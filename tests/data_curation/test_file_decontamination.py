@@ -64,6 +64,19 @@ def test_parquet_keeps_its_columns_and_gains_the_evidence(tmp_path, benchmark_fi
     assert summary["self_test"]["recall"] == 1.0 and summary["self_test"]["unprotected"] == []
 
 
+def test_chats_are_found_under_their_usual_names(tmp_path, benchmark_file):
+    answer = {"from": "gpt", "value": ITEM}
+    chats = [[{"from": "human", "value": text}, answer] for text in (CLEAN, COPY)] + [[answer]]
+    pq.write_table(pa.table({"conversations": chats}), tmp_path / "rows.parquet")
+    turns = [[{"role": "system", "content": ITEM}, {"role": "user", "content": text}] for text in (CLEAN, COPY)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"messages": chat, "id": "x"}) + "\n" for chat in turns))
+    decontaminate_files([tmp_path / "rows.parquet", tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
+    rejected = rows(tmp_path / "out" / "rejected.parquet")
+    assert [(row[PREFIX + "file"], row[PREFIX + "row"], row[PREFIX + "rule"]) for row in rejected] == [
+        ("rows.parquet", 1, "ngram"), ("rows.parquet", 2, "malformed"), ("rows.jsonl", 1, "ngram"),
+    ]  # fmt: skip
+
+
 def test_json_lines_of_any_kind_are_accounted_for(tmp_path, benchmark_file):
     lines = [
         json.dumps({"question": CLEAN, "level": 1, "extra": {"a": 1}, "mixed": "x", "date": "2024-01-05T00:00:00"}),

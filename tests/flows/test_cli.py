@@ -100,6 +100,7 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     done = ratchet(*arguments)
     assert done.returncode == 0, done.stderr
     assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
+    assert "functions for these: taco (" in done.stdout  # of math there is none
     [row] = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
     assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "taco"
     assert [file.name for file in (tmp_path / "verl").iterdir()] == ["train.parquet"]

@@ -64,6 +64,7 @@ KINDS = {
     "a message without text": ("verl", {"prompt": [{"role": "user", "content": None}]}, "prompt", "missing or empty"),
     "no ground truth": ("verl", {"reward_model": {"style": "rule"}}, "reward_model", "no ground_truth"),
     "torn JSON in a field": ("taco", {"input_output": '{"inputs": [[1'}, "input_output", "neither JSON nor a Python"),
+    "an enormous integer": ("taco", {"input_output": "[" + "1" * 5000 + "]"}, "input_output", "4,300 digits"),
     "torn Python in a field": ("taco", {"solutions": "['def f(xs):"}, "solutions", "neither JSON nor a Python"),
     "inputs without outputs": (
         "taco", {"input_output": '{"inputs": ["1", "2"], "outputs": ["1"]}'}, "tests", "2 inputs but 1 outputs",

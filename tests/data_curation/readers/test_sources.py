@@ -8,7 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from data_curation.readers import local_files, read_problems
+from data_curation.normalisation import read_and_normalise
+from data_curation.readers import local_files, read_problems, source_names
+from infra.artifacts import ArtifactStore
 from infra.errors import RatchetError
 
 ROW = json.dumps({"problem": "What is $1+1$?", "answer": "2"}).encode() + b"\n"
@@ -58,6 +60,20 @@ class _Hub(BaseHTTPRequestHandler):
         pass
 
 
+def test_files_of_one_name_are_told_apart_by_what_stands_before_it(tmp_path):
+    files = [tmp_path / name for name in ("a/x/train.jsonl", "b/x/train.jsonl.gz", "b/test.json")]
+    for rows, file in enumerate(files, start=1):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(ROW * rows)
+    assert source_names(files) == ["a/x/train", "b/x/train", "test"] and source_names(files[1:]) == ["train", "test"]
+    assert len(set(source_names(files[:1] * 2))) == 1  # the same file: nothing tells it from itself
+    split = read_and_normalise(files, "math")
+    assert split.kept.column("source").to_pylist() == ["a/x/train", *["b/x/train"] * 2, *["test"] * 3]
+    assert split.summary["files"] == {
+        "a/x/train.jsonl (math)": 1, "b/x/train.jsonl.gz (math)": 2, "test.json (math)": 3,
+    }  # fmt: skip
+
+
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
@@ -74,6 +90,11 @@ def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(hub, monkeyp
     assert [file.name for file in files] == ["train-00000.jsonl", "train-00001.jsonl"]
     assert sum(len(read_problems(file, "math").kept) for file in files) == 3
     assert [file.name for file in local_files("hf://datasets/org/set/data/test.jsonl")] == ["test.jsonl"]
+    given = [ArtifactStore(files[0].parent / "store").file(file).path for file in files]
+    assert source_names(given) == ["train-00000", "train-00001"]
+    assert source_names([given[0], given[0].parents[5] / "datasets--org--b/snapshots/1/data/train-00000.jsonl"]) == [
+        "set/data/train-00000", "b/data/train-00000",
+    ]  # fmt: skip
     assert [file.name for file in local_files("hf://org/set@main/data/train-*1.jsonl")] == ["train-00001.jsonl"]
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert local_files("org/set") == files
