@@ -1,6 +1,6 @@
 """How good are published tests, and what does test validation make of them?
 
-    python benchmarks/code_tests.py ../shared/data --journal journal.jsonl
+    python benchmarks/code_tests.py DATA --journal journal.jsonl
 
 LeetCodeDataset's training problems go through the code flow as far as it needs no teacher. Then, of the problems that
 were strengthened, other mutants are tried, on the published and on the strengthened tests. Last, the solution that a

@@ -5,7 +5,7 @@ says what they have in common: `contaminated` (the same problem), `other numbers
 or another quantity of the same set-up), `phrase only` (words, forms of answers, drawings). The texts are read from the
 published files.
 
-    python benchmarks/contamination_labels.py ../shared/data
+    python benchmarks/contamination_labels.py DATA
 """
 
 from __future__ import annotations

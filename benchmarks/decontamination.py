@@ -10,8 +10,8 @@ sentence of another problem, so that no two are alike. The peers are
 
 None of them says which item was met or how much of it, and an item of fewer than n words has no n-gram.
 
-    python benchmarks/decontamination.py ../shared/data --datatrove .datatrove/bin/python
-    python benchmarks/decontamination.py ../shared/data --million   # peak memory of `ratchet decontaminate`
+    python benchmarks/decontamination.py DATA --datatrove .datatrove/bin/python
+    python benchmarks/decontamination.py DATA --million   # peak memory of `ratchet decontaminate`
 """
 
 from __future__ import annotations

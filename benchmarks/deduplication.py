@@ -8,8 +8,8 @@ cluster is the row that stays.
 Rows are thirds of three real statements of MATH and AIME, so that any number of different ones can be made; of some a
 copy is planted with one to six words left out, exchanged or added.
 
-    python benchmarks/deduplication.py ../shared/data --rows 60000
-    python benchmarks/deduplication.py ../shared/data --rows 1000000 --alone   # peak memory, without the other way
+    python benchmarks/deduplication.py DATA --rows 60000
+    python benchmarks/deduplication.py DATA --rows 1000000 --alone   # peak memory, without the other way
 """
 
 from __future__ import annotations
