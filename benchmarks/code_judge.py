@@ -25,8 +25,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from infra.problems import Problem
 from verifiers.code_judge import judge
 from verifiers.code_problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S

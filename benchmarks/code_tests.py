@@ -15,14 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rich.progress import Progress
 

@@ -11,25 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from rich.progress import track
 
 from data_curation.mutation import mutants
 from data_curation.readers.problems import read_problems
-from data_curation.validation import MUTANT_TIME_LIMIT_S
 from infra.problems import Problem, from_table
 from verifiers.code_problem import read_problem
 from verifiers.outcome import Outcome, Verdict
 from verifiers.pool import VerifierPool
 
+QUICK_S = 0.2
 KINDS = ("range", "comparison", "constant")  # of data_curation.mutation
 CHUNK = 64
 
@@ -65,7 +62,7 @@ def measure(name: str, path: Path, faults: int, pool: VerifierPool) -> bool:
     if not faults:
         return len(passed) == len(programs) and not len(table.rejected)
     # Most mutants that never end are then noticed early; slow golden solutions keep their problem's limit.
-    quick = [(replace(problem, time_limit_s=MUTANT_TIME_LIMIT_S), source) for problem, source in passed]
+    quick = [(replace(problem, time_limit_s=QUICK_S), source) for problem, source in passed]
     fits = [verdict.passed for verdict in judged("  golden, quickly", quick, pool)]
     timed = [one if fit else other for one, other, fit in zip(quick, passed, fits, strict=True)]
     faulty = [(p, mutant, kind) for p, s in timed for kind in KINDS[:faults] for mutant in mutants(s, 1, (kind,))]

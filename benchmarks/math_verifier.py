@@ -1,6 +1,6 @@
 """Speed and accuracy of math equivalence, against math-verify, in one run on the same two processes.
 
-    python benchmarks/math_verifier.py --pairs 4000
+    python -m benchmarks.math_verifier --pairs 4000
 
 Generated pairs are what a policy's answers look like (60 % integers, 15 % fractions and decimals, 10 % radicals, 8 %
 polynomials, 5 % tuples, 2 % trigonometry and logarithms; half of them right), eight answers to a reference as in a
@@ -17,12 +17,8 @@ import multiprocessing
 import os
 import random
 import resource
-import sys
 import time
 from collections import Counter
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.verifiers.tricky_pairs import BARE
 from verifiers import math_equivalence

@@ -23,8 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from infra.problems import Problem
 from verifiers.outcome import Verdict
 from verifiers.pool import VerifierPool

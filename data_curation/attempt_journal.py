@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from infra.artifacts import sync_path
 from infra.errors import RatchetError
 
 
@@ -40,7 +41,7 @@ class Journal:
                 self._places[key], self.facts[key] = place, facts
         self._file.truncate(end)  # a torn last line
         if durable:
-            _sync_folder(path.parent)  # a file is only as durable as its name
+            sync_path(path.parent)  # a file is only as durable as its name
 
     def __enter__(self) -> Journal:
         return self
@@ -81,11 +82,3 @@ def read_journal(path: Path) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
                 ) from error
             yield begin, len(line), key, facts
             begin += len(line)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from evaluation.generation_store import Key
-from evaluation.sampling import generation_table, not_stored, stored_row
+from evaluation.sampling import Generations, generation_table, not_stored, stored_row
 from evaluation.spec import Asked, Plan
 from infra.errors import RatchetError
 from infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
@@ -21,8 +20,8 @@ Name = tuple[str, Key]  # of a request: its benchmark and its name in the store
 Missing = dict[Name, tuple[int, Asked]]  # with the position of its batch
 
 
-class EndpointGenerations:
-    """The responses of a model behind an endpoint. Holds the stores' locks between entering and leaving.
+class EndpointGenerations(Generations):
+    """The responses of a model behind an endpoint.
 
     A request that the endpoint refuses (a content filter, a prompt that it finds too long), or that fails while others
     are answered, becomes a row with finish reason `error`, which is not kept: the next evaluation asks again.
@@ -30,19 +29,9 @@ class EndpointGenerations:
     """
 
     def __init__(self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None) -> None:
-        self.plan, self.waiting = plan, waiting
-        self.total = sum(len(batch.requests) for batch in plan.batches)
-        self._engine = engine
+        super().__init__(plan)
+        self.waiting, self._engine = waiting, engine
         self._given_up: dict[Name, dict[str, Any]] = {}
-        self._locks = ExitStack()
-
-    def __enter__(self) -> EndpointGenerations:
-        for _, store in sorted(self.plan.stores.items()):
-            self._locks.enter_context(store.locked())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._locks.close()
 
     def stream(self) -> Iterator[pa.Table]:
         """Batches as their last answer arrives, those that were stored first."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -66,21 +66,29 @@ def not_stored(batch: Batch, stored: Mapping[Key, Path]) -> list[Asked]:
     return [asked for asked in batch.requests if asked.key not in stored]
 
 
-class SampledGenerations:
-    """The responses of a model in a directory. Holds the stores' locks between entering and leaving."""
+class Generations:
+    """What a plan asks for. Holds the stores' locks between entering and leaving."""
 
-    def __init__(self, spec_path: Path, plan: Plan) -> None:
-        self.spec_path, self.plan = spec_path, plan
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
         self.total = sum(len(batch.requests) for batch in plan.batches)
         self._locks = ExitStack()
 
-    def __enter__(self) -> SampledGenerations:
+    def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
             self._locks.enter_context(store.locked())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._locks.close()
+
+
+class SampledGenerations(Generations):
+    """The responses of a model in a directory."""
+
+    def __init__(self, spec_path: Path, plan: Plan) -> None:
+        super().__init__(plan)
+        self.spec_path = spec_path
 
     def stream(self) -> Iterator[pa.Table]:
         """Every batch, stored ones first, the others as sampling processes finish them.

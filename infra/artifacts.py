@@ -225,15 +225,15 @@ class ArtifactStore:
         with disk_errors(self.root):
             (draft.path / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False))
             for file in draft.path.rglob("*"):
-                _fsync(file)
-            _fsync(draft.path)
+                sync_path(file)
+            sync_path(draft.path)
             target.path.parent.mkdir(parents=True, exist_ok=True)
             replaced = draft.path.with_name(draft.path.name + ".replaced")
             if target.path.exists():  # made again: between the two renames there is none, never a mixture
                 shutil.rmtree(replaced, ignore_errors=True)
                 os.rename(target.path, replaced)
             os.rename(draft.path, target.path)
-            _fsync(target.path.parent)
+            sync_path(target.path.parent)
             shutil.rmtree(replaced, ignore_errors=True)
         return target
 
@@ -295,7 +295,8 @@ def _known_hash(path: Path, size: int, modified_ns: int) -> str:
     return sha256_file(path)
 
 
-def _fsync(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Have the kernel write a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -25,7 +25,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from infra.artifacts import disk_errors, sha256_file, write_atomically
+from infra.artifacts import disk_errors, sha256_file, sync_path, write_atomically
 from infra.errors import RatchetError
 from training import ranks
 from training.policy import Policy
@@ -69,14 +69,14 @@ class Checkpoints:
                 files = sorted(path for path in draft.rglob("*") if path.is_file())
                 hashes = {str(path.relative_to(draft)): sha256_file(path) for path in files}
                 for path in files:
-                    _sync(path)
+                    sync_path(path)
                 manifest = {
                     "step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape,
                     "files": hashes,
                 }  # fmt: skip
                 write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1))
                 os.replace(draft, final)
-                _sync(self._directory)
+                sync_path(self._directory)
                 self._prune()
 
     def _prune(self) -> None:
@@ -187,18 +187,10 @@ def _damage(path: Path) -> str | None:
     return None
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def replace_directory(draft: Path, final: Path) -> None:
     """Give a finished directory its name, in place of an older one."""
     for path in draft.rglob("*"):
         if path.is_file():
-            _sync(path)
+            sync_path(path)
     shutil.rmtree(final, ignore_errors=True)
     os.replace(draft, final)

@@ -487,10 +487,7 @@ class Evaluation(Section):
     """How an endpoint is asked, where the model is one."""
 
 
-# -------------------------------------------------------------------------------------------- recipe
-
-
-# --------------------------------------------------------------------------------------- verification
+# -------------------------------------------------------------------------------------- verification
 
 
 class Verification(Section):
@@ -499,6 +496,9 @@ class Verification(Section):
     minimum_isolation: Literal["A", "B", "C"] = "C"
     """The lowest rung of the isolation ladder (docs/sandbox.md) on which a model's code may run; a machine that offers
     less refuses. C, so that a stock container works: it confines everything but the reading of files."""
+
+
+# -------------------------------------------------------------------------------------------- recipe
 
 
 class Recipe(Section):
