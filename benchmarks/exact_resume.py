@@ -66,7 +66,7 @@ def start(work: Path, ranks: int, zero_stage: int, **spec: Any) -> subprocess.Po
     content = {**empty, "recipe": resolved, "work_dir": str(work / "out"), **spec}
     (work / "spec.json").write_text(json.dumps(content))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "training.launch", str(ranks), str(work / "spec.json")]
+    command = [sys.executable, "-m", "training.launch", str(work / "spec.json")]
     with open(work / "log", "ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 

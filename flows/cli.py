@@ -309,6 +309,7 @@ def _run_flow(
     from flows.live import LiveWatcher
     from flows.prefect_server import prefect_server
     from tasks.pipeline_run import LogWatcher, Steps, open_run, plan_run
+    from tasks.training import on_each_machine
 
     steps = steps or Steps()
     with _interruptible(), ExitStack() as stack:
@@ -319,6 +320,8 @@ def _run_flow(
         if dry_run:
             show_plan(console, plan.plan)
             return
+        if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
+            on_each_machine(recipe.training.hardware.machines)  # a mistake here, too
         wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))

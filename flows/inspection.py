@@ -66,11 +66,12 @@ def show_estimate(console: Console, recipe: Recipe, only: str, start: str, machi
         console.print(f"Memory and time are not estimated: {error}\n")
         return
     hardware = recipe.training.hardware
-    in_all = hardware.processes if given.name.startswith("CPU") else 1  # ranks that share one memory
+    in_all = hardware.ranks if given.name.startswith("CPU") else 1  # ranks that share one memory
     console.print(f"{shape.parameters:,} parameters on {given}, ZeRO {hardware.zero_stage}, {hardware.dtype}")
     table = Table("stage", "memory", "of", "most of it", "a step", "the stage", box=None, padding=(0, 2, 0, 0))
+    short: list[str] = []
     for stage in (s for s in recipe.training.stages if only in ("", s.name)):
-        needs = estimate(shape, stage, hardware, given)
+        needs = estimate(shape, stage, recipe.training, given)
         peak = needs.peak * in_all
         phase = max(needs.sampling, needs.updating, key=lambda held: sum(held.values()))
         largest = sorted(phase, key=phase.__getitem__, reverse=True)[:3]
@@ -80,7 +81,14 @@ def show_estimate(console: Console, recipe: Recipe, only: str, start: str, machi
         table.add_row(
             stage.name, fits, f"{given.memory / GIB:.0f}", parts, _seconds(seconds), _seconds(seconds * stage.steps)
         )
+        if needs.room < needs.longest:
+            short.append(
+                f"{stage.name}: a response may need {needs.longest:,} tokens of cache, and vLLM has room for "
+                f"{needs.room:,.0f}: raise training.engine.memory_share, or sample on more GPUs (placement: service)."
+            )
     console.print(table)
+    for line in short:
+        console.print(line, style="bold red")
     console.print(
         "[dim]Memory is what is allocated by design; keep some GB for the framework. Time is rough, and responses are "
         "taken to be half the longest.[/]\n"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,6 +25,8 @@ STAGE = Step("train", 3, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
+LAUNCHER_VARIABLE = "RATCHET_LAUNCHER"
+"""A command that runs another one once on each machine of an allocation."""
 
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
@@ -33,10 +37,27 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
         "seed": recipe.seed,
         "model": recipe.model.model_dump(mode="json"),
         "warm_start": start.model_dump(mode="json", exclude={"checkpoint_every"}) if start else None,
-        "hardware": recipe.training.hardware.model_dump(mode="json"),
+        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
     }
+    if recipe.model.path is None and start is None:
+        raise RatchetError(
+            f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start, with "
+            "which one is grown from nothing; or train with --from."
+        )
     inputs = [traces] if traces else []
-    return run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start")
+    if recipe.model.path and Path(recipe.model.path).is_dir():
+        inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
+    made = run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start")
+    if recipe.model.path and active_run().planning and not made.path.exists():
+        check_model(recipe.model.path)
+    return made
+
+
+def check_model(path: str) -> None:
+    """Tell what is wrong with a model while a run is planned, before days are spent on what it is to learn from."""
+    from infra.inference import models  # torch and transformers: seconds
+
+    models.check_model(path)
 
 
 def train_stage(
@@ -98,15 +119,17 @@ def _spec(recipe: Recipe, **facts: Any) -> dict[str, Any]:
 def _train(spec: dict[str, Any]) -> Any:
     def make(draft: Draft) -> None:
         run = active_run()
-        processes = run.recipe.training.hardware.processes
-        argv = [run.settings.python, "-m", "training.launch", str(processes)]
+        hardware = run.recipe.training.hardware
         name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
         domains = {stage.domain for stage in run.recipe.training.stages if stage.name == spec["stage"]}
         if "code" in {*spec["problems"], *domains}:
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
-        run_worker(argv, {**spec, "work_dir": str(draft.path)}, draft, name, processes, follow)
+        launcher = (*on_each_machine(hardware.machines), run.settings.python, "-m", "training.launch")
+        meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{_free_port()}",)
+        work = {**spec, "work_dir": str(draft.path)}
+        run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
         if measures:
             draft.extra["headline"] = _describe_pass_rates(draft)
@@ -130,10 +153,35 @@ def _describe_pass_rates(draft: Draft) -> str:
     return f"{draft.counts['problems']:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
 
 
+def on_each_machine(machines: int) -> list[str]:
+    """What in front of a command runs it on each machine of the process group; empty for this machine alone."""
+    if machines == 1:
+        return []
+    launcher = os.environ.get(LAUNCHER_VARIABLE, "").strip()
+    if not launcher:
+        raise RatchetError(
+            f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
+            f"{LAUNCHER_VARIABLE}, in a SLURM allocation to 'srun --ntasks-per-node=1' (docs/training.md, Several "
+            "machines), or train on this one with --set training.hardware.machines=1."
+        )
+    command = shlex.split(launcher)
+    if shutil.which(command[0]) is None:
+        raise RatchetError(f"{LAUNCHER_VARIABLE} is {launcher!r}, and there is no program {command[0]!r} here.")
+    return command
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
 def run_worker(
-    argv: list[str], spec: dict[str, Any], draft: Draft, name: str, processes: int, follow: MetricsFollower
-) -> None:
-    """Run a worker process group to its end, following its metrics. Raises RatchetError with its own message."""
+    argv: Sequence[str], spec: dict[str, Any], draft: Draft, name: str, processes: int, follow: MetricsFollower,
+    more: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Run a worker process group to its end, following its metrics: `argv`, the specification's file, and `more`.
+    Raises RatchetError with its own message."""
     run = active_run()
     status_file = draft.path / STATUS
     status_file.unlink(missing_ok=True)
@@ -141,7 +189,7 @@ def run_worker(
     write_atomically(spec_file, json.dumps(spec, indent=1, ensure_ascii=False))
     log = run.settings.logs / f"{run.tracking.run_id if run.tracking else 'plan'}-{name}.log"
     environment = worker_environment(processes)
-    with process_group([*argv, str(spec_file)], log, environment) as process:
+    with process_group([*argv, str(spec_file), *more], log, environment) as process:
         while process.poll() is None:
             follow.poll()
             time.sleep(POLL_S)

@@ -7,6 +7,7 @@ right within a factor of two on GPUs, and as an order of magnitude on CPUs.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.errors import RatchetError
-from infra.recipe.model import Hardware, Stage
+from infra.recipe.model import Hardware, Stage, Training
 
 GIB = 2**30
 UPDATE_SHARE, DECODE_SHARE = 0.35, 0.6
@@ -126,6 +127,10 @@ class Estimate:
     seconds: dict[str, float]
     full_logits: float
     """What the logits would take without chunks."""
+    room: float
+    """Tokens that the engine's cache holds, prompts included."""
+    longest: int
+    """Tokens of a prompt and its longest response."""
 
     @property
     def peak(self) -> float:
@@ -136,51 +141,104 @@ class Estimate:
         return sum(self.seconds.values())
 
 
-def estimate(shape: Shape, stage: Stage, hardware: Hardware, machine: Machine) -> Estimate:
-    """One rank of `stage` on `machine`, on all of whose accelerators a rank runs (on a CPU, `hardware.processes`)."""
-    on_cpu = machine.name.startswith("CPU")
-    ranks = hardware.processes if on_cpu else machine.count
+def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -> Estimate:
+    """One rank of `stage` on `machine`, on all of whose accelerators a rank runs (on a CPU, `hardware.ranks`)."""
+    hardware, on_cpu = training.hardware, machine.name.startswith("CPU")
+    ranks = hardware.ranks if on_cpu else machine.count
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
-    split = {name: ranks if hardware.zero_stage >= least else 1 for name, least in SPLIT_FROM.items()}
     prompt = min(PROMPT_TOKENS, stage.max_response_tokens)
-    longest = prompt + stage.max_response_tokens
-    tokens = max(longest, hardware.micro_batch_tokens)
-
-    held = {
-        "weights": parameters * size / split["weights"],
-        "optimizer": parameters * (12 if size == 2 else 8) / split["optimizer"],
-    }
-    if hardware.cpu_offload:
-        del held["optimizer"]
-    if stage.kl_coefficient:
-        held["reference"] = parameters * size / split["weights"]
-    if hardware.zero_stage == 3:
-        held["whole copy to sample with"] = parameters * size
-    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
-    kept = layer + shape.layers * tokens * shape.hidden * size
-    activations = kept if hardware.activation_checkpointing else shape.layers * layer
-    rows = min(hardware.logprob_chunk_tokens, tokens)
-    logits = 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4
-    cache = hardware.rollout_batch * longest * shape.layers * shape.cache_width * size
-    gradients = parameters * size / split["gradients"]
-
+    longest, mean = (prompt + share * stage.max_response_tokens for share in (1, TYPICAL_RESPONSE))
     rollouts = max(stage.rollouts) if isinstance(stage.rollouts, tuple) else stage.rollouts
     responses = stage.prompts_per_batch * rollouts
-    rounds = -(-responses // (ranks * hardware.rollout_batch))
-    mean = prompt + TYPICAL_RESPONSE * stage.max_response_tokens
     share = machine.flops / (ranks if on_cpu else 1)
-    read = parameters * size + hardware.rollout_batch * mean * shape.layers * shape.cache_width * size / 2
-    decode_step = max(read / (DECODE_SHARE * machine.bandwidth), 2 * parameters * hardware.rollout_batch / share)
-    per_token = 6 * parameters + 6 * shape.layers * shape.attention * mean
-    again = 4 / 3 if hardware.activation_checkpointing else 1
-    passes = again * (4 / 3 if stage.kl_coefficient else 1)
-    work = responses * mean * per_token * passes / ranks
+
+    held = _held(parameters, size, stage, hardware, ranks)
+    engine = _sampling(shape, training, machine, ranks, responses, longest, mean)
     return Estimate(
-        sampling={**held, "key-value cache": cache},
-        updating={**held, "gradients": gradients, "activations": activations, "logits, in chunks": logits},
-        seconds={"sampling": rounds * stage.max_response_tokens * decode_step, "update": work / (UPDATE_SHARE * share)},
-        full_logits=2.0 * tokens * shape.vocabulary * 4,
+        sampling={**held, **engine.memory},
+        updating={**held, **_updating(shape, hardware, ranks, size, longest)},
+        seconds={
+            "sampling": engine.rounds * stage.max_response_tokens * engine.token_seconds,
+            "update": _update_work(shape, stage, hardware, responses, mean) / ranks / (UPDATE_SHARE * share),
+        },
+        full_logits=2.0 * max(longest, hardware.micro_batch_tokens) * shape.vocabulary * 4,
+        room=engine.room,
+        longest=int(longest),
     )
+
+
+def _held(parameters: int, size: int, stage: Stage, hardware: Hardware, ranks: int) -> dict[str, float]:
+    """What a rank holds through the whole step."""
+    split = _split(hardware, ranks)
+    held = {"weights": parameters * size / split["weights"]}
+    if not hardware.cpu_offload:
+        held["optimizer"] = parameters * (12 if size == 2 else 8) / split["optimizer"]
+    if stage.kl_coefficient:
+        held["reference"] = parameters * size / split["weights"]
+    return held
+
+
+def _updating(shape: Shape, hardware: Hardware, ranks: int, size: int, longest: float) -> dict[str, float]:
+    alone = hardware.sequence_ranks == 1
+    tokens = max(longest, hardware.micro_batch_tokens) if alone else longest / hardware.sequence_ranks
+    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
+    checkpointed = layer + shape.layers * tokens * shape.hidden * size
+    rows = min(hardware.logprob_chunk_tokens, tokens)
+    return {
+        "gradients": shape.parameters * size / _split(hardware, ranks)["gradients"],
+        "activations": checkpointed if hardware.activation_checkpointing else shape.layers * layer,
+        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+    }
+
+
+def _update_work(shape: Shape, stage: Stage, hardware: Hardware, responses: int, mean: float) -> float:
+    """Floating-point operations of the whole step's update."""
+    per_token = 6 * shape.parameters + 6 * shape.layers * shape.attention * mean
+    again = 4 / 3 if hardware.activation_checkpointing else 1
+    return responses * mean * per_token * again * (4 / 3 if stage.kl_coefficient else 1)
+
+
+@dataclass(frozen=True)
+class _Engine:
+    """An engine that samples: bytes on a rank's accelerator, tokens its cache holds, how often it is filled anew in a
+    step, and seconds for one token of all responses in it."""
+
+    memory: dict[str, float]
+    room: float
+    rounds: float
+    token_seconds: float
+
+
+def _sampling(
+    shape: Shape, training: Training, machine: Machine, ranks: int, responses: int, longest: float, mean: float
+) -> _Engine:
+    hardware, settings, on_cpu = training.hardware, training.engine, machine.name.startswith("CPU")
+    size = 2 if hardware.dtype == "bfloat16" else 4
+    weights, token = shape.parameters * size, shape.layers * shape.cache_width * size
+    engines, accelerators, batch = ranks, 1, hardware.rollout_batch
+    if settings.placement == "service":
+        accelerators, batch = settings.tensor_parallel, batch * ranks
+        engines = max(1, len(settings.devices) // accelerators)
+    batch = min(batch, -(-responses // engines))
+    if settings.kind == "transformers":  # its cache is made for the longest responses
+        room, memory = batch * longest, {"key-value cache": batch * longest * token}
+        if hardware.zero_stage == 3:
+            memory["whole copy to sample with"] = weights
+    else:  # vLLM pages its cache: it holds as many responses as their present lengths allow
+        taken = settings.memory_share * machine.memory * accelerators
+        room = (settings.cpu_cache_gib * GIB if on_cpu else max(0.0, taken - weights)) / token
+        memory = {} if settings.placement == "service" else {"vLLM": room * token + weights if on_cpu else taken}
+    together = max(1.0, min(batch, room / mean))
+    flops = machine.flops / ranks if on_cpu else machine.flops * accelerators
+    read = weights + together * mean * token / 2
+    seconds = max(read / (DECODE_SHARE * machine.bandwidth * accelerators), 2 * shape.parameters * together / flops)
+    rounds = max(1.0, responses / (engines * together))  # vLLM begins a response when another ends
+    return _Engine(memory, room, math.ceil(rounds) if settings.kind == "transformers" else rounds, seconds)
+
+
+def _split(hardware: Hardware, ranks: int) -> dict[str, int]:
+    """How many ranks share what under the ZeRO stage."""
+    return {name: ranks if hardware.zero_stage >= least else 1 for name, least in SPLIT_FROM.items()}
 
 
 SPLIT_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}

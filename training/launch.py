@@ -1,38 +1,55 @@
-"""All ranks of a warm start or a stage on this machine: `python -m training.launch PROCESSES SPEC.json`.
+"""This machine's ranks of a warm start or a stage: `python -m training.launch SPEC.json [HOST:PORT]`.
 
-As `torchrun --standalone --nproc-per-node PROCESSES -m training.main SPEC.json` does, by the same launcher of torch's,
-with one difference: without a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked
-with all of it in place. That halves a start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh,
-because CUDA does not survive a fork.
+As `torchrun … -m training.main SPEC.json` does, by the same launcher of torch's, with one difference: without a GPU,
+torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That halves a
+start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
+
+Where the recipe has several machines, the same command runs on each of them, and they meet at HOST:PORT, which one of
+them is.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-import uuid
 from pathlib import Path
 
+from infra.recipe.model import Hardware
 from training import main as one_rank
 
 
-def launch(processes: int, specification: Path) -> None:
-    """Run every rank to its end. Raises torch's ChildFailedError when one fails."""
+def launch(specification: Path, meeting: str = "localhost:0") -> None:
+    """Run every rank of this machine to its end. Raises torch's ChildFailedError when one fails; SystemExit, with the
+    reason in `status.json`, when the machines do not meet."""
     import torch
+    from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     from training import process  # noqa: F401  what the forked ranks find already loaded
 
+    spec = json.loads(specification.read_text())
+    hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])
     config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=uuid.uuid4().hex,
+        min_nodes=hardware.machines,
+        max_nodes=hardware.machines,
+        nproc_per_node=hardware.processes,
+        run_id="ratchet",
         rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
+        rdzv_endpoint=meeting,
+        rdzv_configs={"join_timeout": int(60 * hardware.timeout_minutes)},
         start_method="spawn" if torch.cuda.is_available() else "fork",
         max_restarts=0,  # a stage that failed is started again by its step, from its last checkpoint
     )
-    elastic_launch(config, _rank)(specification)
+    try:
+        elastic_launch(config, _rank)(specification)
+    except RendezvousError as error:
+        reason = (
+            f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes: "
+            f"{error or 'some did not come'}. RATCHET_LAUNCHER must run its command once on each of them, and each "
+            "must reach that port."
+        )
+        one_rank.write_status(Path(spec["work_dir"]), "failed", reason, 0)
+        sys.exit(2)
 
 
 def _rank(specification: Path) -> None:
@@ -42,4 +59,4 @@ def _rank(specification: Path) -> None:
 
 
 if __name__ == "__main__":
-    launch(int(sys.argv[1]), Path(sys.argv[2]))
+    launch(Path(sys.argv[1]), *sys.argv[2:])

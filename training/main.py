@@ -48,10 +48,10 @@ def main(specification: Path) -> int:
         steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        _write_status(work, "failed", str(error), 0)
+        write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
-        _write_status(work, "finished", "", steps)
+        write_status(work, "finished", "", steps)
     return 0
 
 
@@ -71,7 +71,7 @@ def _state(work: Path) -> Any:
         return None
 
 
-def _write_status(work: Path, state: str, message: str, steps: int) -> None:
+def write_status(work: Path, state: str, message: str, steps: int) -> None:
     work.mkdir(parents=True, exist_ok=True)
     own = work / f".status-{ranks.rank()}.json"  # two ranks may fail at once
     write_atomically(own, json.dumps({"state": state, "message": message, "steps": steps}, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The model as it comes from disk: read, checked for what would go wrong later, and given its head."""
+"""The model in training: read, without dropout, its attention shared between ranks, and given its head."""
 
 from __future__ import annotations
 
@@ -7,42 +7,19 @@ from typing import Any
 import torch
 from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from infra.errors import RatchetError
+from infra.inference.models import read_model
 from training.logprobs import ChunkedLogProbabilities
 from training.packing import MicroBatch
 
 
 def load_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
-    except (OSError, ValueError) as error:
-        raise RatchetError(f"cannot read a causal language model from {path}: {error}") from error
-    reason = _unfit(model, tokenizer)
-    if reason:
-        raise RatchetError(f"{path} cannot be trained: {reason}")
+    model, tokenizer = read_model(path, dtype)
     _without_dropout(model)
     return model, tokenizer
-
-
-def _unfit(model: Any, tokenizer: Any) -> str:
-    """Why this model would fail, or learn something else, hours later; empty when it is fit."""
-    rows = model.get_input_embeddings().weight.shape[0]
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        return (
-            f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "
-            "another model"
-        )
-    if tokenizer.eos_token_id is None:
-        return "its tokenizer names no end-of-sequence token: set eos_token in tokenizer_config.json"
-    if not tokenizer.chat_template:
-        return "its tokenizer has no chat template, so there is no way to ask it: add chat_template.jinja"
-    return ""
 
 
 def _without_dropout(model: Any) -> None:

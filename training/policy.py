@@ -6,7 +6,6 @@ micro-batches of all ranks between two changes of the weights, and a *batch* is 
 
 from __future__ import annotations
 
-import copy
 import io
 import os
 import shutil
@@ -59,8 +58,7 @@ class Policy:
         self._sharded_state = not self._plain
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
-        # Under ZeRO-3 a rank holds a part of each weight, and decoding, where ranks do not keep step, needs them whole.
-        self._whole = copy.deepcopy(model).requires_grad_(False) if hardware.zero_stage == 3 else None
+        self._whole: Any = None
         self.reference = Reference(model, hardware) if with_reference else None
         self.engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
 
@@ -148,19 +146,35 @@ class Policy:
                 yield name, weight.detach().clone() if parts else weight.detach()
 
     def whole_model(self) -> Any:
-        """The model with all of its present weights, for decoding and saving, in evaluation mode. Collective."""
-        if self._whole is None:
+        """The model with all of its present weights, for decoding, in evaluation mode. Collective.
+
+        Under ZeRO-3 a rank holds a part of each weight, and decoding, where ranks do not keep step, needs them whole:
+        a copy on every rank, made when it is first asked for.
+        """
+        if self.hardware.zero_stage < 3:
             return self.model.eval()
+        if self._whole is None:
+            with self.device:
+                made = type(self.model)._from_config(self.model.config, dtype=getattr(torch, self.hardware.dtype))
+            self._whole = made.requires_grad_(False).eval()
+            self._whole.generation_config = self.model.generation_config
         for present, copied in zip(self.model.parameters(), self._whole.parameters(), strict=True):
             with deepspeed.zero.GatheredParameters([present]):
                 copied.data.copy_(present.data)
-        return self._whole.eval()
+        return self._whole
 
     def save_model(self, directory: Path) -> None:
         """Write a directory that transformers loads: configuration, safetensors, tokenizer. Collective."""
-        model = self.whole_model()
+        state = self.model.state_dict()
+        if self.hardware.zero_stage == 3:  # rank 0 takes one weight after the other into the CPU's memory
+            whole = {}
+            for weight in self.model.parameters():
+                with deepspeed.zero.GatheredParameters([weight]):
+                    if self.rank == 0:
+                        whole[weight] = weight.detach().to("cpu", copy=True)
+            state |= {name: whole.get(w) for name, w in self.model.named_parameters(remove_duplicate=False)}
         if self.rank == 0:
-            model.save_pretrained(directory)
+            self.model.save_pretrained(directory, state_dict=state)
             self.tokenizer.save_pretrained(directory)
 
     def save_state(self, directory: Path) -> None:

@@ -13,10 +13,11 @@ from itertools import islice
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, Cache
+from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 from infra.errors import RatchetError
+from infra.inference.models import read_model, stop_token_ids
 from infra.inference.protocol import Completion, Request, Sampling
 
 COMPACT_BELOW = 0.75
@@ -43,11 +44,7 @@ class TransformersEngine:
     @classmethod
     def load(cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256) -> TransformersEngine:
         """An engine for the model in `path` (directory or hub name). Raises RatchetError when it cannot be read."""
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(path)
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
-        except (OSError, ValueError) as error:
-            raise RatchetError(f"cannot read a causal language model from {path}: {error}") from error
+        model, tokenizer = read_model(path, dtype)
         return cls(model.to(device).eval(), tokenizer, batch_size)
 
     def close(self) -> None:
@@ -262,16 +259,3 @@ def _signed(constant: int) -> int:
 def _shift_right(z: torch.Tensor, bits: int) -> torch.Tensor:
     """Logical shift: torch's `>>` on int64 copies the sign bit."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
-    """Every id that ends a response: all of the generation configuration's, or else the tokenizer's one."""
-    configured = getattr(generation_config, "eos_token_id", None)
-    if configured is None:
-        configured = tokenizer.eos_token_id
-    if configured is None:
-        raise RatchetError(
-            "the model names no end-of-sequence token: set eos_token_id in generation_config.json, "
-            "or no response would ever end"
-        )
-    return [configured] if isinstance(configured, int) else list(configured)

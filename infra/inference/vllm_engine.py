@@ -18,11 +18,11 @@ from itertools import chain, count
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from infra.errors import RatchetError
+from infra.inference.models import read_tokenizer, stop_token_ids
 from infra.inference.protocol import Completion, Request, Sampling
-from infra.inference.transformers_engine import stop_token_ids
 from infra.recipe.model import InferenceEngine
 
 START_S = 1800.0
@@ -60,10 +60,7 @@ class VllmEngine:
         self, model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool = False
     ) -> None:
         require_vllm()
-        try:
-            self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
-        except (OSError, ValueError) as error:
-            raise RatchetError(f"cannot read a tokenizer from {model_dir}: {error}") from error
+        self.tokenizer = read_tokenizer(model_dir)
         self.stop_ids = stop_token_ids(_generation_config(model_dir), self.tokenizer)
         self.batch_size, self.timeout_s, self._among_ranks = batch_size, settings.timeout_s, among_ranks
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

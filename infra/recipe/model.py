@@ -336,8 +336,10 @@ class Optimizer(Section):
 class Hardware(Section):
     """How one stage is spread over processes. Says nothing about what is computed, only where."""
 
-    processes: int = 1
-    """Ranks of the process group on this machine, one a GPU or one a CPU core."""
+    machines: int = Field(1, ge=1)
+    """Of the process group; what starts a process on each of several is docs/training.md's "Several machines"."""
+    processes: int = Field(1, ge=1)
+    """Ranks on each machine, one a GPU or one a CPU core."""
     zero_stage: int = Field(0, ge=0, le=3)
     cpu_offload: bool = False
     """Optimizer state and its update in the CPU's memory (DeepSpeed's); from zero_stage 1 on."""
@@ -356,6 +358,11 @@ class Hardware(Section):
     """Responses decoded together on one rank."""
     timeout_minutes: float = Field(30, gt=0)
     """A rank that has waited for the others for so long gives up, and the run stops."""
+
+    @property
+    def ranks(self) -> int:
+        """Of the whole process group."""
+        return self.machines * self.processes
 
     @model_validator(mode="after")
     def _belong_together(self) -> Hardware:
@@ -431,6 +438,15 @@ class Training(Section):
     samples_every: int = Field(20, ge=1)
     """Steps between tables of rollouts to read: best, worst, truncated."""
     alarms: Alarms = Alarms()
+
+    @model_validator(mode="after")
+    def _server_for_several_machines(self) -> Training:
+        if self.hardware.machines > 1 and self.engine.placement == "service" and self.engine.url is None:
+            raise ValueError(
+                "several machines need engine.url: a server that the trainer starts answers on its own machine only"
+            )
+        return self
+
     reward_servers: tuple[str, ...] = ()
     """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, in curation and
     evaluation too. Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is

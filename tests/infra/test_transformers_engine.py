@@ -16,7 +16,9 @@ def engine(tmp_path_factory):
     words = {f"w{i}": i for i in range(40)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0").save_pretrained(directory)
+    named = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0")
+    named.chat_template = "{{ messages[0].content }}"
+    named.save_pretrained(directory)
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(

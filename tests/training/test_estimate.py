@@ -1,7 +1,8 @@
 import pytest
 
 from infra.errors import RatchetError
-from infra.recipe.model import Hardware, Stage
+from infra.recipe import load_recipe
+from infra.recipe.model import Hardware, InferenceEngine, Stage, Training
 from tests.training.conftest import MICRO
 from training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
 from training.logprobs import VOCABULARY_TILE
@@ -27,17 +28,61 @@ def test_parameters_are_those_of_the_model(policy, micro_model):
 
 def test_memory_by_hand():
     """14 billion parameters on 128 GPUs under ZeRO-3: 12 bytes of optimizer a parameter, shared by all."""
-    shape, hardware = Shape.of(QWEN_14B), Hardware(zero_stage=3, dtype="bfloat16", rollout_batch=4)
-    needs = estimate(shape, stage(), hardware, told_machine("128xH100"))
+    shape = Shape.of(QWEN_14B)
+    training = Training(hardware=Hardware(zero_stage=3, dtype="bfloat16", rollout_batch=4))
+    needs = estimate(shape, stage(), training, told_machine("128xH100"))
     assert needs.updating["optimizer"] == pytest.approx(shape.parameters * 12 / 128)
     assert needs.sampling["key-value cache"] == pytest.approx(4 * (8192 + 256) * 48 * 2 * 8 * 128 * 2)
+    assert needs.sampling["whole copy to sample with"] == shape.parameters * 2
     assert needs.updating["logits, in chunks"] < 1 * GIB < needs.full_logits
     assert "reference" not in needs.sampling
-    one = estimate(shape, stage(kl_coefficient=1e-3), hardware, told_machine("1 x H100"))
+    one = estimate(shape, stage(kl_coefficient=1e-3), training, told_machine("1 x H100"))
     assert one.peak > 200 * GIB and "reference" in one.sampling
-    offloaded = estimate(shape, stage(), hardware.model_copy(update={"cpu_offload": True}), told_machine("H100"))
-    assert "optimizer" not in offloaded.sampling
-    assert estimate(shape, stage(), hardware, told_machine("64xH100")).step_seconds > needs.step_seconds
+    offloaded = training.model_copy(update={"hardware": training.hardware.model_copy(update={"cpu_offload": True})})
+    assert "optimizer" not in estimate(shape, stage(), offloaded, told_machine("H100")).sampling
+    assert estimate(shape, stage(), training, told_machine("64xH100")).step_seconds > needs.step_seconds
+
+
+def test_a_response_shared_by_ranks_takes_its_part_of_each():
+    shape, machine = Shape.of(QWEN_14B), told_machine("8xH100")
+    alone, shared = (
+        estimate(shape, stage(), Training(hardware=Hardware(processes=8, sequence_ranks=ranks)), machine)
+        for ranks in (1, 4)
+    )
+    for part in ("activations", "logits, in chunks"):
+        assert alone.updating[part] > 1.5 * shared.updating[part]
+
+
+def test_vllm_takes_its_share_and_holds_what_that_leaves():
+    shape, machine = Shape.of(QWEN_14B), told_machine("128xH100")
+    hardware = Hardware(zero_stage=3, dtype="bfloat16")
+    token = 48 * 2 * 8 * 128 * 2
+    for share, fits in ((0.4, False), (0.8, True)):
+        engine = InferenceEngine(kind="vllm", memory_share=share)
+        training = Training(hardware=hardware, engine=engine)
+        needs = estimate(shape, stage(max_response_tokens=32768), training, machine)
+        assert needs.sampling["vLLM"] == share * 80 * GIB
+        assert needs.room == pytest.approx((share * 80 * GIB - shape.parameters * 2) / token)
+        assert (needs.room >= needs.longest == 32768 + 256) == fits
+    apart = engine.model_copy(update={"placement": "service", "devices": (0, 1), "tensor_parallel": 2})
+    served = estimate(shape, stage(), training.model_copy(update={"engine": apart}), machine)
+    assert served.sampling.keys() == {"weights", "optimizer"}
+    assert served.room == pytest.approx((2 * 0.8 * 80 * GIB - shape.parameters * 2) / token)
+
+
+@pytest.mark.parametrize("name", ["acereason-7b", "acereason-14b"])
+def test_the_recipes_of_the_papers_fit_the_papers_machine(name):
+    """7B: Qwen2.5-Math's shape."""
+    seven = {
+        "vocab_size": 152064, "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+        "num_key_value_heads": 4, "intermediate_size": 18944, "tie_word_embeddings": False,
+    }  # fmt: skip
+    shape = Shape.of(seven if name.endswith("7b") else QWEN_14B)
+    training = load_recipe(name).training
+    assert training.hardware.ranks == 128
+    for each in training.stages:
+        needs = estimate(shape, each, training, told_machine("128xH100"))
+        assert needs.peak < 0.9 * 80 * GIB and needs.room > needs.longest, each.name
 
 
 def test_what_cannot_be_estimated_says_why():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -62,16 +63,17 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     return work / "model"
 
 
-def start(work: Path, model: Path, **changes) -> subprocess.Popen:
+def start(work: Path, model: Path, recipe: Recipe = RECIPE, before: tuple = (), after: tuple = (), **changes):
+    """A stage as a process of this test's; `before` and `after` what launches it."""
     work.mkdir(exist_ok=True)
     pq.write_table(to_table(sums(40)), work / "problems.parquet")
     spec = {
-        "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
+        "kind": "stage", "recipe": recipe.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
         "problems": {"math": str(work / "problems.parquet")}, "traces": None, "validation": {}, "pass_rates": None,
         "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "training.launch", "2", str(work / "spec.json")]
+    command = [*before, sys.executable, "-m", "training.launch", str(work / "spec.json"), *after]
     with open(work / "log", "a") as log:
         return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
 
@@ -107,10 +109,20 @@ def wait(condition, seconds: float) -> bool:
     return False
 
 
-def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_does(learnt_model, tmp_path):
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert start(straight, learnt_model).wait(120) == 0, (straight / "log").read_text()
+def weights(work: Path) -> bytes:
+    return (work / "work" / "model" / "model.safetensors").read_bytes()
 
+
+@pytest.fixture(scope="module")
+def straight(learnt_model, tmp_path_factory) -> Path:
+    """A stage that was left alone."""
+    work = tmp_path_factory.mktemp("straight")
+    assert start(work, learnt_model).wait(120) == 0, (work / "log").read_text()
+    return work
+
+
+def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_does(straight, learnt_model, tmp_path):
+    killed = tmp_path / "killed"
     launcher = start(killed, learnt_model)
     assert wait(lambda: len(metrics(killed)) >= 3, 120), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: its ranks must follow
@@ -118,9 +130,6 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert wait(lambda: not ranks_of(killed), 5)
     assert not (killed / "work" / "status.json").exists()
     assert start(killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
-
-    def weights(work: Path) -> bytes:
-        return (work / "work" / "model" / "model.safetensors").read_bytes()
 
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     timeless = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
@@ -132,6 +141,36 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert decisions[0] == decisions[1] and "max_difficulty" in decisions[0]
     status = json.loads((killed / "work" / "status.json").read_text())
     assert (status["state"], status["steps"]) == ("finished", STEPS)
+
+
+def start_on_machines(number: int, work: Path, model: Path, **settings) -> subprocess.Popen:
+    """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
+    hardware = RECIPE.training.hardware.model_copy(update={"machines": 2, "processes": 1, **settings})
+    recipe = RECIPE.model_copy(update={"training": RECIPE.training.model_copy(update={"hardware": hardware})})
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        meeting = f"{socket.gethostname()}:{probe.getsockname()[1]}"
+    twice = (sys.executable, str(Path(__file__).with_name("twice.py"))) if number == 2 else ()
+    return start(work, model, recipe, before=twice, after=(meeting,))
+
+
+def test_a_rank_that_dies_ends_two_machines_and_started_again_they_make_what_one_makes(
+    straight, learnt_model, tmp_path
+):
+    two = tmp_path / "two"
+    launcher = start_on_machines(2, two, learnt_model)
+    assert wait(lambda: len(metrics(two)) >= 3, 120), (two / "log").read_text()
+    os.kill(max(ranks_of(two)), signal.SIGKILL)  # the youngest process
+    assert launcher.wait(40) != 0
+    assert wait(lambda: not ranks_of(two), 5)
+    assert start_on_machines(2, two, learnt_model).wait(120) == 0, (two / "log").read_text()
+    assert weights(two) == weights(straight)
+
+
+def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
+    assert start_on_machines(1, tmp_path / "one", learnt_model, timeout_minutes=0.05).wait(60) == 2
+    status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())
+    assert "2 machines did not meet at" in status["message"] and "RATCHET_LAUNCHER" in status["message"]
 
 
 def test_an_error_of_the_users_ends_with_code_2_and_a_message(tmp_path):

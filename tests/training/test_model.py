@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from infra.errors import RatchetError
+from tests.flows.conftest import in_process
 from training.model import load_model
 
 
@@ -45,6 +46,54 @@ def test_the_tokenizer_of_another_model(copied):
 def test_a_directory_that_is_no_model(tmp_path):
     with pytest.raises(RatchetError, match="cannot read a causal language model"):
         load_model(str(tmp_path), "float32")
+
+
+def test_the_end_of_another_model(copied):
+    edit(copied / "generation_config.json", eos_token_id=[2, 151645])
+    with pytest.raises(RatchetError, match=r"generation_config.json ends responses with id 151645.*320 rows"):
+        load_model(str(copied), "float32")
+
+
+def test_weights_that_the_configuration_asks_for_and_nobody_has(copied):
+    edit(copied / "config.json", num_hidden_layers=5)
+    with pytest.raises(RatchetError, match=r"another llama than its weights are of: model\.layers\.\S+ is not"):
+        load_model(str(copied), "float32")
+
+
+def test_weights_of_another_shape(copied):
+    edit(copied / "config.json", intermediate_size=20)
+    with pytest.raises(RatchetError, match=r"another llama than its weights are of: \S+ has another shape, nor are"):
+        load_model(str(copied), "float32")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_file_that_was_cut(copied, file):
+    (copied / file).write_bytes((copied / file).read_bytes()[:700])
+    with pytest.raises(RatchetError, match="cannot read a causal language model from"):
+        load_model(str(copied), "float32")
+
+
+def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
+    (copied / "chat_template.jinja").unlink()
+    arguments = ("train", "tiny", "--home", tmp_path / "home", "--dry-run")
+    for way in (("--from", copied), ("--set", f"model.path={copied}")):
+        with pytest.raises(RatchetError, match="has no chat template"):
+            in_process(*arguments, *way)
+    with pytest.raises(RatchetError, match="there is no such directory"):
+        in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
+    with pytest.raises(RatchetError, match="has no model to train"):
+        in_process(*arguments, "--set", "training.warm_start=null")
+
+
+def test_a_model_with_other_files_is_another_model(copied, tmp_path):
+    def planned() -> str:
+        shown = in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", "--set", f"model.path={copied}")
+        return next(line for line in shown.splitlines() if line.startswith("warm start"))
+
+    before = planned()
+    assert planned() == before
+    (copied / "model.safetensors").write_bytes(b"other weights")
+    assert planned() != before
 
 
 def test_dropout_is_off_because_the_ratio_would_not_be_one(copied):

@@ -1,0 +1,80 @@
+"""A Hugging Face causal language model from disk or the hub, checked for what would go wrong hours later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from infra.errors import RatchetError
+
+
+def read_model(path: str, dtype: str) -> tuple[Any, Any]:
+    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
+    tokenizer = read_tokenizer(path)
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
+        )
+    except Exception as error:  # of each file format's own kind
+        raise _unreadable(path, error) from error
+    # transformers fills what it does not find with random numbers, and goes on.
+    absent = sorted(found["missing_keys"]) or sorted(name for name, *_ in found["mismatched_keys"])
+    if absent:
+        raise RatchetError(
+            f"{path}: its config.json describes another {model.config.model_type} than its weights are of: {absent[0]} "
+            f"{'is not among them' if found['missing_keys'] else 'has another shape'}"
+            f"{f', nor are {len(absent) - 1} more right' if len(absent) > 1 else ''}"
+        )
+    _check(path, tokenizer, model.get_input_embeddings().weight.shape[0], model.generation_config)
+    return model, tokenizer
+
+
+def check_model(path: str) -> None:
+    """The same checks without the weights, before hours are spent on what the model is to learn from."""
+    tokenizer = read_tokenizer(path)
+    try:
+        rows = AutoConfig.from_pretrained(path).get_text_config().vocab_size
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    _check(path, tokenizer, rows)
+
+
+def read_tokenizer(path: str) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except Exception as error:
+        raise _unreadable(path, error) from error
+
+
+def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
+    """Every id that ends a response: all of the generation configuration's, and the tokenizer's."""
+    configured = getattr(generation_config, "eos_token_id", None)
+    ids = [configured] if isinstance(configured, int) else list(configured or ())
+    return list(dict.fromkeys([*ids, tokenizer.eos_token_id]))
+
+
+def _unreadable(path: str, error: Exception) -> RatchetError:
+    told = "there is no such directory" if path[:1] in ("/", ".", "~") and not Path(path).is_dir() else error
+    return RatchetError(f"cannot read a causal language model from {path}: {told}")
+
+
+def _check(path: str, tokenizer: Any, rows: int, generation_config: Any = None) -> None:
+    """Raises RatchetError where the model would fail later, or learn something else. `rows`: of its embedding."""
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        reason = (
+            f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "
+            "another model"
+        )
+    elif tokenizer.eos_token_id is None:
+        reason = "its tokenizer names no end-of-sequence token: set eos_token in tokenizer_config.json"
+    elif (stop := max(stop_token_ids(generation_config, tokenizer))) >= rows:
+        reason = f"generation_config.json ends responses with id {stop}, and its embedding has {rows} rows only"
+    elif not tokenizer.chat_template:
+        reason = "its tokenizer has no chat template, so there is no way to ask it: add chat_template.jinja"
+    else:
+        return
+    raise RatchetError(f"{path} cannot be used: {reason}")
