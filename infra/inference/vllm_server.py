@@ -148,6 +148,7 @@ def serve(arguments: argparse.Namespace) -> None:
         server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
     )
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    listening.listen()  # who comes before uvicorn is ready waits, and is not refused
     if arguments.ready:
         write_atomically(arguments.ready, url)
     print(f"vLLM serves {arguments.model} at {url}", flush=True)

@@ -63,12 +63,12 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     return work / "model"
 
 
-def start(work: Path, model: Path, recipe: Recipe = RECIPE, before: tuple = (), after: tuple = (), **changes):
+def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **changes) -> subprocess.Popen:
     """A stage as a process of this test's; `before` and `after` what launches it."""
     work.mkdir(exist_ok=True)
     pq.write_table(to_table(sums(40)), work / "problems.parquet")
     spec = {
-        "kind": "stage", "recipe": recipe.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
+        "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
         "problems": {"math": str(work / "problems.parquet")}, "traces": None, "validation": {}, "pass_rates": None,
         "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
@@ -145,13 +145,13 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
 
 def start_on_machines(number: int, work: Path, model: Path, **settings) -> subprocess.Popen:
     """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
-    hardware = RECIPE.training.hardware.model_copy(update={"machines": 2, "processes": 1, **settings})
-    recipe = RECIPE.model_copy(update={"training": RECIPE.training.model_copy(update={"hardware": hardware})})
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, **settings}
     with socket.socket() as probe:
         probe.bind(("", 0))
         meeting = f"{socket.gethostname()}:{probe.getsockname()[1]}"
     twice = (sys.executable, str(Path(__file__).with_name("twice.py"))) if number == 2 else ()
-    return start(work, model, recipe, before=twice, after=(meeting,))
+    return start(work, model, before=twice, after=(meeting,), recipe=recipe)
 
 
 def test_a_rank_that_dies_ends_two_machines_and_started_again_they_make_what_one_makes(

@@ -89,17 +89,17 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
     try:
         arrived = VllmSampler(policy, engine, lambda version: engine.load_weights(policy.weights(), version))
         asked = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)]
-        assert len(list(arrived.generate(asked, Sampling(max_tokens=8)))) == 4
+        assert len(list(arrived.generate([asked], Sampling(max_tokens=8)))) == 4
         old = [(name, weight.clone()) for name, weight in policy.weights()]
         lost = VllmSampler(policy, engine, lambda version: engine.load_weights(old, version))
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
         with pytest.raises(RatchetError, match="does not have them all"):
-            list(lost.generate(asked, Sampling(max_tokens=8)))
+            list(lost.generate([asked], Sampling(max_tokens=8)))
         stolen = VllmSampler(policy, engine, lambda _: engine.load_weights(policy.weights(), "somebody else's"))
         with pytest.raises(RatchetError, match="does another run use it"):
-            list(stolen.generate(asked, Sampling(max_tokens=8)))
+            list(stolen.generate([asked], Sampling(max_tokens=8)))
     finally:
         engine.close()
 
