@@ -8,7 +8,7 @@ no KL. The reward is the parity of a response's length in characters: nearly eve
 side may skip any.
 Contenders take steps in turns; the median is given, wall clock and CPU, and the peak of resident memory. TRL
 (`pip install trl accelerate datasets`) runs with several micro-batch sizes, and its best is compared. Ratchet also
-runs on two ranks of one thread.
+runs on two ranks of one thread, on the same batch and on one of 64 prompts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ import pyarrow.parquet as pq
 
 from infra.problems import Problem
 
-PROMPTS, ROLLOUTS, LIMIT, RATE = 16, 16, 64, 4e-4
+PROMPTS, ROLLOUTS, LIMIT = 16, 16, 64
+RATE = 1e-9
+"""Every step samples from the warm start: a policy that learns would soon answer in five tokens."""
 
 
 def passes(text: str) -> bool:
@@ -50,7 +52,7 @@ class Turns:
         print(json.dumps({"seconds": taken, "cpu": busy, "bytes": peak}), flush=True)
 
 
-def ratchet(model: str, prompts: list[str], threads: int) -> None:
+def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
     import torch
 
     from infra.inference.protocol import Sampling
@@ -76,8 +78,9 @@ def ratchet(model: str, prompts: list[str], threads: int) -> None:
     torch.set_num_threads(threads)
     stage = Stage(name="s", domain="math", max_response_tokens=LIMIT, steps=1, learning_rate=RATE)
     policy = Policy(model, Hardware(), Optimizer())
-    batch = PROMPTS * ROLLOUTS
-    worker = RolloutWorker(policy, PolicySampler(policy, batch), Parity(False), PromptFormat(math="{prompt}"), batch)
+    together = PROMPTS * ROLLOUTS
+    judge, form = Parity(False), PromptFormat(math="{prompt}")
+    worker = RolloutWorker(policy, PolicySampler(policy, together), judge, form, together)
     learner = Learner(policy, stage)
     problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(prompts)]
     turns = Turns()
@@ -85,7 +88,7 @@ def ratchet(model: str, prompts: list[str], threads: int) -> None:
     judge_all(worker)
     for step in range(10**6):
         turns.begin()
-        chosen = [problems[(step * PROMPTS + i) % len(problems)] for i in range(PROMPTS)]
+        chosen = [problems[(step * batch + i) % len(problems)] for i in range(batch)]
         groups = group(worker.run(chosen, ROLLOUTS, Sampling(max_tokens=LIMIT), (step,)), stage)
         learner.learn(groups, 1.0)
         describe(groups, "math")
@@ -143,20 +146,22 @@ def trl(model: str, prompts: list[str], threads: int, micro_batch: int) -> None:
 class Contender:
     """One trainer: as many processes as it has ranks, stepped together."""
 
-    def __init__(self, name: str, command: list[str], threads: int, ranks: int = 1) -> None:
+    def __init__(self, name: str, command: list[str], threads: int, ranks: int = 0) -> None:
+        """`ranks`: of a process group; 0 is a process that is in none."""
         self.name, self.rounds = name, []
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
         quiet = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         group = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        places = [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)] or [{}]
         self.processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.trl_step_time", *command, "--threads", str(threads)],
-                env={**os.environ, **quiet, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                env={**os.environ, **quiet, **place},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )
-            for rank in range(ranks)
+            for place in places
         ]  # fmt: skip
 
     def step(self) -> bool:
@@ -189,34 +194,29 @@ class Contender:
         return statistics.median(r[what] for r in self.rounds[warm_up:])
 
 
-def compare(model: str, prompts: str, threads: int, steps: int, micro_batches: list[int]) -> None:
-    ours = ["--worker", "ratchet", "--model", model, "--prompts", prompts]
-    contenders = [Contender("Ratchet", ours, threads)]
-    if threads == 1:
-        contenders.append(Contender("Ratchet, 2 ranks", ours, 1, ranks=2))
-    for size in micro_batches:
-        command = ["--worker", "trl", "--model", model, "--prompts", prompts, "--micro-batches", str(size)]
-        contenders.append(Contender(f"TRL, {size} a pass", command, threads))
+def compare(threads: int, steps: int, contenders: list[Contender]) -> None:
+    """Step all in turns and print what each took; the first is what the others are compared with."""
     warm_up = 3
     for _ in range(warm_up + steps):
         for contender in contenders:
             if not contender.step():
                 raise SystemExit(f"{contender.name} did not run; its reason is above")
     print(f"{threads} thread(s) a process; median of {steps} steps")
-    print(f"{'':18} {'seconds':>8} {'CPU s':>7} {'peak MB':>8}")
+    print(f"{'':30} {'seconds':>8} {'CPU s':>7} {'peak MB':>8}")
     for c in contenders:
         c.close()
         print(
-            f"{c.name:18} {c.median('seconds', warm_up):8.3f} {c.median('cpu', warm_up):7.3f} "
+            f"{c.name:30} {c.median('seconds', warm_up):8.3f} {c.median('cpu', warm_up):7.3f} "
             f"{c.median('bytes', warm_up) / 1e6:8.0f}"
         )
     others = [c for c in contenders if c.name.startswith("TRL")]
     for what in ("seconds", "cpu") if others else ():
         best = min(c.median(what, warm_up) for c in others)
         print(f"Ratchet / TRL's best, {what}: {contenders[0].median(what, warm_up) / best:.2f}")
-    if threads == 1 and contenders[1:2] and contenders[1].name == "Ratchet, 2 ranks":
-        gain = contenders[0].median("seconds", warm_up) / contenders[1].median("seconds", warm_up)
-        print(f"two ranks against one, steps per second: {gain:.2f}")
+    for c in contenders:
+        if "2 ranks" in c.name:
+            gain = contenders[0].median("seconds", warm_up) / c.median("seconds", warm_up)
+            print(f"two ranks against one, steps per second: {gain:.2f}")
 
 
 def main() -> None:
@@ -226,13 +226,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--micro-batches", type=int, nargs="+", default=[32, 64, 256], help="TRL's, in sequences")
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         prompts = json.loads(arguments.prompts.read_text())
         if arguments.worker == "ratchet":
-            ratchet(arguments.model, prompts, arguments.threads[0])
+            ratchet(arguments.model, prompts, arguments.threads[0], arguments.batch)
         else:
             trl(arguments.model, prompts, arguments.threads[0], arguments.micro_batches[0])
         return
@@ -244,8 +245,19 @@ def main() -> None:
         prompts = Path(scratch) / "prompts.json"
         table = pq.read_table(problems[-1] / "kept.parquet", columns=["prompt"])
         prompts.write_text(json.dumps(table["prompt"].to_pylist()[: 40 * PROMPTS]))
+        given = ["--model", str(models[-1] / "model"), "--prompts", str(prompts)]
+
+        def ours(batch: int, threads: int, ranks: int) -> Contender:
+            name = f"Ratchet, {batch} prompts" + (", 2 ranks" if ranks == 2 else "")
+            return Contender(name, ["--worker", "ratchet", *given, "--batch", str(batch)], threads, ranks)
+
         for threads in arguments.threads:
-            compare(str(models[-1] / "model"), str(prompts), threads, arguments.steps, arguments.micro_batches)
+            contenders = [ours(PROMPTS, threads, ranks) for ranks in ((1, 2) if threads == 1 else (1,))]
+            for size in arguments.micro_batches:
+                command = ["--worker", "trl", *given, "--micro-batches", str(size)]
+                contenders.append(Contender(f"TRL, {size} a pass", command, threads))
+            compare(threads, arguments.steps, contenders)
+        compare(1, arguments.steps, [ours(4 * PROMPTS, 1, ranks) for ranks in (1, 2)])
 
 
 if __name__ == "__main__":
