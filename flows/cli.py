@@ -321,7 +321,7 @@ def _run_flow(
             show_plan(console, plan.plan)
             return
         if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
-            on_each_machine(recipe.training.hardware.machines)  # a mistake here, too
+            on_each_machine(recipe.training.hardware.machines, settings)  # a mistake here, too
         wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))

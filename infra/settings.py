@@ -19,6 +19,8 @@ class Settings:
     """MLflow (`MLFLOW_TRACKING_URI`, default SQLite in the home)."""
     python: str
     """The interpreter that trainers and evaluators run under (`RATCHET_PYTHON`): may be another environment's."""
+    launcher: str = ""
+    """What runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
 
     @property
     def artifacts(self) -> Path:
@@ -43,4 +45,5 @@ def load_settings(home: str | Path | None = None) -> Settings:
         home=root,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root / 'mlflow.db'}",
         python=os.environ.get("RATCHET_PYTHON") or sys.executable,
+        launcher=os.environ.get("RATCHET_LAUNCHER", ""),
     )

@@ -17,6 +17,7 @@ from infra.artifacts import Artifact, Draft, write_atomically
 from infra.errors import RatchetError
 from infra.process_group import process_group
 from infra.recipe.model import Recipe, Stage
+from infra.settings import Settings
 from tasks.pipeline_run import PipelineRun, active_run
 from tasks.step import Step, record_isolation, run_step
 
@@ -25,8 +26,6 @@ STAGE = Step("train", 3, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
-LAUNCHER_VARIABLE = "RATCHET_LAUNCHER"
-"""A command that runs another one once on each machine of an allocation."""
 
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
@@ -126,7 +125,7 @@ def _train(spec: dict[str, Any]) -> Any:
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
-        launcher = (*on_each_machine(hardware.machines), run.settings.python, "-m", "training.launch")
+        launcher = (*on_each_machine(hardware.machines, run.settings), run.settings.python, "-m", "training.launch")
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{_free_port()}",)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
@@ -153,20 +152,19 @@ def _describe_pass_rates(draft: Draft) -> str:
     return f"{draft.counts['problems']:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
 
 
-def on_each_machine(machines: int) -> list[str]:
+def on_each_machine(machines: int, settings: Settings) -> list[str]:
     """What in front of a command runs it on each machine of the process group; empty for this machine alone."""
     if machines == 1:
         return []
-    launcher = os.environ.get(LAUNCHER_VARIABLE, "").strip()
-    if not launcher:
+    command = shlex.split(settings.launcher)
+    if not command:
         raise RatchetError(
             f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
-            f"{LAUNCHER_VARIABLE}, in a SLURM allocation to 'srun --ntasks-per-node=1' (docs/training.md, Several "
+            "RATCHET_LAUNCHER, in a SLURM allocation to 'srun --ntasks-per-node=1' (docs/training.md, Several "
             "machines), or train on this one with --set training.hardware.machines=1."
         )
-    command = shlex.split(launcher)
     if shutil.which(command[0]) is None:
-        raise RatchetError(f"{LAUNCHER_VARIABLE} is {launcher!r}, and there is no program {command[0]!r} here.")
+        raise RatchetError(f"RATCHET_LAUNCHER is {settings.launcher!r}, and there is no program {command[0]!r} here.")
     return command
 
 

@@ -13,7 +13,7 @@ from infra.errors import RatchetError
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
-    tokenizer = read_tokenizer(path)
+    tokenizer = _read_tokenizer(path)
     try:
         model, found = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
@@ -21,28 +21,27 @@ def read_model(path: str, dtype: str) -> tuple[Any, Any]:
     except Exception as error:  # of each file format's own kind
         raise _unreadable(path, error) from error
     # transformers fills what it does not find with random numbers, and goes on.
-    absent = sorted(found["missing_keys"]) or sorted(name for name, *_ in found["mismatched_keys"])
-    if absent:
-        raise RatchetError(
-            f"{path}: its config.json describes another {model.config.model_type} than its weights are of: {absent[0]} "
-            f"{'is not among them' if found['missing_keys'] else 'has another shape'}"
-            f"{f', nor are {len(absent) - 1} more right' if len(absent) > 1 else ''}"
-        )
+    wrong = [f"{name} is not among them" for name in sorted(found["missing_keys"])]
+    wrong += [f"{name} has another shape" for name in sorted(name for name, *_ in found["mismatched_keys"])]
+    if wrong:
+        more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise RatchetError(f"{path}: its weights are not those of the model in its config.json: {wrong[0]}{more}")
     _check(path, tokenizer, model.get_input_embeddings().weight.shape[0], model.generation_config)
     return model, tokenizer
 
 
-def check_model(path: str) -> None:
-    """The same checks without the weights, before hours are spent on what the model is to learn from."""
-    tokenizer = read_tokenizer(path)
+def check_model(path: str) -> Any:
+    """The same checks without the weights, where others read them, or nobody yet. Returns the tokenizer."""
+    tokenizer = _read_tokenizer(path)
     try:
         rows = AutoConfig.from_pretrained(path).get_text_config().vocab_size
     except Exception as error:
         raise _unreadable(path, error) from error
     _check(path, tokenizer, rows)
+    return tokenizer
 
 
-def read_tokenizer(path: str) -> Any:
+def _read_tokenizer(path: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(path)
     except Exception as error:

@@ -21,7 +21,7 @@ import torch
 from transformers import GenerationConfig
 
 from infra.errors import RatchetError
-from infra.inference.models import read_tokenizer, stop_token_ids
+from infra.inference.models import check_model, stop_token_ids
 from infra.inference.protocol import Completion, Request, Sampling
 from infra.recipe.model import InferenceEngine
 
@@ -60,7 +60,7 @@ class VllmEngine:
         self, model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool = False
     ) -> None:
         require_vllm()
-        self.tokenizer = read_tokenizer(model_dir)
+        self.tokenizer = check_model(model_dir)
         self.stop_ids = stop_token_ids(_generation_config(model_dir), self.tokenizer)
         self.batch_size, self.timeout_s, self._among_ranks = batch_size, settings.timeout_s, among_ranks
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
