@@ -119,8 +119,10 @@ def picture(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
         for shown, colour in (("baseline", "0.6"), (name, "C0")):
             for i, result in enumerate(results[shown]):
                 sampled, rates = curve(result["steps"])
-                axis.plot(np.array(sampled) / 1e6, rates, color=colour, lw=1, label=shown if i == 0 else None)
+                label = ("the recipe" if shown == name else shown) if i == 0 else None
+                axis.plot(np.array(sampled) / 1e6, rates, color=colour, lw=1, label=label)
         axis.set_title(name, fontsize=9)
+    axes.flat[0].legend(loc="lower right", fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("M tokens sampled")
     for axis in axes[:, 0]:
