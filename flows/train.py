@@ -16,7 +16,7 @@ from tasks.curation import Curated
 from tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from tasks.pipeline_run import open_run
 from tasks.traces import teacher_traces
-from tasks.training import train_stage, warm_start
+from tasks.training import check_model, train_stage, warm_start
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ def train(
         run.watcher.phase("Train")
         if start:
             checkpoint = given_checkpoint(start)
+            if checkpoint.kind == "model":
+                check_model(str(checkpoint.path))
         else:
             traces = teacher_traces(recipe, problems) if recipe.training.warm_start else None
             checkpoint = warm_start(recipe, traces)

@@ -22,7 +22,7 @@ from tasks.contamination import contaminated_items, contamination, training_sets
 from tasks.curation import benchmark_problems
 from tasks.pipeline_run import active_run
 from tasks.step import Step, record_isolation, run_step
-from tasks.training import MetricsFollower, check_model, run_worker
+from tasks.training import MetricsFollower, run_worker
 
 EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
 DEFAULT_SAMPLES = 16
@@ -105,8 +105,6 @@ def given_checkpoint(model: str) -> Artifact:
     """A checkpoint of the store by its reference, or a directory with a Hugging Face model."""
     directory, store = Path(model).expanduser(), active_run().store
     if directory.is_dir() and not (directory / "manifest.json").is_file():
-        if active_run().planning:
-            check_model(str(directory))
         return store.directory(directory, "model")
     artifact = store.open(model)
     if artifact.kind != "checkpoint":

@@ -47,16 +47,17 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     if recipe.model.path and Path(recipe.model.path).is_dir():
         inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
     made = run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start")
-    if recipe.model.path and active_run().planning and not made.path.exists():
+    if recipe.model.path and not made.path.exists():
         check_model(recipe.model.path)
     return made
 
 
 def check_model(path: str) -> None:
     """Tell what is wrong with a model while a run is planned, before days are spent on what it is to learn from."""
-    from infra.inference import models  # torch and transformers: seconds
+    if active_run().planning:
+        from infra.inference import models  # torch and transformers: seconds
 
-    models.check_model(path)
+        models.check_model(path)
 
 
 def train_stage(
