@@ -56,7 +56,11 @@ def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
 
 
 def _unreadable(path: str, error: Exception) -> RatchetError:
-    told = "there is no such directory" if path[:1] in ("/", ".", "~") and not Path(path).is_dir() else error
+    told: object = error
+    if path[:1] in ("/", ".", "~") and not Path(path).is_dir():
+        told = "there is no such directory"
+    elif Path(path).is_dir() and not (Path(path) / "config.json").is_file():
+        told = "there is no config.json in it"
     return RatchetError(f"cannot read a causal language model from {path}: {told}")
 
 

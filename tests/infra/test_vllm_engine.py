@@ -36,7 +36,9 @@ def model_dir(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("vllm") / "model"
     tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(VOCABULARY)}, unk_token="w0"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0").save_pretrained(directory)
+    named = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0")
+    named.chat_template = "{{ messages[0].content }}"
+    named.save_pretrained(directory)
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(
