@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from infra.artifacts import disk_errors
 from infra.errors import RatchetError
-from infra.process_group import process_group
+from infra.process_group import free_port, process_group
 from infra.settings import Settings
 
 HOST = "127.0.0.1"
@@ -36,7 +35,7 @@ def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
     if "PREFECT_API_URL" in os.environ:
         yield lambda: None
         return
-    port = _free_port()
+    port = free_port(HOST)
     argv = [
         sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", HOST,
         "--port", str(port), "--log-level", "error", "--lifespan", "on",
@@ -86,9 +85,3 @@ def answers(address: str) -> bool:
             return answer.status == 200
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]

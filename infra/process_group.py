@@ -1,10 +1,11 @@
-"""Child processes that never outlive their parent."""
+"""Child processes that never outlive their parent, and where they can be reached."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,3 +54,10 @@ def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -
             except subprocess.TimeoutExpired:
                 continue
         process.wait()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody listens on at this moment; "" as `host` is every address of this machine."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])

@@ -15,7 +15,7 @@ from typing import Any
 
 from infra.artifacts import Artifact, Draft, write_atomically
 from infra.errors import RatchetError
-from infra.process_group import process_group
+from infra.process_group import free_port, process_group
 from infra.recipe.model import Recipe, Stage
 from infra.settings import Settings
 from tasks.pipeline_run import PipelineRun, active_run
@@ -127,7 +127,7 @@ def _train(spec: dict[str, Any]) -> Any:
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
         launcher = (*on_each_machine(hardware.machines, run.settings), run.settings.python, "-m", "training.launch")
-        meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{_free_port()}",)
+        meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
@@ -167,12 +167,6 @@ def on_each_machine(machines: int, settings: Settings) -> list[str]:
     if shutil.which(command[0]) is None:
         raise RatchetError(f"RATCHET_LAUNCHER is {settings.launcher!r}, and there is no program {command[0]!r} here.")
     return command
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 def run_worker(

@@ -147,7 +147,7 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
     ranks = hardware.ranks if on_cpu else machine.count
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
     prompt = min(PROMPT_TOKENS, stage.max_response_tokens)
-    longest, mean = (prompt + share * stage.max_response_tokens for share in (1, TYPICAL_RESPONSE))
+    longest, mean = (prompt + part * stage.max_response_tokens for part in (1, TYPICAL_RESPONSE))
     rollouts = max(stage.rollouts) if isinstance(stage.rollouts, tuple) else stage.rollouts
     responses = stage.prompts_per_batch * rollouts
     share = machine.flops / (ranks if on_cpu else 1)

@@ -25,6 +25,7 @@ from infra.errors import RatchetError
 from infra.inference import vllm_gloo
 from infra.inference.vllm_engine import AGAIN
 from infra.inference.vllm_service import VllmService
+from infra.process_group import free_port
 from infra.recipe.model import InferenceEngine
 from training import ranks
 from training.policy import Policy
@@ -76,9 +77,7 @@ def _init_info(service: VllmService, policy: Policy, settings: InferenceEngine) 
     server = urlsplit(service.url)
     with socket.create_connection((server.hostname, server.port)) as connection:
         address = connection.getsockname()[0]  # of this machine, as the server can reach it
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        port = probe.getsockname()[1]
+    port = free_port(address)
     return kind(rank=policy.rank, master_address=address, master_port=port, world_size=1 + service.workers)
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from infra.problems import to_table
+from infra.process_group import free_port
 from infra.recipe.model import Recipe
 from tests.training.conftest import sums
 
@@ -125,9 +126,7 @@ def start_on_machines(number: int, work: Path, model: Path, **settings) -> subpr
     """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
     recipe = RECIPE.model_dump(mode="json")
     recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, **settings}
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        meeting = f"{socket.gethostname()}:{probe.getsockname()[1]}"
+    meeting = f"{socket.gethostname()}:{free_port('')}"
     twice = (sys.executable, str(Path(__file__).with_name("twice.py"))) if number == 2 else ()
     return start(work, model, before=twice, after=(meeting,), recipe=recipe)
 
