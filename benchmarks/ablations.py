@@ -26,7 +26,7 @@ WINDOW = 10
 
 def run(name: str, seed: int, home: Path) -> dict[str, Any]:
     """One recipe to its end; its scores and, step by step, what its stages measured."""
-    command = [sys.executable, "-m", "flows.cli", "train", f"ablations/{name}", "--seed", str(seed)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "train", f"ablations/{name}", "--seed", str(seed)]
     subprocess.run([*command, "--home", str(home)], check=True, cwd=ROOT)
     plan = [json.loads(file.read_text()) for file in home.glob("artifacts/*/*/manifest.json")]
     made = {manifest["key"]: manifest for manifest in plan}
@@ -46,8 +46,9 @@ def run(name: str, seed: int, home: Path) -> dict[str, Any]:
 def keys_of(command: list[str], home: Path) -> list[str]:
     """The artifacts that a recipe is made of, in order, without running anything."""
     code = (
-        "import sys, json; from infra.recipe import load_recipe; from infra.settings import load_settings\n"
-        "from tasks.pipeline_run import plan_run; from flows.train import train\n"
+        "import sys, json; from ratchet.infra.recipe import load_recipe\n"
+        "from ratchet.infra.settings import load_settings\n"
+        "from ratchet.tasks.pipeline_run import plan_run; from ratchet.flows.train import train\n"
         "recipe = load_recipe(sys.argv[1], ['seed=' + sys.argv[2]])\n"
         "with plan_run(recipe, load_settings(sys.argv[3])) as plan: train.fn(recipe)\n"
         "print(json.dumps([step.output.key for step in plan.plan]))"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from training.logprobs import ChunkedLogProbabilities
+from ratchet.training.logprobs import ChunkedLogProbabilities
 
 SEQUENCE = 1024  # tokens of one response, for Liger, which takes [responses, tokens]
 

@@ -25,13 +25,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.problems import Problem
-from verifiers.code_judge import judge
-from verifiers.code_problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
-from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool
-from verifiers.sandbox import sandbox_isolation
-from verifiers.sandbox.server import Sandbox
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.code.problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox import sandbox_isolation
+from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 
 @dataclass

@@ -23,21 +23,21 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from data_curation.decontamination import decontaminate
-from data_curation.deduplication import deduplicate
-from data_curation.golden_agreement import settle
-from data_curation.mutant_kills import Trial, measure
-from data_curation.mutation import mutants
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import read_benchmark
-from data_curation.rules import filter_by_rules
-from data_curation.validation import STEP, validate_tests
-from data_curation.validation_case import Case
-from infra.problems import CodeTest, Problem, from_table
-from infra.recipe.model import CodeCuration, TestValidation
-from verifiers.code_judge import examine
-from verifiers.extraction import python_program
-from verifiers.pool import VerifierPool
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.golden_agreement import settle
+from ratchet.data_curation.mutant_kills import Trial, measure
+from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.validation import STEP, validate_tests
+from ratchet.data_curation.validation_case import Case
+from ratchet.infra.problems import CodeTest, Problem, from_table
+from ratchet.infra.recipe.model import CodeCuration, TestValidation
+from ratchet.verifiers.code.judge import examine
+from ratchet.verifiers.extraction import python_program
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 FILE, BENCHMARK = "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "benchmarks/HumanEval.jsonl.gz"
 SETTINGS = TestValidation(min_tests=2)  # many of these problems have no more

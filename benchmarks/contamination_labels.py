@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from data_curation.contamination import BenchmarkIndex
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import read_benchmark
-from data_curation.tokens import tokenise
-from infra.recipe.model import CodeCuration, MathCuration
+from ratchet.data_curation.contamination import BenchmarkIndex
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.tokens import tokenise
+from ratchet.infra.recipe.model import CodeCuration, MathCuration
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")

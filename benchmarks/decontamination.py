@@ -33,14 +33,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.contamination import BenchmarkIndex, find
-from data_curation.decontamination import decontaminate
-from data_curation.injection import self_test
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import read_benchmark
-from data_curation.split import set_column
-from data_curation.tokens import tokenised_batches
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.contamination import BenchmarkIndex, find
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.split import set_column
+from ratchet.data_curation.tokens import tokenised_batches
+from ratchet.infra.recipe.model import Decontamination
 
 ROWS = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")
 ITEMS = ("math500.json", "aime24.json", "amc22_23.json", "olympiad_bench.json")
@@ -129,7 +129,7 @@ def million(data: Path) -> None:
         command = [
             sys.executable,
             "-m",
-            "flows.cli",
+            "ratchet.cli.main",
             "decontaminate",
             "--input",
             str(file),

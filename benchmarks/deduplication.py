@@ -27,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 from datasketch import MinHash, MinHashLSH
 
-from data_curation import minhash
-from data_curation.deduplication import deduplicate, near_copies
-from data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
-from data_curation.normalisation import read_and_normalise
-from infra.problems import PROBLEM_SCHEMA
-from infra.recipe.model import Deduplication
+from ratchet.data_curation import minhash
+from ratchet.data_curation.deduplication import deduplicate, near_copies
+from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.recipe.model import Deduplication
 
 FILES = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")
 PLANTED = 0.25

@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def start(home: Path, model: str, concurrency: int) -> subprocess.Popen[bytes]:
     home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "flows.cli", "evaluate", "tiny", "--model", model, "--home", str(home)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "evaluate", "tiny", "--model", model, "--home", str(home)]
     command += ["--set", f"evaluation.endpoint.concurrency={concurrency}"]
     with open(home / "output.log", "ab") as log:
         return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)

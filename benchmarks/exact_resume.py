@@ -28,8 +28,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.problems import Problem, to_table
-from infra.recipe.model import Recipe
+from ratchet.infra.problems import Problem, to_table
+from ratchet.infra.recipe.model import Recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 40
@@ -65,8 +65,8 @@ def start(work: Path, ranks: int, zero_stage: int, **spec: Any) -> subprocess.Po
     empty = dict.fromkeys(("stage", "model_dir", "traces", "pass_rates")) | {"problems": {}, "validation": {}}
     content = {**empty, "recipe": resolved, "work_dir": str(work / "out"), **spec}
     (work / "spec.json").write_text(json.dumps(content))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "training.launch", str(work / "spec.json")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    command = [sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json")]
     with open(work / "log", "ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.evaluation import golden
-from verifiers.pool import VerifierPool
 
 
 def main() -> None:

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from rich.progress import track
 
-from data_curation.mutation import mutants
-from data_curation.readers.problems import read_problems
-from infra.problems import Problem, from_table
-from verifiers.code_problem import read_problem
-from verifiers.outcome import Outcome, Verdict
-from verifiers.pool import VerifierPool
+from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.readers.problems import read_problems
+from ratchet.infra.problems import Problem, from_table
+from ratchet.verifiers.code.problem import read_problem
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 QUICK_S = 0.2
 KINDS = ("range", "comparison", "constant")  # of data_curation.mutation

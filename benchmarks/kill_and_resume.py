@@ -27,7 +27,7 @@ STARTUP_S = 8  # until a run does its first work
 
 
 def start(recipe: str, home: Path, overrides: list[str], mark: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "flows.cli", "run", recipe, "--home", str(home)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "run", recipe, "--home", str(home)]
     for override in overrides:
         command += ["--set", override]
     home.mkdir(parents=True, exist_ok=True)

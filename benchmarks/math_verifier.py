@@ -20,8 +20,8 @@ import resource
 import time
 from collections import Counter
 
+from ratchet.verifiers.math import equivalence as math_equivalence
 from tests.verifiers.tricky_pairs import BARE
-from verifiers import math_equivalence
 
 PROCESSES = 2
 GROUP = 8

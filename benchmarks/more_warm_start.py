@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from benchmarks.seeds import ROOT, means, read_scores, run_seed
-from infra.recipe import load_recipe
+from ratchet.infra.recipe import load_recipe
 
 
 def checkpoint_seconds(home: Path) -> dict[str, float]:

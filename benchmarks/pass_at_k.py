@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from evaluation.pass_at_k import pass_at_k_table
+from ratchet.evaluation.pass_at_k import pass_at_k_table
 
 
 def product_formula(n: int, c: int, k: int) -> float:

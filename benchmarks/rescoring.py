@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from evaluation.main import main as evaluate
-from evaluation.spec import Plan, load_plan, read_spec
-from infra.problems import problem_id, to_table
-from verifiers.pool import VerifierPool
+from ratchet.evaluation.main import main as evaluate
+from ratchet.evaluation.spec import Plan, load_plan, read_spec
+from ratchet.infra.problems import problem_id, to_table
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 
 def spent() -> float:

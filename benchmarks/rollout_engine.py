@@ -17,10 +17,10 @@ from random import Random
 
 import torch
 
-from infra.inference.protocol import Request, Sampling, derive_seed
-from infra.inference.transformers_engine import TransformersEngine
-from infra.recipe.load import load_recipe
-from training.growth import grow
+from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.transformers_engine import TransformersEngine
+from ratchet.infra.recipe.load import load_recipe
+from ratchet.training.growth import grow
 
 
 def prompts(count: int, vocabulary: int) -> list[tuple[int, ...]]:

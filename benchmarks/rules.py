@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_curation.rules import OF_DOMAIN
-from infra.problems import Problem
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules import OF_DOMAIN
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
 
 CORPUS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "corpus"
 COLUMNS = ("answer", "entry_point", "starter_code", "golden_solutions")

@@ -20,7 +20,7 @@ KS = ("1", "2", "4", "8", "16")
 
 
 def run_seed(seed: int, home: Path, overrides: list[str]) -> None:
-    command = [sys.executable, "-m", "flows.cli", "run", "tiny", "--seed", str(seed), "--home", str(home)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "run", "tiny", "--seed", str(seed), "--home", str(home)]
     for override in overrides:
         command += ["--set", override]
     subprocess.run(command, check=True, cwd=ROOT)

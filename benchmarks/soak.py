@@ -23,15 +23,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infra.problems import Problem
-from verifiers.outcome import Verdict
-from verifiers.pool import VerifierPool
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 IN_FLIGHT = 256
 MAX_GROWTH_MIB = 20
 """Verdicts and parsed answers are remembered, a bounded number of them; the rest must be flat."""
 MALLOC = "MALLOC_MMAP_THRESHOLD_"
-WORKERS = ("verifiers.sandbox", "verifiers.symbolic_worker")
+WORKERS = ("ratchet.verifiers.sandbox", "ratchet.verifiers.math.symbolic_worker")
 
 DOUBLE = Problem(
     "double", "code", "", time_limit_s=0.3, memory_limit_mb=256,

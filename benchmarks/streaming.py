@@ -29,12 +29,12 @@ def write_rows(path: Path, rows: int) -> None:
 
 
 def stream(path: Path, directory: Path) -> None:
-    from data_curation.normalisation import normalised_batches
-    from data_curation.rules import filter_by_rules
-    from infra.artifacts import Draft
-    from infra.recipe.model import Rules
-    from tasks.curation import kept_batches
-    from tasks.step import write_splits
+    from ratchet.data_curation.normalisation import normalised_batches
+    from ratchet.data_curation.rules import filter_by_rules
+    from ratchet.infra.artifacts import Draft
+    from ratchet.infra.recipe.model import Rules
+    from ratchet.tasks.curation import kept_batches
+    from ratchet.tasks.step import write_splits
 
     normalised, ruled = Draft(directory / "normalise"), Draft(directory / "rules")
     for draft in (normalised, ruled):

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from infra.problems import Problem
+from ratchet.infra.problems import Problem
 
 PROMPTS, ROLLOUTS, LIMIT = 16, 16, 64
 RATE = 1e-9
@@ -55,16 +55,16 @@ class Turns:
 def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
     import torch
 
-    from infra.inference.protocol import Sampling
-    from infra.recipe.model import Hardware, Optimizer, PromptFormat, Stage
-    from training import ranks
-    from training.groups import describe, group
-    from training.learner import Learner
-    from training.policy import Policy
-    from training.rollout import RolloutWorker
-    from training.sampler import PolicySampler
-    from verifiers.outcome import Outcome, Verdict
-    from verifiers.tickets import Pool
+    from ratchet.infra.inference.protocol import Sampling
+    from ratchet.infra.recipe.model import Hardware, Optimizer, PromptFormat, Stage
+    from ratchet.training import ranks
+    from ratchet.training.groups import describe, group
+    from ratchet.training.learner import Learner
+    from ratchet.training.policy import Policy
+    from ratchet.training.rollout import RolloutWorker
+    from ratchet.training.sampler import PolicySampler
+    from ratchet.verifiers.outcome import Outcome, Verdict
+    from ratchet.verifiers.serving.pool import Pool
 
     class Parity(Pool):
         def _begin(self, submission, deliver):
@@ -98,7 +98,7 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
 def judge_all(worker) -> None:
     from dataclasses import replace
 
-    from verifiers.outcome import Outcome
+    from ratchet.verifiers.outcome import Outcome
 
     plain = worker._rollout
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from infra.artifacts import sync_path
-from infra.errors import RatchetError
+from ratchet.infra.artifacts import sync_path
+from ratchet.infra.errors import RatchetError
 
 
 class Journal:

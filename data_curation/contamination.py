@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_curation.split import Rejection
-from data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.split import Rejection
+from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
+from ratchet.infra.recipe.model import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""

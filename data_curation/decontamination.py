@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_curation.contamination import CLEAN, BenchmarkIndex, Findings, find, named
-from data_curation.injection import self_test
-from data_curation.split import Rejection, Split, add_metadata, partition
-from data_curation.urls import problem_key
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.contamination import CLEAN, BenchmarkIndex, Findings, find, named
+from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
+from ratchet.data_curation.urls import problem_key
+from ratchet.infra.recipe.model import Decontamination
 
 STEP = "decontaminate"
 RULES = ("released_after", "url", "whole_match", "ngram")

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_curation import minhash
-from data_curation.minhash import Shingles
-from data_curation.split import Rejection, Split, partition
-from data_curation.urls import problem_key
-from infra.recipe.model import Deduplication
+from ratchet.data_curation import minhash
+from ratchet.data_curation.minhash import Shingles
+from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.urls import problem_key
+from ratchet.infra.recipe.model import Deduplication
 
 STEP = "deduplicate"
 RULES = ("exact", "url", "near")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from data_curation.teacher_attempts import difficulty
-from infra.errors import RatchetError
-from infra.problems import from_table
-from verifiers.outcome import Outcome
-from verifiers.tickets import Pool
+from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from ratchet.data_curation.teacher_attempts import difficulty
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import from_table
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.serving.pool import Pool
 
 STEP = "difficulty"
 RULES = ("no_attempt", "unsolved")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from infra.inference.prompts import user_message
-from infra.problems import PROBLEM_SCHEMA, Problem, as_row
-from infra.recipe.model import PromptFormat
+from ratchet.infra.inference.prompts import user_message
+from ratchet.infra.problems import PROBLEM_SCHEMA, Problem, as_row
+from ratchet.infra.recipe.model import PromptFormat
 
 Row = dict[str, Any]
 _CHAT = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))

@@ -1,6 +1,6 @@
 """Decontamination on its own: any files in, `kept.parquet` and `rejected.parquet` out, with all columns of the input.
 
-    from data_curation.file_decontamination import decontaminate_files
+    from ratchet.data_curation.file_decontamination import decontaminate_files
     summary = decontaminate_files(["train.parquet"], ["math500.json", "aime24.json"], "clean")
 
 Rows are read, judged and written some thousands at a time, so memory does not grow with the input. The output appears
@@ -24,16 +24,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation import text_files
-from data_curation.contamination import BenchmarkIndex, Findings, find
-from data_curation.decontamination import RULES, STEP, item_keys, reject
-from data_curation.injection import self_test
-from data_curation.split import Rejection, to_json
-from data_curation.templates import strip_templates
-from data_curation.text_files import Batch, TextFile, named_column, open_text_file
-from infra.artifacts import KEPT, MANIFEST, REJECTED, Artifact, ArtifactStore, Draft, artifact_key, disk_errors
-from infra.errors import RatchetError
-from infra.recipe.model import Decontamination
+from ratchet.data_curation import text_files
+from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
+from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
+from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.split import Rejection, to_json
+from ratchet.data_curation.templates import strip_templates
+from ratchet.data_curation.text_files import Batch, TextFile, named_column, open_text_file
+from ratchet.infra.artifacts import KEPT, MANIFEST, REJECTED, Artifact, ArtifactStore, Draft, artifact_key, disk_errors
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Decontamination
 
 VERSION = 2
 PREFIX = f"{STEP}_"

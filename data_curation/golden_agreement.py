@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from data_curation.split import Rejection
-from data_curation.validation_case import Case, check_judged, verdicts
-from infra.problems import CodeTest
-from verifiers.code_judge import TestResult, examine
-from verifiers.outcome import Verdict
-from verifiers.pool import VerifierPool
-from verifiers.recording import record
+from ratchet.data_curation.split import Rejection
+from ratchet.data_curation.validation_case import Case, check_judged, verdicts
+from ratchet.infra.problems import CodeTest
+from ratchet.verifiers.code.judge import TestResult, examine
+from ratchet.verifiers.code.recording import record
+from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 QUICK_S = 0.2
 """CPU seconds a test may take a mutant where the golden solution needs less: many mutants loop for ever."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from data_curation.contamination import BenchmarkIndex, condemned
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.contamination import BenchmarkIndex, condemned
+from ratchet.infra.recipe.model import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
 SIGNS = {

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from data_curation.input_domains import Space
-from data_curation.input_texts import Layouts, Text, is_number, tokens_of
-from infra.problems import CodeTest
+from ratchet.data_curation.input_domains import Space
+from ratchet.data_curation.input_texts import Layouts, Text, is_number, tokens_of
+from ratchet.infra.problems import CodeTest
 
 ATTEMPTS = 30
 """Tries for each input wanted: most careful ones break a rule of the examples."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from data_curation.input_domains import MOST_EDITS, RULES, Number
+from ratchet.data_curation.input_domains import MOST_EDITS, RULES, Number
 
 
 @dataclass(frozen=True)

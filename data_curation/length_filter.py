@@ -6,10 +6,10 @@ import json
 
 import pyarrow as pa
 
-from data_curation import majority_vote
-from data_curation.split import Rejection, Split, partition
-from infra.inference.protocol import derive_seed
-from infra.recipe.model import LengthFilter
+from ratchet.data_curation import majority_vote
+from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.recipe.model import LengthFilter
 
 STEP = "length"
 RULES = ("too_short", "downsampled")

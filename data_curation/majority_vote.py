@@ -18,11 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from data_curation.teacher_attempts import difficulty
-from verifiers.extraction import boxed_answer
-from verifiers.math_equivalence import equivalent, reference_fault, verify_answer
-from verifiers.outcome import Outcome
+from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from ratchet.data_curation.teacher_attempts import difficulty
+from ratchet.verifiers.extraction import boxed_answer
+from ratchet.verifiers.math.equivalence import equivalent, reference_fault, verify_answer
+from ratchet.verifiers.outcome import Outcome
 
 STEP = "majority_vote"
 RULES = (

@@ -15,8 +15,8 @@ import datasketch
 import numpy as np
 from datasketch import MinHash
 
-from data_curation.tokens import Tokens, mixed, tokenise
-from infra.recipe.model import Deduplication
+from ratchet.data_curation.tokens import Tokens, mixed, tokenise
+from ratchet.infra.recipe.model import Deduplication
 
 SCHEME = "affine32"
 """Of datasketch's hash families; signatures of another are not comparable with these."""

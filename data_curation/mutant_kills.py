@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from data_curation.input_generation import generate_inputs, is_like
-from data_curation.mutation import mutants
-from data_curation.split import Rejection
-from data_curation.validation_case import Case, check_judged, verdicts
-from infra.problems import CodeTest
-from infra.recipe.model import TestValidation
-from verifiers.code_judge import examine
-from verifiers.pool import VerifierPool
-from verifiers.recording import record
+from ratchet.data_curation.input_generation import generate_inputs, is_like
+from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.split import Rejection
+from ratchet.data_curation.validation_case import Case, check_judged, verdicts
+from ratchet.infra.problems import CodeTest
+from ratchet.infra.recipe.model import TestValidation
+from ratchet.verifiers.code.judge import examine
+from ratchet.verifiers.code.recording import record
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 _OTHER_SEED = "import random\nrandom.seed(1)\n"
 """Before a golden solution, to see whether its output depends on drawn numbers: the sandbox seeds with 0."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from data_curation.readers import problems as reading
-from data_curation.readers import source_names
-from data_curation.split import Rejection, Split, assemble, joined, partition, set_column
-from data_curation.templates import clean_statement
-from infra.problems import problem_id
+from ratchet.data_curation.readers import problems as reading
+from ratchet.data_curation.readers import source_names
+from ratchet.data_curation.split import Rejection, Split, assemble, joined, partition, set_column
+from ratchet.data_curation.templates import clean_statement
+from ratchet.infra.problems import problem_id
 
 STEP = "normalise"
 RULES = ("empty",)

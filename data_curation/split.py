@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.problems import PROBLEM_SCHEMA
 
 REJECTED_SCHEMA = pa.schema(
     [

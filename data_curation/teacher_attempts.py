@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.attempt_journal import Journal, read_journal
-from data_curation.teacher_bill import Bill, money
-from infra.errors import RatchetError
-from infra.inference.prompts import user_message
-from infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
-from infra.problems import from_table
-from infra.recipe.model import PromptFormat, Teacher
+from ratchet.data_curation.attempt_journal import Journal, read_journal
+from ratchet.data_curation.teacher_bill import Bill, money
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import user_message
+from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
+from ratchet.infra.problems import from_table
+from ratchet.infra.recipe.model import PromptFormat, Teacher
 
 ATTEMPTS_SCHEMA = pa.schema(
     [

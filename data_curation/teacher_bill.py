@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.recipe.model import Teacher
+from ratchet.infra.recipe.model import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
 """Of English with formulas; until the endpoint's own count of the prompts says better."""

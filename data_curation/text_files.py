@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from data_curation.readers.raw_files import PARQUET_MAGIC, Malformed, read_rows
-from infra.errors import RatchetError
+from ratchet.data_curation.readers.raw_files import PARQUET_MAGIC, Malformed, read_rows
+from ratchet.infra.errors import RatchetError
 
 TEXT_COLUMNS = (
     "problem", "question", "prompt", "text", "statement", "question_content", "description", "instruction", "query",

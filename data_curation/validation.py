@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_curation import golden_agreement, mutant_kills
-from data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from data_curation.validation_case import Case
-from infra.problems import Problem, from_table
-from infra.recipe.model import TestValidation
-from verifiers.pool import VerifierPool
+from ratchet.data_curation import golden_agreement, mutant_kills
+from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from ratchet.data_curation.validation_case import Case
+from ratchet.infra.problems import Problem, from_table
+from ratchet.infra.recipe.model import TestValidation
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")

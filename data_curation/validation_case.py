@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from data_curation.split import Rejection
-from infra.errors import RatchetError
-from infra.problems import CodeTest, Problem
-from verifiers.outcome import Outcome, Verdict
-from verifiers.pool import VerifierPool
-from verifiers.published_checks import read_check
+from ratchet.data_curation.split import Rejection
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import CodeTest, Problem
+from ratchet.verifiers.code.published_checks import read_check
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 MAX_GOLDEN = 3
 """Independent golden solutions of a problem that are run: a majority needs no more."""

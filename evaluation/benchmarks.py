@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.topics import metadata_value
-from infra.errors import RatchetError
-from infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, from_table
-from verifiers.math_equivalence import reference_fault
+from ratchet.evaluation.topics import metadata_value
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, from_table
+from ratchet.verifiers.math.equivalence import reference_fault
 
 REQUIRED = {"math": "answer", "code": "tests"}  # what a verifier cannot do without
 PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first of them that a row has names its problem

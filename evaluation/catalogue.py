@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from infra.recipe.model import Domain
+from ratchet.infra.recipe.model import Domain
 
 
 @dataclass(frozen=True)

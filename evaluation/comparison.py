@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.pass_at_k import pass_at_k
-from evaluation.statistics import NAN, share_interval, standard_error_across_clusters, student_interval
+from ratchet.evaluation.pass_at_k import pass_at_k
+from ratchet.evaluation.statistics import NAN, share_interval, standard_error_across_clusters, student_interval
 
 EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated
 Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)

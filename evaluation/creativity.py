@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
 
 LENGTHS = tuple(range(5, 13))
 COLUMNS = ("text", "response", "prompt")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.figures import Drawing
+from ratchet.evaluation.figures import Drawing
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from evaluation.generation_store import Key
-from evaluation.sampling import Generations, generation_table, not_stored, stored_row
-from evaluation.spec import Asked, Plan
-from infra.errors import RatchetError
-from infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
-from infra.inference.protocol import Engine, Request
+from ratchet.evaluation.generation_store import Key
+from ratchet.evaluation.sampling import Generations, generation_table, not_stored, stored_row
+from ratchet.evaluation.spec import Asked, Plan
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
+from ratchet.infra.inference.protocol import Engine, Request
 
 Name = tuple[str, Key]  # of a request: its benchmark and its name in the store
 Missing = dict[Name, tuple[int, Asked]]  # with the position of its batch

@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.artifacts import disk_errors, write_atomically
-from infra.errors import RatchetError
+from ratchet.infra.artifacts import disk_errors, write_atomically
+from ratchet.infra.errors import RatchetError
 
 STORED_SCHEMA = pa.schema(
     [

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from evaluation.benchmarks import Benchmark
-from evaluation.sampling import GENERATION_SCHEMA
-from evaluation.votes import answer_classes
-from infra.errors import RatchetError
-from verifiers.outcome import Outcome, Verdict
-from verifiers.tickets import Pool
+from ratchet.evaluation.benchmarks import Benchmark
+from ratchet.evaluation.sampling import GENERATION_SCHEMA
+from ratchet.evaluation.votes import answer_classes
+from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.pool import Pool
 
 GRADED_SCHEMA = pa.schema(
     [

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.benchmarks import Benchmark
-from evaluation.sampling import GENERATION_SCHEMA
-from evaluation.spec import Plan
-from infra.errors import RatchetError
+from ratchet.evaluation.benchmarks import Benchmark
+from ratchet.evaluation.sampling import GENERATION_SCHEMA
+from ratchet.evaluation.spec import Plan
+from ratchet.infra.errors import RatchetError
 
 ROWS_AT_ONCE = 256
 Answer = tuple[str, int | None]  # text, and tokens where known

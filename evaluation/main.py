@@ -1,4 +1,4 @@
-"""One evaluation as a child process: `python -m evaluation.main SPEC.json`.
+"""One evaluation as a child process: `python -m ratchet.evaluation.main SPEC.json`.
 
 Writes into the spec's `work_dir`:
     generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
@@ -26,17 +26,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.endpoint import EndpointGenerations
-from evaluation.grading import GRADED_SCHEMA, Grading
-from evaluation.imported import ImportedGenerations
-from evaluation.sampling import SampledGenerations
-from evaluation.scores import score, without_nan
-from evaluation.spec import Plan, load_plan, read_spec
-from evaluation.topics import cluster_of, difficulty_of, rating_of, topics_of
-from infra.artifacts import disk_errors, write_atomically
-from infra.errors import RatchetError
-from infra.inference.prompts import user_message
-from verifiers.pool import open_pool
+from ratchet.evaluation.endpoint import EndpointGenerations
+from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
+from ratchet.evaluation.imported import ImportedGenerations
+from ratchet.evaluation.sampling import SampledGenerations
+from ratchet.evaluation.scores import score, without_nan
+from ratchet.evaluation.spec import Plan, load_plan, read_spec
+from ratchet.evaluation.topics import cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.infra.artifacts import disk_errors, write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import user_message
+from ratchet.verifiers.serving.local_pool import open_pool
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
 QUESTIONS = "questions.parquet"
@@ -231,5 +231,5 @@ def main(spec_path: Path) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m evaluation.main SPEC.json")
+        sys.exit("usage: python -m ratchet.evaluation.main SPEC.json")
     sys.exit(main(Path(sys.argv[1])))

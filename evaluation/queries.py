@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 PREAMBLE = """import pandas
 from math import comb
 from pathlib import Path
-from evaluation.creativity import creativity_index, read_texts
-from evaluation.comparison import sign_flip_p_value
-from evaluation.pass_at_k import majority_at_k, pass_at_k_by_subsampling, pass_at_k_table  # seeds are fixed
-from evaluation.rating import map_rating
-from evaluation.regimes import regime
-from evaluation.standings import rating_in_contests, read_standings
-from evaluation.statistics import bootstrap_over_questions, share_interval, student_interval
-from evaluation.statistics import standard_error_across_clusters
-from evaluation.topics import by_topic
+from ratchet.evaluation.creativity import creativity_index, read_texts
+from ratchet.evaluation.comparison import sign_flip_p_value
+from ratchet.evaluation.pass_at_k import majority_at_k, pass_at_k_by_subsampling, pass_at_k_table  # seeds are fixed
+from ratchet.evaluation.rating import map_rating
+from ratchet.evaluation.regimes import regime
+from ratchet.evaluation.standings import rating_in_contests, read_standings
+from ratchet.evaluation.statistics import bootstrap_over_questions, share_interval, student_interval
+from ratchet.evaluation.statistics import standard_error_across_clusters
+from ratchet.evaluation.topics import by_topic
 
 def load(directory, benchmark):
     rows, asked = (pandas.read_parquet(f"{directory}/{name}.parquet") for name in ("generations", "questions"))

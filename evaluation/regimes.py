@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from evaluation.pass_at_k import pass_at_k_table
+from ratchet.evaluation.pass_at_k import pass_at_k_table
 
 Regime = Literal["diminish", "plateau", "sustained", "unclear"]
 REGIMES: tuple[Regime, ...] = ("diminish", "plateau", "sustained", "unclear")

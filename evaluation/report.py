@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from evaluation import figures, queries, responses, tables
-from evaluation.comparison import paired_difference, question_changes, setting_differences
-from evaluation.creativity import LENGTHS, creativity_index
-from evaluation.document import Document, Headline, Section, to_html, to_markdown
-from evaluation.scores import estimate
-from evaluation.standings import rating_in_contests
-from evaluation.tables import SIGNIFICANT, Series, number, signed
-from infra.artifacts import disk_errors, write_atomically
-from infra.errors import RatchetError
+from ratchet.evaluation import figures, queries, responses, tables
+from ratchet.evaluation.comparison import paired_difference, question_changes, setting_differences
+from ratchet.evaluation.creativity import LENGTHS, creativity_index
+from ratchet.evaluation.document import Document, Headline, Section, to_html, to_markdown
+from ratchet.evaluation.scores import estimate
+from ratchet.evaluation.standings import rating_in_contests
+from ratchet.evaluation.tables import SIGNIFICANT, Series, number, signed
+from ratchet.infra.artifacts import disk_errors, write_atomically
+from ratchet.infra.errors import RatchetError
 
 __all__ = ["Evaluated", "Section", "read_scores", "write_report"]
 

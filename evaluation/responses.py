@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from evaluation.comparison import Counts
-from evaluation.document import CSS, page
-from evaluation.votes import RIGHT
+from ratchet.evaluation.comparison import Counts
+from ratchet.evaluation.document import CSS, page
+from ratchet.evaluation.votes import RIGHT
 
 AT_MOST = 8  # questions of each kind and benchmark
 NEARLY = 0.5  # share of tests passed, or of votes given, from which a wrong response is worth a look

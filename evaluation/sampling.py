@@ -1,4 +1,6 @@
-"""Sampling with a model of one's own: `python -m evaluation.sampling SPEC.json DIRECTORY`, as many processes as asked.
+"""Sampling with a model of one's own, in as many processes as asked.
+
+    python -m ratchet.evaluation.sampling SPEC.json DIRECTORY
 
 A batch is the unit: it is decoded whole, and its part of the store (`evaluation.generation_store`) gets its name only
 when it is complete and durable. What is there is never sampled again. Because batches and seeds follow from the plan
@@ -20,14 +22,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from evaluation.generation_store import GenerationStore, Key
-from evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
-from infra.artifacts import write_atomically
-from infra.errors import RatchetError
-from infra.inference.prompts import message_ids
-from infra.inference.protocol import Completion, Engine, Request
-from infra.process_group import end_with_parent, process_group
-from infra.recipe.model import PromptFormat
+from ratchet.evaluation.generation_store import GenerationStore, Key
+from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
+from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import message_ids
+from ratchet.infra.inference.protocol import Completion, Engine, Request
+from ratchet.infra.process_group import end_with_parent, process_group
+from ratchet.infra.recipe.model import PromptFormat
 
 GENERATION_SCHEMA = pa.schema(
     [
@@ -126,7 +128,7 @@ class SampledGenerations(Generations):
         # One thread a process: more do not speed up the decoding of a small model, and the result must not depend on
         # how many processors share the sums.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
-        argv = [sys.executable, "-m", "evaluation.sampling", str(self.spec_path), str(directory)]
+        argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         log = directory / "log"
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
             while missing:
@@ -188,7 +190,7 @@ def _load_before_the_fork() -> bool:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     import torch
 
-    from infra.inference import transformers_engine  # noqa: F401
+    from ratchet.infra.inference import transformers_engine  # noqa: F401
 
     return not torch.cuda.is_available()
 
@@ -229,7 +231,7 @@ def sample_share(spec_path: Path, index: int) -> None:
 
 def _open_engine(plan: Plan, index: int) -> tuple[Engine, Any]:
     """The engine and its tokenizer."""
-    from infra.inference.load import load_engine
+    from ratchet.infra.inference.load import load_engine
 
     spec = plan.spec
     engine = load_engine(spec.engine, str(spec.model.directory), spec.dtype, spec.rollout_batch, index)

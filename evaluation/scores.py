@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
-from evaluation.rating import map_rating
-from evaluation.regimes import pass_at_k_bound, solve_rate_variance
-from evaluation.statistics import (
+from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
+from ratchet.evaluation.rating import map_rating
+from ratchet.evaluation.regimes import pass_at_k_bound, solve_rate_variance
+from ratchet.evaluation.statistics import (
     bootstrap_over_questions,
     share_interval,
     standard_error_across_clusters,
@@ -23,10 +23,10 @@ from evaluation.statistics import (
     standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
-from evaluation.topics import by_topic, cluster_of, difficulty_of, rating_of, topics_of
-from evaluation.votes import RIGHT
-from infra.problems import Problem
-from verifiers.outcome import Outcome
+from ratchet.evaluation.topics import by_topic, cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.evaluation.votes import RIGHT
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.outcome import Outcome
 
 NAN = float("nan")
 Row = Mapping[str, Any]

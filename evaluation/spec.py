@@ -1,4 +1,4 @@
-"""What one evaluation is asked to do: the JSON file that `python -m evaluation.main` reads."""
+"""What one evaluation is asked to do: the JSON file that `python -m ratchet.evaluation.main` reads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evaluation.benchmarks import Benchmark, load_benchmark
-from evaluation.generation_store import GenerationStore, Key
-from infra.errors import RatchetError
-from infra.inference.prompts import user_message
-from infra.inference.protocol import Sampling, derive_seed
-from infra.problems import Problem
-from infra.recipe.model import Endpoint, InferenceEngine, PromptFormat
+from ratchet.evaluation.benchmarks import Benchmark, load_benchmark
+from ratchet.evaluation.generation_store import GenerationStore, Key
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import user_message
+from ratchet.infra.inference.protocol import Sampling, derive_seed
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Endpoint, InferenceEngine, PromptFormat
 
 
 class Part(BaseModel):

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from evaluation.rating import Contest, Rating, contest_rating
-from infra.errors import RatchetError
+from ratchet.evaluation.rating import Contest, Rating, contest_rating
+from ratchet.infra.errors import RatchetError
 
 SUBMISSIONS = 8  # that CodeElo allows to a problem, in order
 

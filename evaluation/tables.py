@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from evaluation import queries
-from evaluation.comparison import paired_difference, question_changes, zero_of_n_limit
-from evaluation.document import Section
-from evaluation.figures import Scores, Series
-from evaluation.regimes import regime
+from ratchet.evaluation import queries
+from ratchet.evaluation.comparison import paired_difference, question_changes, zero_of_n_limit
+from ratchet.evaluation.document import Section
+from ratchet.evaluation.figures import Scores, Series
+from ratchet.evaluation.regimes import regime
 
 SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
 MANY_CUT = 0.05  # share of truncated responses from which a score is one of the limit, too

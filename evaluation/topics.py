@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.statistics import share_interval, standard_error_across_questions
-from infra.problems import Problem
+from ratchet.evaluation.statistics import share_interval, standard_error_across_questions
+from ratchet.infra.problems import Problem
 
 TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", "tags", "cf_tags", "unique_id")
 DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from verifiers.math_equivalence import decide, reference_text
-from verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.math.equivalence import decide, reference_text
+from ratchet.verifiers.outcome import Outcome, Verdict
 
 RIGHT = 0
 """The class of every answer that the verifier found right: however they are written, each equals the reference."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from prefect import flow
 
-from infra.artifacts import Artifact
-from infra.recipe.model import Recipe
-from tasks.pipeline_run import open_run
-from tasks.report import report, require_same_settings, stored_evaluations
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks.pipeline_run import open_run
+from ratchet.tasks.report import report, require_same_settings, stored_evaluations
 
 
 @flow(name="compare")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prefect import flow
 
-from infra.recipe.model import Recipe
-from tasks import curation as step
-from tasks.pipeline_run import Steps, open_run
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks import curation as step
+from ratchet.tasks.pipeline_run import Steps, open_run
 
 
 @flow(name="curate-math")

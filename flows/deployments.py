@@ -1,6 +1,6 @@
 """The flows as Prefect deployments: started from a form in Prefect's UI or by its API, run on this machine.
 
-    python -m flows.deployments RECIPE …      (what `ratchet ui` starts)
+    python -m ratchet.flows.deployments RECIPE …      (what `ratchet ui` starts)
 
 Each deployment is a flow with a recipe filled in; the form is made from the recipe's schema, and what is sent is
 validated by the same models as a recipe file.
@@ -14,11 +14,11 @@ from prefect import serve
 from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
 
-from flows.curate_code import curate_code
-from flows.curate_math import curate_math
-from flows.evaluate import evaluate
-from flows.pipeline import pipeline
-from infra.recipe import Recipe, load_recipe
+from ratchet.flows.curate_code import curate_code
+from ratchet.flows.curate_math import curate_math
+from ratchet.flows.evaluate import evaluate
+from ratchet.flows.pipeline import pipeline
+from ratchet.infra.recipe import Recipe, load_recipe
 
 FLOWS = (pipeline, curate_math, curate_code, evaluate)
 

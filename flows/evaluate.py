@@ -7,11 +7,11 @@ from pathlib import Path
 
 from prefect import flow
 
-from infra.artifacts import Artifact
-from infra.recipe.model import Endpoint, Recipe
-from tasks.evaluation import evaluate_model, given_model, training_of
-from tasks.pipeline_run import open_run
-from tasks.report import report
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.recipe.model import Endpoint, Recipe
+from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
+from ratchet.tasks.pipeline_run import open_run
+from ratchet.tasks.report import report
 
 
 @flow(name="evaluate")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.curate_code import curate_code
-from flows.curate_math import curate_math
-from flows.subflow import call
-from flows.train import train
-from infra.artifacts import Artifact
-from infra.recipe.model import Recipe
-from tasks.pipeline_run import open_run
-from tasks.report import report
+from ratchet.flows.curate_code import curate_code
+from ratchet.flows.curate_math import curate_math
+from ratchet.flows.subflow import call
+from ratchet.flows.train import train
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks.pipeline_run import open_run
+from ratchet.tasks.report import report
 
 
 @flow(name="pipeline")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from prefect import flow
 
-from infra.artifacts import Artifact
-from infra.recipe.model import Recipe
-from tasks import report as step
-from tasks.pipeline_run import open_run
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks import report as step
+from ratchet.tasks.pipeline_run import open_run
 
 
 @flow(name="report")

@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect import Flow
 
-from tasks.pipeline_run import active_run
+from ratchet.tasks.pipeline_run import active_run
 
 
 def call(flow: Flow[..., Any], *arguments: Any) -> Any:

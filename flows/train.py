@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from prefect import flow
 
-from flows.curate_code import curate_code
-from flows.curate_math import curate_math
-from flows.subflow import call
-from infra.artifacts import Artifact
-from infra.errors import RatchetError
-from infra.recipe.model import Recipe
-from tasks.curation import Curated
-from tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
-from tasks.pipeline_run import open_run
-from tasks.traces import teacher_traces
-from tasks.training import check_model, train_stage, warm_start
+from ratchet.flows.curate_code import curate_code
+from ratchet.flows.curate_math import curate_math
+from ratchet.flows.subflow import call
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks.curation import Curated
+from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
+from ratchet.tasks.pipeline_run import open_run
+from ratchet.tasks.traces import teacher_traces
+from ratchet.tasks.training import check_model, train_stage, warm_start
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
 
 MANIFEST = "manifest.json"
 KEPT = "kept.parquet"

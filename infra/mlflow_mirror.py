@@ -1,4 +1,4 @@
-"""Replays run journals into MLflow: `python -m infra.mlflow_mirror JOURNALS TRACKING_URI`.
+"""Replays run journals into MLflow: `python -m ratchet.infra.mlflow_mirror JOURNALS TRACKING_URI`.
 
 One process mirrors every journal it finds, and exits when all are complete. A journal whose writer is dead gets its
 open runs ended as KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was
@@ -33,7 +33,7 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from infra.artifacts import write_atomically
+from ratchet.infra.artifacts import write_atomically
 
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit

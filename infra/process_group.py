@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.exec_guard import PR_SET_PDEATHSIG
+from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
 
 
 def guarded(argv: Sequence[str]) -> list[str]:

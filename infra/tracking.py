@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from infra.artifacts import Artifact, disk_errors
-from infra.process_group import guarded
-from infra.settings import Settings
+from ratchet.infra.artifacts import Artifact, disk_errors
+from ratchet.infra.process_group import guarded
+from ratchet.infra.settings import Settings
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
@@ -107,7 +107,14 @@ def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
     """Start the process that replays every journal below the home into MLflow, then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
-        argv = [sys.executable, "-m", "infra.mlflow_mirror", str(settings.journals), settings.tracking_uri]
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "ratchet.infra.mlflow_mirror",
+            str(settings.journals),
+            settings.tracking_uri,
+        ]
         return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.decontamination import decontaminate
-from infra.artifacts import Artifact, ArtifactStore, Draft
-from infra.recipe.model import Decontamination, Domain, Recipe
-from tasks.lineage import ancestors
-from tasks.step import Step, run_step
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.infra.artifacts import Artifact, ArtifactStore, Draft
+from ratchet.infra.recipe.model import Decontamination, Domain, Recipe
+from ratchet.tasks.lineage import ancestors
+from ratchet.tasks.step import Step, run_step
 
 CONTAMINATION = Step("contamination", 1, "contamination")
 SCHEMA = pa.schema(

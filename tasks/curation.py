@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation import (
+from ratchet.data_curation import (
     data_card,
     decontamination,
     deduplication,
@@ -24,27 +24,27 @@ from data_curation import (
     rules,
     validation,
 )
-from data_curation import (
+from ratchet.data_curation import (
     majority_vote as voting,
 )
-from data_curation import (
+from ratchet.data_curation import (
     teacher_attempts as attempting,
 )
-from data_curation.readers import Window, local_files, read_benchmark, source_names
-from data_curation.readers.problems import BATCH_ROWS
-from data_curation.split import Split
-from data_curation.teacher_bill import Bill
-from data_curation.tiny_world import score, world
-from infra.artifacts import KEPT, Artifact, Draft
-from infra.errors import RatchetError
-from infra.inference.protocol import Engine, derive_seed
-from infra.problems import PROBLEM_SCHEMA
-from infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
-from tasks import curation_report
-from tasks.pipeline_run import active_run
-from tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
-from verifiers.pool import VerifierPool, open_pool
-from verifiers.tickets import Pool
+from ratchet.data_curation.readers import Window, local_files, read_benchmark, source_names
+from ratchet.data_curation.readers.problems import BATCH_ROWS
+from ratchet.data_curation.split import Split
+from ratchet.data_curation.teacher_bill import Bill
+from ratchet.data_curation.tiny_world import score, world
+from ratchet.infra.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Engine, derive_seed
+from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
+from ratchet.tasks import curation_report
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
+from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
+from ratchet.verifiers.serving.pool import Pool
 
 TINY_WORLD = Step("tiny_world", 2, "raw")
 HELD_OUT = Step("held_out", 3, "problems")
@@ -270,10 +270,10 @@ def _journal(teacher: Teacher) -> Path:
 
 def teacher_engine(teacher: Teacher) -> Engine:
     if teacher.kind == "procedural":
-        from data_curation.tiny_world.teacher import ProceduralTeacher
+        from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
 
         return ProceduralTeacher()
-    from infra.inference.openai_engine import OpenAIEngine
+    from ratchet.infra.inference.openai_engine import OpenAIEngine
 
     return OpenAIEngine.for_teacher(teacher)
 

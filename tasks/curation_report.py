@@ -13,11 +13,11 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from data_curation.data_card import file_names
-from data_curation.funnel import samples
-from data_curation.tokens import cut
-from evaluation.document import Document, Headline, Section, to_html
-from evaluation.figures import LAST, MUTED, Drawing, Painter, draw
+from ratchet.data_curation.data_card import file_names
+from ratchet.data_curation.funnel import samples
+from ratchet.data_curation.tokens import cut
+from ratchet.evaluation.document import Document, Headline, Section, to_html
+from ratchet.evaluation.figures import LAST, MUTED, Drawing, Painter, draw
 
 STATEMENT_CHARACTERS = 500
 EVIDENCE_CHARACTERS = 300

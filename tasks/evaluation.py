@@ -12,17 +12,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from evaluation.benchmarks import load_benchmark
-from evaluation.catalogue import CATALOGUE
-from evaluation.imported import import_generations
-from infra.artifacts import FILE_KIND, Artifact, Draft, content_key
-from infra.errors import RatchetError
-from infra.recipe.model import Benchmark, Domain, Endpoint, PromptFormat, Recipe, Stage
-from tasks.contamination import contaminated_items, contamination, training_sets
-from tasks.curation import benchmark_problems
-from tasks.pipeline_run import active_run
-from tasks.step import Step, record_isolation, run_step
-from tasks.training import MetricsFollower, run_worker
+from ratchet.evaluation.benchmarks import load_benchmark
+from ratchet.evaluation.catalogue import CATALOGUE
+from ratchet.evaluation.imported import import_generations
+from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, content_key
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Benchmark, Domain, Endpoint, PromptFormat, Recipe, Stage
+from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
+from ratchet.tasks.curation import benchmark_problems
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.step import Step, record_isolation, run_step
+from ratchet.tasks.training import MetricsFollower, run_worker
 
 EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
 DEFAULT_SAMPLES = 16
@@ -146,7 +146,7 @@ def evaluate_model(
         if any(b.domain == "code" for b in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
-        argv = [run.settings.python, "-m", "evaluation.main"]
+        argv = [run.settings.python, "-P", "-m", "ratchet.evaluation.main"]
         run_worker(argv, spec, draft, f"evaluate-{label}", spec["processes"], follow)
         (draft.path / IMPORTED).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 
 
 def ancestors(artifacts: Sequence[Artifact], store: ArtifactStore) -> list[Artifact]:

@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from infra.artifacts import Artifact, ArtifactStore, code_version
-from infra.errors import RatchetError
-from infra.recipe.model import Recipe
-from infra.settings import Settings, load_settings
-from infra.tracking import Status, Tracking
-from tasks.progress import Progress
+from ratchet.infra.artifacts import Artifact, ArtifactStore, code_version
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Recipe
+from ratchet.infra.settings import Settings, load_settings
+from ratchet.infra.tracking import Status, Tracking
+from ratchet.tasks.progress import Progress
 
 PROGRESS_EVERY_S = 60
 

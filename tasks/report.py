@@ -8,17 +8,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from evaluation.comparison import setting_differences
-from evaluation.creativity import read_texts
-from evaluation.report import Section, write_report
-from evaluation.standings import read_standings
-from infra.artifacts import GIVEN_KINDS, Artifact, Draft
-from infra.errors import RatchetError
-from infra.recipe.model import Recipe
-from tasks.curation import Curated
-from tasks.lineage import ancestors
-from tasks.pipeline_run import active_run
-from tasks.step import Step, run_step
+from ratchet.evaluation.comparison import setting_differences
+from ratchet.evaluation.creativity import read_texts
+from ratchet.evaluation.report import Section, write_report
+from ratchet.evaluation.standings import read_standings
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks.curation import Curated
+from ratchet.tasks.lineage import ancestors
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.step import Step, run_step
 
 REPORT = Step("report", 3, "report")
 

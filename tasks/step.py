@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.split import REJECTED_SCHEMA, Split, merged
-from infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
-from infra.errors import RatchetError
-from infra.problems import PROBLEM_SCHEMA
-from infra.recipe.model import Recipe
-from tasks.lineage import ancestors
-from tasks.pipeline_run import PipelineRun, PlannedStep, active_run
-from verifiers.sandbox import sandbox_isolation
+from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
+from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks.lineage import ancestors
+from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run
+from ratchet.verifiers.sandbox import sandbox_isolation
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """What MLflow calls the use of a data set, by the kind of artifact that is made from it."""

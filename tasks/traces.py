@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.artifacts import KEPT, Artifact, Draft
-from infra.inference.prompts import user_message
-from infra.problems import from_table
-from infra.recipe.model import Recipe, Teacher
-from tasks.curation import NO_PART_OF_THE_ANSWER, draft_attempts, teacher_seed
-from tasks.step import Step, run_step
+from ratchet.infra.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.inference.prompts import user_message
+from ratchet.infra.problems import from_table
+from ratchet.infra.recipe.model import Recipe, Teacher
+from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, draft_attempts, teacher_seed
+from ratchet.tasks.step import Step, run_step
 
 TEACHER_TRACES = Step("teacher_traces", 2, "traces")
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from infra.artifacts import Artifact, Draft, write_atomically
-from infra.errors import RatchetError
-from infra.process_group import free_port, process_group
-from infra.recipe.model import Recipe, Stage
-from infra.settings import Settings
-from tasks.pipeline_run import PipelineRun, active_run
-from tasks.step import Step, record_isolation, run_step
+from ratchet.infra.artifacts import Artifact, Draft, write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import free_port, process_group
+from ratchet.infra.recipe.model import Recipe, Stage
+from ratchet.infra.settings import Settings
+from ratchet.tasks.pipeline_run import PipelineRun, active_run
+from ratchet.tasks.step import Step, record_isolation, run_step
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 3, "checkpoint", resumable=True)
@@ -55,7 +55,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
 def check_model(path: str) -> None:
     """Tell what is wrong with a model while a run is planned, before days are spent on what it is to learn from."""
     if active_run().planning:
-        from infra.inference import models  # torch and transformers: seconds
+        from ratchet.infra.inference import models  # torch and transformers: seconds
 
         models.check_model(path)
 
@@ -126,7 +126,13 @@ def _train(spec: dict[str, Any]) -> Any:
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
-        launcher = (*on_each_machine(hardware.machines, run.settings), run.settings.python, "-m", "training.launch")
+        launcher = (
+            *on_each_machine(hardware.machines, run.settings),
+            run.settings.python,
+            "-P",
+            "-m",
+            "ratchet.training.launch",
+        )
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
@@ -202,10 +208,8 @@ def worker_environment(processes: int) -> dict[str, str]:
     """The environment of trainers and evaluators: cores divided among them, and no threads that spin while waiting."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = str(max(1, cores // processes))
-    root = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    return {**os.environ, **quiet, "OMP_NUM_THREADS": threads, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **quiet, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
 
 
 class MetricsFollower:

@@ -7,9 +7,9 @@ import sys
 
 import torch
 
-from infra.recipe.model import Alarms
-from training import ranks
-from training.groups import Metrics
+from ratchet.infra.recipe.model import Alarms
+from ratchet.training import ranks
+from ratchet.training.groups import Metrics
 
 
 def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from infra.inference.protocol import Sampling
-from infra.recipe.model import Stage
-from training.curriculum import Batch, Curriculum
-from training.groups import Group, from_json, group, to_json
-from training.learner import Learner
-from training.rewards import check_infra_errors
-from training.rollout import RolloutWorker
-from verifiers.outcome import Outcome
+from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.recipe.model import Stage
+from ratchet.training.curriculum import Batch, Curriculum
+from ratchet.training.groups import Group, from_json, group, to_json
+from ratchet.training.learner import Learner
+from ratchet.training.rewards import check_infra_errors
+from ratchet.training.rollout import RolloutWorker
+from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25
 """Share of prompts that teach something, for sizing the next round: one unlucky round should not quadruple it."""

@@ -25,10 +25,10 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from infra.artifacts import disk_errors, sha256_file, sync_path, write_atomically
-from infra.errors import RatchetError
-from training import ranks
-from training.policy import Policy
+from ratchet.infra.artifacts import disk_errors, sha256_file, sync_path, write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.training import ranks
+from ratchet.training.policy import Policy
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """In what torch and safetensors say when a file cannot be written."""

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from infra.errors import RatchetError
-from infra.inference.protocol import derive_seed
-from infra.problems import Problem
-from infra.recipe.model import Stage
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Stage
 
 Decision = dict[str, Any]
 """One line of `decisions.jsonl`: the step it was made after, its rule, what it was about, and the evidence."""

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.errors import RatchetError
-from infra.recipe.model import Hardware, Stage, Training
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Hardware, Stage, Training
 
 GIB = 2**30
 UPDATE_SHARE, DECODE_SHARE = 0.35, 0.6

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from infra.recipe.model import Stage
-from training import grpo
-from training.rewards import reward
-from training.rollout import Rollout
-from verifiers.outcome import Outcome
+from ratchet.infra.recipe.model import Stage
+from ratchet.training import grpo
+from ratchet.training.rewards import reward
+from ratchet.training.rollout import Rollout
+from ratchet.verifiers.outcome import Outcome
 
 Metrics = dict[str, float]
 

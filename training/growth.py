@@ -9,8 +9,8 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from infra.inference.protocol import derive_seed
-from infra.recipe.model import GrownModel
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.recipe.model import GrownModel
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 TEXT_TOKENS = ("<think>", "</think>", "```")

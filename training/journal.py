@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from infra.artifacts import disk_errors
+from ratchet.infra.artifacts import disk_errors
 
 
 class Journal:

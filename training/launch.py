@@ -1,7 +1,7 @@
-"""This machine's ranks of a warm start or a stage: `python -m training.launch SPEC.json [HOST:PORT]`.
+"""This machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
-As `torchrun … -m training.main SPEC.json` does, by the same launcher of torch's, with one difference: without a GPU,
-torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That halves a
+As `torchrun … -m ratchet.training.main SPEC.json` does, by the same launcher of torch's, with one difference:
+without a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That halves a
 start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
 
 Where the recipe has several machines, the same command runs on each of them, and they meet at HOST:PORT, which one of
@@ -14,8 +14,8 @@ import json
 import sys
 from pathlib import Path
 
-from infra.recipe.model import Hardware
-from training import main as one_rank
+from ratchet.infra.recipe.model import Hardware
+from ratchet.training import main as one_rank
 
 
 def launch(specification: Path, meeting: str = "localhost:0") -> None:
@@ -25,7 +25,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    from training import process  # noqa: F401  what the forked ranks find already loaded
+    from ratchet.training import process  # noqa: F401  what the forked ranks find already loaded
 
     spec = json.loads(specification.read_text())
     hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from infra.errors import RatchetError
-from infra.recipe.model import Stage
-from training import grpo, ranks
-from training.groups import Group, Metrics
-from training.packing import MicroBatch, Sample
-from training.policy import Policy
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Stage
+from ratchet.training import grpo, ranks
+from ratchet.training.groups import Group, Metrics
+from ratchet.training.packing import MicroBatch, Sample
+from ratchet.training.policy import Policy
 
 
 class Learner:

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.artifacts import write_atomically
-from infra.errors import RatchetError
-from infra.inference.protocol import Sampling
-from infra.problems import Problem
-from infra.recipe.model import Stage, Training
-from training import ranks
-from training.alarms import alarms, memory
-from training.batches import Batches, Collected
-from training.checkpoint import Checkpoints
-from training.curriculum import Curriculum
-from training.groups import describe, samples
-from training.journal import Journal
-from training.learner import Learner
-from training.rollout import RolloutWorker, pass_rate
+from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Stage, Training
+from ratchet.training import ranks
+from ratchet.training.alarms import alarms, memory
+from ratchet.training.batches import Batches, Collected
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.curriculum import Curriculum
+from ratchet.training.groups import describe, samples
+from ratchet.training.journal import Journal
+from ratchet.training.learner import Learner
+from ratchet.training.rollout import RolloutWorker, pass_rate
 
 
 @dataclass(frozen=True)

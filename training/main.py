@@ -1,4 +1,4 @@
-"""One rank of a warm start or a stage: started by `training.launch`, or by `torchrun … -m training.main SPEC.json`.
+"""One rank of a warm start or a stage: started by `launch.py`, or by `torchrun … -m ratchet.training.main SPEC.json`.
 
 The specification, JSON:
     kind         "warm_start", "stage", or "pass_rates", which only measures what a stage is to be given
@@ -25,9 +25,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infra.artifacts import write_atomically
-from infra.errors import RatchetError
-from training import ranks
+from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.training import ranks
 
 # Packages that DeepSpeed and transformers load only because they are installed; together they double the start-up.
 # None is Python's own way to say "not importable".
@@ -43,7 +43,7 @@ def main(specification: Path) -> int:
         return 0
     try:
         _check_files(spec)
-        from training import process  # torch, transformers and DeepSpeed: seconds
+        from ratchet.training import process  # torch, transformers and DeepSpeed: seconds
 
         steps = process.run(spec, work)
     except RatchetError as error:

@@ -9,10 +9,10 @@ from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from infra.errors import RatchetError
-from infra.inference.models import read_model
-from training.logprobs import ChunkedLogProbabilities
-from training.packing import MicroBatch
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.models import read_model
+from ratchet.training.logprobs import ChunkedLogProbabilities
+from ratchet.training.packing import MicroBatch
 
 
 def load_model(path: str, dtype: str) -> tuple[Any, Any]:

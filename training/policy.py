@@ -21,11 +21,11 @@ import torch
 from deepspeed.checkpoint import ds_to_universal
 from torch import nn
 
-from infra.recipe.model import Hardware, Optimizer
-from training.model import ScoredModel, load_model, share_attention
-from training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
-from training.reference import FILE as REFERENCE
-from training.reference import Reference
+from ratchet.infra.recipe.model import Hardware, Optimizer
+from ratchet.training.model import ScoredModel, load_model, share_attention
+from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
+from ratchet.training.reference import FILE as REFERENCE
+from ratchet.training.reference import Reference
 
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""

@@ -13,20 +13,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import transformers
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Sampling
-from infra.problems import Problem, from_table
-from infra.recipe.model import Recipe, Stage
-from training import growth, loop, ranks, warm_start
-from training.batches import Batches
-from training.checkpoint import Checkpoints, replace_directory, writing
-from training.curriculum import Curriculum
-from training.journal import Journal
-from training.learner import Learner
-from training.policy import Policy
-from training.rollout import RolloutWorker, pass_rate
-from training.sampler import open_sampler
-from verifiers.pool import open_pool
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.problems import Problem, from_table
+from ratchet.infra.recipe.model import Recipe, Stage
+from ratchet.training import growth, loop, ranks, warm_start
+from ratchet.training.batches import Batches
+from ratchet.training.checkpoint import Checkpoints, replace_directory, writing
+from ratchet.training.curriculum import Curriculum
+from ratchet.training.journal import Journal
+from ratchet.training.learner import Learner
+from ratchet.training.policy import Policy
+from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.sampler import open_sampler
+from ratchet.verifiers.serving.local_pool import open_pool
 
 PASS_RATES = "pass_rates.jsonl"
 

@@ -10,9 +10,9 @@ import deepspeed
 import torch
 from safetensors.torch import load_file, save_file
 
-from infra.recipe.model import Hardware
-from training.model import ScoredModel
-from training.packing import MicroBatch
+from ratchet.infra.recipe.model import Hardware
+from ratchet.training.model import ScoredModel
+from ratchet.training.packing import MicroBatch
 
 FILE = "reference.safetensors"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Completion, derive_seed
-from infra.problems import Problem
-from infra.recipe.model import Stage
-from training.grpo import soft_overlong
-from verifiers.outcome import Outcome, Verdict
-from verifiers.tickets import Pool
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Completion, derive_seed
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Stage
+from ratchet.training.grpo import soft_overlong
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.pool import Pool
 
 if TYPE_CHECKING:
-    from training.rollout import Rollout
+    from ratchet.training.rollout import Rollout
 
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from infra.inference.prompts import prompt_ids
-from infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from infra.problems import Problem
-from infra.recipe.model import PromptFormat
-from training import ranks
-from training.policy import Policy
-from training.rewards import Judging
-from training.sampler import Sampler
-from verifiers.outcome import Outcome, Verdict
-from verifiers.tickets import Pool
+from ratchet.infra.inference.prompts import prompt_ids
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import PromptFormat
+from ratchet.training import ranks
+from ratchet.training.policy import Policy
+from ratchet.training.rewards import Judging
+from ratchet.training.sampler import Sampler
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.pool import Pool
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from infra.inference.transformers_engine import TransformersEngine
-from infra.inference.vllm_engine import VllmEngine, model_shape, require_vllm
-from infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
-from infra.recipe.model import Training
-from training import ranks
-from training.packing import Sample, collate
-from training.policy import Policy
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.infra.inference.transformers_engine import TransformersEngine
+from ratchet.infra.inference.vllm_engine import VllmEngine, model_shape, require_vllm
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
+from ratchet.infra.recipe.model import Training
+from ratchet.training import ranks
+from ratchet.training.packing import Sample, collate
+from ratchet.training.policy import Policy
 
 PROBES, PROBE_PROMPT, PROBE_RESPONSE = 4, 8, 8
 """Requests after each change of weights, and the tokens of one."""
@@ -58,7 +58,7 @@ def open_sampler(policy: Policy, training: Training, model_dir: str, work: Path)
         finally:
             engine.close()
         return
-    from training.weight_transfer import push_to
+    from ratchet.training.weight_transfer import push_to
 
     work = work / "checkpoints" / "vllm"  # nothing of it outlives the stage
     with _server(policy, training, model_dir, work) as (url, token):

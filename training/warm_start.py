@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from infra.errors import RatchetError
-from infra.inference.prompts import message_ids
-from infra.inference.protocol import derive_seed
-from infra.recipe.model import PromptFormat, WarmStart
-from training import grpo, ranks
-from training.checkpoint import Checkpoints
-from training.journal import Journal
-from training.policy import MicroBatch, Policy, Sample
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import message_ids
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.recipe.model import PromptFormat, WarmStart
+from ratchet.training import grpo, ranks
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.journal import Journal
+from ratchet.training.policy import MicroBatch, Policy, Sample
 
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000

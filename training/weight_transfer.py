@@ -20,15 +20,15 @@ from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
-from infra.artifacts import disk_errors
-from infra.errors import RatchetError
-from infra.inference import vllm_gloo
-from infra.inference.vllm_engine import AGAIN
-from infra.inference.vllm_service import VllmService
-from infra.process_group import free_port
-from infra.recipe.model import InferenceEngine
-from training import ranks
-from training.policy import Policy
+from ratchet.infra.artifacts import disk_errors
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference import vllm_gloo
+from ratchet.infra.inference.vllm_engine import AGAIN
+from ratchet.infra.inference.vllm_service import VllmService
+from ratchet.infra.process_group import free_port
+from ratchet.infra.recipe.model import InferenceEngine
+from ratchet.training import ranks
+from ratchet.training.policy import Policy
 
 Push = Callable[[str], None]
 """Brings the policy's present weights to the engine, under this version. Collective."""

@@ -5,7 +5,7 @@ that cannot be read is a rejected row with the field and the reason; only a file
 layout is unknown, is an error.
 """
 
-from data_curation.readers.problems import Window, read_batches, read_benchmark, read_problems
-from data_curation.readers.sources import local_files, source_names
+from ratchet.data_curation.readers.problems import Window, read_batches, read_benchmark, read_problems
+from ratchet.data_curation.readers.sources import local_files, source_names
 
 __all__ = ["Window", "local_files", "read_batches", "read_benchmark", "read_problems", "source_names"]

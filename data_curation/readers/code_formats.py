@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from data_curation.readers.code_tests import (
+from ratchet.data_curation.readers.code_tests import (
     TestSuite,
     decode_private,
     from_assertions,
@@ -15,7 +15,7 @@ from data_curation.readers.code_tests import (
     from_specification,
     from_tables,
 )
-from data_curation.readers.columns import (
+from ratchet.data_curation.readers.columns import (
     Row,
     parse_structure,
     python_solutions,
@@ -26,7 +26,7 @@ from data_curation.readers.columns import (
     take_structure,
     take_text,
 )
-from data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed
 
 PYTHON_3 = 3  # CodeContests' number for the language
 

@@ -1,7 +1,7 @@
 """Tests of code problems, from the shapes they are published in to the house's: see `infra.problems.CodeTest`.
 
 Published tests come as parallel lists of inputs and outputs, as lists of cases, and as Python functions full of
-assertions, which `verifiers.published_checks` reads.
+assertions, which `verifiers.code.published_checks` reads.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from data_curation.readers.columns import parse_structure
-from data_curation.readers.raw_files import Malformed
-from verifiers.published_checks import NOT_LITERAL, call_arguments, plain, read_check
+from ratchet.data_curation.readers.columns import parse_structure
+from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.verifiers.code.published_checks import NOT_LITERAL, call_arguments, plain, read_check
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any
 
-from data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed
 
 Row = dict[str, Any]
 EMPTY = (None, "", [], {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from data_curation.readers.columns import Row, answer_text, last_boxed, take, take_date, take_statement
-from data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.columns import Row, answer_text, last_boxed, take, take_date, take_statement
+from ratchet.data_curation.readers.raw_files import Malformed
 
 STATEMENTS = ("problem", "question", "prompt", "Problem", "Question")
 ANSWERS = ("answer", "final_answer", "expected_answer", "gold_answer", "ground_truth", "Answer")

@@ -11,15 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_curation.readers import code_formats, math_formats
-from data_curation.readers.columns import Row, has, parse_structure, take, take_date, take_statement, unicode_text
-from data_curation.readers.raw_files import Malformed, read_rows
-from data_curation.readers.sources import source_names
-from data_curation.rules.math_rules import asks_for_proof
-from data_curation.split import Split, assemble, joined, set_column, to_json
-from data_curation.templates import clean_statement
-from infra.errors import RatchetError
-from infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
+from ratchet.data_curation.readers import code_formats, math_formats
+from ratchet.data_curation.readers.columns import (
+    Row,
+    has,
+    parse_structure,
+    take,
+    take_date,
+    take_statement,
+    unicode_text,
+)
+from ratchet.data_curation.readers.raw_files import Malformed, read_rows
+from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.rules.math_rules import asks_for_proof
+from ratchet.data_curation.split import Split, assemble, joined, set_column, to_json
+from ratchet.data_curation.templates import clean_statement
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
 
 RULES = ("malformed", "other_domain")
 BENCHMARK_RULES = (*RULES, "outside_window")

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
 PARQUET_ROWS = 128

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz")
 _NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")

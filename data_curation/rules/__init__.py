@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from data_curation.rules import code_rules, math_rules
-from data_curation.split import Rejection, Split, partition
-from data_curation.tokens import byte_span
-from infra.problems import Problem, from_table
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules import code_rules, math_rules
+from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.tokens import byte_span
+from ratchet.infra.problems import Problem, from_table
+from ratchet.infra.recipe.model import Rules
 
 STEP = "rules"
 OF_DOMAIN = {"math": math_rules.RULES, "code": code_rules.RULES}

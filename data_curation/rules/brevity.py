@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from data_curation.rules.evidence import Evidence, any_of
-from infra.problems import Problem
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules.evidence import Evidence, any_of
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
 
 LONG_ENOUGH = 16
 """Words with which a statement is never called brief."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from data_curation.rules.brevity import too_brief
-from data_curation.rules.evidence import Evidence, any_of, declared, seen
-from data_curation.rules.language import non_english
-from data_curation.rules.pictures import drawing, reference
-from data_curation.rules.solutions import does_something
-from infra.problems import Problem
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules.brevity import too_brief
+from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
+from ratchet.data_curation.rules.language import non_english
+from ratchet.data_curation.rules.pictures import drawing, reference
+from ratchet.data_curation.rules.solutions import does_something
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
 
 _LINES = re.IGNORECASE | re.MULTILINE
 

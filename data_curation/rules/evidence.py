@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from infra.problems import Problem
+from ratchet.infra.problems import Problem
 
 Evidence = dict[str, Any]
 

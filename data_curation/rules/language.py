@@ -6,9 +6,9 @@ import re
 from functools import cache
 from typing import Any
 
-from data_curation.rules.evidence import Evidence, any_of
-from infra.problems import Problem
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules.evidence import Evidence, any_of
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
 
 MIN_LETTERS = 25
 """With fewer letters of prose, only another script tells another language; a formula alone counts as English."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from data_curation.rules.evidence import any_of
+from ratchet.data_curation.rules.evidence import any_of
 
 _DRAWING = any_of(
     r"\[asy\]|\\begin\{(?:tikzpicture|asy|picture|pspicture|figure)\}|\\includegraphics",

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from random import Random
 
-from data_curation.tiny_world import code_problems, math_problems
-from data_curation.tiny_world.code_problems import OPERATIONS, PIECES, Task
-from data_curation.tiny_world.math_problems import Chain
-from infra.errors import RatchetError
-from infra.inference.protocol import Completion, Request, Sampling
+from ratchet.data_curation.tiny_world import code_problems, math_problems
+from ratchet.data_curation.tiny_world.code_problems import OPERATIONS, PIECES, Task
+from ratchet.data_curation.tiny_world.math_problems import Chain
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Completion, Request, Sampling
 
 # Probability of each habit at temperature 1.
 NO_WORKING = 0.60  # math: states an answer at once

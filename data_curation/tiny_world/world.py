@@ -18,15 +18,15 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.tiny_world import code_problems, math_problems
-from data_curation.tiny_world.code_problems import CodeProblem
-from data_curation.tiny_world.code_rows import CodeRows
-from data_curation.tiny_world.math_problems import MathProblem
-from data_curation.tiny_world.math_rows import MathRows
-from data_curation.tiny_world.raw_rows import Row
-from data_curation.tiny_world.score import TRUTH_SCHEMA
-from infra.problems import problem_id, to_table
-from infra.recipe.model import TinyWorld
+from ratchet.data_curation.tiny_world import code_problems, math_problems
+from ratchet.data_curation.tiny_world.code_problems import CodeProblem
+from ratchet.data_curation.tiny_world.code_rows import CodeRows
+from ratchet.data_curation.tiny_world.math_problems import MathProblem
+from ratchet.data_curation.tiny_world.math_rows import MathRows
+from ratchet.data_curation.tiny_world.raw_rows import Row
+from ratchet.data_curation.tiny_world.score import TRUTH_SCHEMA
+from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.recipe.model import TinyWorld
 
 
 def generate_world(directory: Path, config: TinyWorld, seed: int) -> None:

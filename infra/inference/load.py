@@ -6,9 +6,9 @@ import os
 
 import torch
 
-from infra.inference.transformers_engine import TransformersEngine
-from infra.inference.vllm_engine import VllmEngine
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.inference.transformers_engine import TransformersEngine
+from ratchet.infra.inference.vllm_engine import VllmEngine
+from ratchet.infra.recipe.model import InferenceEngine
 
 
 def load_engine(

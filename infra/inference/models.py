@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:

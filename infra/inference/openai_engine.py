@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from infra.errors import RatchetError
-from infra.inference.concurrency import Slots
-from infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from infra.recipe.model import Teacher
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.concurrency import Slots
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.infra.recipe.model import Teacher
 
 CONNECT_TIMEOUT_S = 30.0
 TRIES = 8

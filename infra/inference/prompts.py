@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.problems import Problem
-from infra.recipe.model import PromptFormat
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import PromptFormat
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:

@@ -16,9 +16,9 @@ import torch
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
-from infra.errors import RatchetError
-from infra.inference.models import read_model, stop_token_ids
-from infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.models import read_model, stop_token_ids
+from ratchet.infra.inference.protocol import Completion, Request, Sampling
 
 COMPACT_BELOW = 0.75
 """Drop finished rows when at most this share of the batch still decodes: copying the cache must pay for itself."""

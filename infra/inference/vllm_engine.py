@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from infra.errors import RatchetError
-from infra.inference.models import check_model, stop_token_ids
-from infra.inference.protocol import Completion, Request, Sampling
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.models import check_model, stop_token_ids
+from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.recipe.model import InferenceEngine
 
 START_S = 1800.0
 """Loading and compiling a large model takes minutes."""
@@ -376,7 +376,7 @@ def _arguments(
     }
     if settings.weight_transfer != "disk":
         if settings.weight_transfer == "gloo":
-            from infra.inference import vllm_gloo
+            from ratchet.infra.inference import vllm_gloo
 
             vllm_gloo.register()
         from vllm.config import WeightTransferConfig

@@ -1,6 +1,7 @@
 """vLLM as a server of its own: for GPUs that do not train, or for a machine elsewhere. Clients: `vllm_service.py`.
 
-    RATCHET_ENGINE_TOKEN=… python -m infra.inference.vllm_server MODEL [--port 8700] [--engine '{"tensor_parallel": 2}']
+    export RATCHET_ENGINE_TOKEN=…
+    python -m ratchet.infra.inference.vllm_server MODEL [--port 8700] [--engine '{"tensor_parallel": 2}']
 
     GET  /health                 what model this is
     POST /generate               token ids in; a JSON line for each completion as it finishes, an empty one as heartbeat
@@ -29,10 +30,10 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from infra.artifacts import write_atomically
-from infra.errors import RatchetError
-from infra.inference.protocol import Request, Sampling
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.recipe.model import InferenceEngine
 
 TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
@@ -140,7 +141,7 @@ def serve(arguments: argparse.Namespace) -> None:
     settings = InferenceEngine.model_validate({**json.loads(arguments.engine), "kind": "vllm", "placement": "service"})
     listening = listen(arguments.host, arguments.port)
     host, port = listening.getsockname()[:2]
-    from infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
+    from ratchet.infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
 
     engine = VllmEngine(arguments.model, arguments.dtype, arguments.batch, settings)
     server = VllmServer(engine, arguments.model, token)
@@ -159,7 +160,9 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m infra.inference.vllm_server", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m ratchet.infra.inference.vllm_server", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("model", help="directory or hub name")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
     parser.add_argument("--port", type=int, default=8700, help="0 takes a free one")

@@ -17,12 +17,12 @@ from typing import Any
 
 import httpx
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Completion, Request, Sampling
-from infra.inference.vllm_engine import AGAIN, START_S
-from infra.inference.vllm_server import TOKEN_VARIABLE
-from infra.process_group import process_group
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.vllm_engine import AGAIN, START_S
+from ratchet.infra.inference.vllm_server import TOKEN_VARIABLE
+from ratchet.infra.process_group import process_group
+from ratchet.infra.recipe.model import InferenceEngine
 
 CONNECT_S = 10.0
 SLACK_S = 15.0
@@ -175,7 +175,7 @@ def own_server(
     if settings.weight_transfer == "ipc":
         environment["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # handles come pickled, from whoever has the token: us
     argv = [
-        sys.executable, "-m", "infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
+        sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
         "--batch", str(batch_size), "--engine", settings.model_dump_json(), "--ready", str(ready),
     ]  # fmt: skip
     with process_group(argv, log, environment) as process:

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from infra.errors import RatchetError
-from infra.recipe.model import Recipe
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Recipe
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 

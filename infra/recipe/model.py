@@ -394,8 +394,8 @@ class InferenceEngine(Section):
     placement: Literal["colocated", "service"] = "colocated"
     """vLLM: inside each trainer process, or as a server beside them. An evaluation always has it inside."""
     url: str | None = None
-    """A server that runs already (`python -m infra.inference.vllm_server`); none means that the trainer starts one.
-    Its token is in the environment: RATCHET_ENGINE_TOKEN."""
+    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
+    one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""
     devices: tuple[int, ...] = ()
     """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
     tensor_parallel: int = Field(1, ge=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from infra.problems import problem_id, to_table
+from ratchet.infra.problems import problem_id, to_table
 
 
 def problems(domain: str, *prompts: str, **columns: list) -> pa.Table:

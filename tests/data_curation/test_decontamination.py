@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_curation.contamination import BenchmarkIndex, find, shared_runs
-from data_curation.decontamination import decontaminate
-from data_curation.tokens import cut, token_texts
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.contamination import BenchmarkIndex, find, shared_runs
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.tokens import cut, token_texts
+from ratchet.infra.recipe.model import Decontamination
 from tests.data_curation.conftest import problems
 
 ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowest terms. Find the value of $a + b$."

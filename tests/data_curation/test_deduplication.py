@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from datasketch import MinHash, MinHashLSH
 
-from data_curation.deduplication import CLUSTER_SCHEMA, deduplicate
-from data_curation.minhash import MAX_MISSED, SCHEME, SEED, Shingles, bands_of, buckets, shingle, signatures
-from infra.recipe.model import Deduplication
+from ratchet.data_curation.deduplication import CLUSTER_SCHEMA, deduplicate
+from ratchet.data_curation.minhash import MAX_MISSED, SCHEME, SEED, Shingles, bands_of, buckets, shingle, signatures
+from ratchet.infra.recipe.model import Deduplication
 from tests.data_curation.conftest import problems
 
 BASE = (

@@ -3,10 +3,10 @@ import json
 import pyarrow as pa
 import pytest
 
-from data_curation.difficulty import grade
-from data_curation.teacher_attempts import ATTEMPTS_SCHEMA
-from infra.problems import to_table
-from verifiers.pool import VerifierPool
+from ratchet.data_curation.difficulty import grade
+from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA
+from ratchet.infra.problems import to_table
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 RIGHT, WRONG = "```python\ndef solve(x):\n    return x + 1\n```", "```python\ndef solve(x):\n    return x\n```"
 TESTS = json.dumps([{"call": {"args": [i]}, "output": i + 1} for i in range(3)])

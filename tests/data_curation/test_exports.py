@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.exports import EXPORTS, REWARD_FUNCTIONS, NotExpressible
-from data_curation.normalisation import read_and_normalise
-from infra.problems import Problem, from_table, problem_id
-from infra.recipe.model import PromptFormat
+from ratchet.data_curation.exports import EXPORTS, REWARD_FUNCTIONS, NotExpressible
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.infra.problems import Problem, from_table, problem_id
+from ratchet.infra.recipe.model import PromptFormat
 
 MATH = Problem(
     problem_id("math", "Find $1+1$."),

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.file_decontamination import PREFIX, decontaminate_files
-from data_curation.tokens import cut
-from infra.errors import RatchetError
-from infra.recipe.model import Decontamination
+from ratchet.data_curation.file_decontamination import PREFIX, decontaminate_files
+from ratchet.data_curation.tokens import cut
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Decontamination
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."
@@ -155,8 +155,8 @@ def test_an_unusable_file_is_named_and_nothing_is_left(tmp_path, benchmark_file,
 def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path, benchmark_file):
     pq.write_table(pa.table({"text": [COPY, CLEAN] * 200_000}), tmp_path / "rows.parquet")
     call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
-    command = f"from data_curation.file_decontamination import decontaminate_files; {call}"
-    process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    command = f"from ratchet.data_curation.file_decontamination import decontaminate_files; {call}"
+    process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ})
     deadline = time.monotonic() + 60
     while not (list(tmp_path.glob(".out.partial/kept.parquet")) or time.monotonic() > deadline):
         time.sleep(0.01)

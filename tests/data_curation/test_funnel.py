@@ -1,8 +1,8 @@
 import pyarrow as pa
 
-from data_curation.data_card import card
-from data_curation.funnel import figure, funnel, samples
-from data_curation.split import REJECTED_SCHEMA
+from ratchet.data_curation.data_card import card
+from ratchet.data_curation.funnel import figure, funnel, samples
+from ratchet.data_curation.split import REJECTED_SCHEMA
 from tests.data_curation.conftest import problems
 
 SUMMARIES = [

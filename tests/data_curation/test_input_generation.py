@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_curation.input_generation import generate_inputs, is_like
-from infra.problems import CodeTest
+from ratchet.data_curation.input_generation import generate_inputs, is_like
+from ratchet.infra.problems import CodeTest
 
 
 def calls(*arguments, **named):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_curation.majority_vote import count_votes, vote
-from data_curation.teacher_attempts import ATTEMPTS_SCHEMA
-from infra.problems import to_table
-from verifiers.math_equivalence import equivalent, verify_answer
+from ratchet.data_curation.majority_vote import count_votes, vote
+from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA
+from ratchet.infra.problems import to_table
+from ratchet.verifiers.math.equivalence import equivalent, verify_answer
 
 
 def judged(reference: str, responses: list[str], finish: str = "stop"):

@@ -1,7 +1,7 @@
 import json
 
-from data_curation.normalisation import normalise, read_and_normalise
-from infra.problems import problem_id
+from ratchet.data_curation.normalisation import normalise, read_and_normalise
+from ratchet.infra.problems import problem_id
 from tests.data_curation.conftest import problems
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."

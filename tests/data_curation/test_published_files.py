@@ -5,13 +5,13 @@ import json
 import pyarrow as pa
 import pytest
 
-from data_curation.decontamination import decontaminate
-from data_curation.deduplication import deduplicate
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import read_benchmark
-from data_curation.rules import filter_by_rules
-from data_curation.tokens import cut
-from infra.recipe.model import Decontamination, Deduplication, Rules
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.tokens import cut
+from ratchet.infra.recipe.model import Decontamination, Deduplication, Rules
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
-from infra.problems import PROBLEM_SCHEMA
+from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
+from ratchet.infra.problems import PROBLEM_SCHEMA
 from tests.data_curation.conftest import problems
 
 

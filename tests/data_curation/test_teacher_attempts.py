@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.teacher_attempts import collect_attempts, difficulty
-from data_curation.tiny_world.math_problems import draw_problem
-from data_curation.tiny_world.teacher import ProceduralTeacher
-from infra.errors import RatchetError
-from infra.inference.openai_engine import OpenAIEngine
-from infra.inference.protocol import Completion
-from infra.problems import problem_id, to_table
-from infra.recipe.model import PromptFormat, Teacher
+from ratchet.data_curation.teacher_attempts import collect_attempts, difficulty
+from ratchet.data_curation.tiny_world.math_problems import draw_problem
+from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_engine import OpenAIEngine
+from ratchet.infra.inference.protocol import Completion
+from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.recipe.model import PromptFormat, Teacher
 from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 
 TEACHER = Teacher(kind="procedural", model="t", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)

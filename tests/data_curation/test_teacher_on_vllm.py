@@ -12,9 +12,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from data_curation.teacher_attempts import collect_attempts
-from infra.errors import RatchetError
-from infra.inference.openai_engine import OpenAIEngine
+from ratchet.data_curation.teacher_attempts import collect_attempts
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_engine import OpenAIEngine
 from tests.data_curation.test_teacher_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask
 from tests.infra.tiny_endpoint import FaultyProxy, grow_model
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_curation.tokens import byte_span, cut, token_texts, tokenise
+from ratchet.data_curation.tokens import byte_span, cut, token_texts, tokenise
 
 
 def words(text: str) -> list[str]:

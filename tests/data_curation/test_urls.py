@@ -1,6 +1,6 @@
 import pytest
 
-from data_curation.urls import problem_key
+from ratchet.data_curation.urls import problem_key
 
 ADDRESSES = {
     "codeforces:1520/a": [

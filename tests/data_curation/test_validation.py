@@ -3,12 +3,12 @@ from random import Random
 
 import pytest
 
-from data_curation import validation
-from data_curation.tiny_world import code_problems
-from data_curation.validation import validate_tests
-from infra.problems import problem_id, to_table
-from infra.recipe.model import TestValidation
-from verifiers.pool import VerifierPool
+from ratchet.data_curation import validation
+from ratchet.data_curation.tiny_world import code_problems
+from ratchet.data_curation.validation import validate_tests
+from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.recipe.model import TestValidation
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 GOLDEN = "def solve(xs):\n    return max([x for x in xs if x > 3], default=0)\n"
 STRONG = [([1, 2], 0), ([3], 0), ([4], 4), ([9, 4, 1], 9), ([], 0), ([-5, 3, 5], 5)]

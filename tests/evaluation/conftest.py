@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from infra.problems import problem_id, to_table
+from ratchet.infra.problems import problem_id, to_table
 
 CODE_ANSWER = "```python\ndef solve(xs):\n    return {}\n```"
 WORDS = (

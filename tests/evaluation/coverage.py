@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import beta
 
-from evaluation.pass_at_k import pass_at_k_table
-from evaluation.statistics import (
+from ratchet.evaluation.pass_at_k import pass_at_k_table
+from ratchet.evaluation.statistics import (
     bootstrap_over_questions,
     share_interval,
     standard_error_across_questions,

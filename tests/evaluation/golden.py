@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_curation.readers import read_benchmark
-from evaluation.benchmarks import Benchmark, load_benchmark
-from evaluation.grading import Grading
-from evaluation.sampling import GENERATION_SCHEMA
-from evaluation.scores import score
-from infra.problems import Problem
-from verifiers.math_equivalence import reference_text
-from verifiers.tickets import Pool
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.evaluation.benchmarks import Benchmark, load_benchmark
+from ratchet.evaluation.grading import Grading
+from ratchet.evaluation.sampling import GENERATION_SCHEMA
+from ratchet.evaluation.scores import score
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.math.equivalence import reference_text
+from ratchet.verifiers.serving.pool import Pool
 
 FILES = {"aime24": "math", "amc22_23": "math", "math500": "math", "olympiad_bench": "math", "HumanEval": "code"}
 REWRITINGS = 20

@@ -2,9 +2,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.benchmarks import load_benchmark
-from infra.errors import RatchetError
-from infra.problems import to_table
+from ratchet.evaluation.benchmarks import load_benchmark
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import to_table
 
 GOOD = {"problem_id": "p1", "domain": "math", "prompt": "1 + 1?", "answer": "2"}
 

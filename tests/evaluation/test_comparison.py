@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.comparison import (
+from ratchet.evaluation.comparison import (
     paired_difference,
     question_changes,
     setting_differences,
     sign_flip_p_value,
     zero_of_n_limit,
 )
-from evaluation.pass_at_k import pass_at_k
+from ratchet.evaluation.pass_at_k import pass_at_k
 
 
 def test_paired_difference_by_hand():

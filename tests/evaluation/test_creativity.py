@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.creativity import LENGTHS, creativity_index, read_texts, tokens
-from infra.errors import RatchetError
+from ratchet.evaluation.creativity import LENGTHS, creativity_index, read_texts, tokens
+from ratchet.infra.errors import RatchetError
 
 words = st.lists(st.sampled_from("abc"), max_size=25).map(" ".join)
 

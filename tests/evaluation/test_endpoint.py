@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyarrow as pa
 import pytest
 
-from evaluation.endpoint import EndpointGenerations
-from evaluation.main import main
-from evaluation.spec import load_plan, read_spec
-from infra.errors import RatchetError
-from infra.inference.openai_engine import OpenAIEngine
+from ratchet.evaluation.endpoint import EndpointGenerations
+from ratchet.evaluation.main import main
+from ratchet.evaluation.spec import load_plan, read_spec
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_engine import OpenAIEngine
 
 
 class Server:

@@ -6,8 +6,8 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.generation_store import GenerationStore
-from infra.errors import RatchetError
+from ratchet.evaluation.generation_store import GenerationStore
+from ratchet.infra.errors import RatchetError
 
 
 def row(problem: str, sample: int, text: str = "t") -> dict:

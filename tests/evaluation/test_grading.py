@@ -3,12 +3,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from evaluation.benchmarks import Benchmark
-from evaluation.grading import GRADED_SCHEMA, Grading
-from evaluation.sampling import GENERATION_SCHEMA
-from infra.errors import RatchetError
-from infra.problems import Problem
-from verifiers.pool import VerifierPool
+from ratchet.evaluation.benchmarks import Benchmark
+from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
+from ratchet.evaluation.sampling import GENERATION_SCHEMA
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 MATH = Problem("m", "math", "1 + 1?", answer="2")
 CODE = Problem(

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.benchmarks import Benchmark
-from evaluation.imported import import_generations
-from evaluation.main import main
-from infra.errors import RatchetError
-from infra.problems import Problem, problem_id
+from ratchet.evaluation.benchmarks import Benchmark
+from ratchet.evaluation.imported import import_generations
+from ratchet.evaluation.main import main
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem, problem_id
 
 SHORT, LONG = "What is 1 + 1?", "Let x = 2. What is 1 + 1? Add x."
 SUMS = tuple(Problem(problem_id("math", text), "math", text, answer=a) for text, a in ((SHORT, "2"), (LONG, "4")))
@@ -76,7 +76,7 @@ def test_files_that_are_no_responses_to_this_benchmark(tmp_path, content, compla
 
 
 def test_imported_responses_are_scored_and_what_is_unknown_stays_so(spec, tmp_path):
-    from evaluation.spec import load_plan, read_spec
+    from ratchet.evaluation.spec import load_plan, read_spec
 
     (tmp_path / "first.json").write_text(json.dumps(spec))
     problems = load_plan(read_spec(tmp_path / "first.json")).benchmarks[0]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from evaluation.grading import GRADED_SCHEMA
-from evaluation.main import main
-from evaluation.sampling import sample_share
-from evaluation.spec import load_plan, read_spec
-from evaluation.statistics import standard_error_across_questions
+from ratchet.evaluation.grading import GRADED_SCHEMA
+from ratchet.evaluation.main import main
+from ratchet.evaluation.sampling import sample_share
+from ratchet.evaluation.spec import load_plan, read_spec
+from ratchet.evaluation.statistics import standard_error_across_questions
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,8 +52,8 @@ def children_of(parents: set[int]) -> set[int]:
 
 def kill_midway(spec_path: Path, store: Path) -> list[Path]:
     """Start the evaluation, SIGKILL it when a few parts are there, wait for all below it to die of it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.Popen([sys.executable, "-m", "evaluation.main", str(spec_path)], env=environment)
+    environment = {**os.environ}
+    run = subprocess.Popen([sys.executable, "-m", "ratchet.evaluation.main", str(spec_path)], env=environment)
     deadline = time.monotonic() + 120
     while len(stored(store)) < 3:
         assert run.poll() is None and time.monotonic() < deadline

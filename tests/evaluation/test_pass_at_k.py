@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.pass_at_k import (
+from ratchet.evaluation.pass_at_k import (
     all_pass_table,
     majority_at_k,
     majority_correctness,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.evaluation import golden
-from verifiers.pool import VerifierPool
 
 SHARE = {"aime24": 1, "amc22_23": 2, "math500": 10, "olympiad_bench": 10, "HumanEval": 33}  # every n-th question
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.rating import Contest, contest_rating, map_rating, percentile
-from evaluation.standings import rating_in_contests, read_standings
-from infra.errors import RatchetError
+from ratchet.evaluation.rating import Contest, contest_rating, map_rating, percentile
+from ratchet.evaluation.standings import rating_in_contests, read_standings
+from ratchet.infra.errors import RatchetError
 
 generator = np.random.default_rng(7)
 PROBLEMS = generator.uniform(800, 3200, 160)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.pass_at_k import pass_at_k_table
-from evaluation.regimes import pass_at_k_bound, regime, solve_rate_variance
+from ratchet.evaluation.pass_at_k import pass_at_k_table
+from ratchet.evaluation.regimes import pass_at_k_bound, regime, solve_rate_variance
 
 questions = st.lists(st.tuples(st.integers(2, 12), st.integers(0, 12)), min_size=1, max_size=20)
 

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation import queries, tables
-from evaluation.comparison import paired_difference
-from evaluation.document import Document, Section, inline, to_html, to_markdown
-from evaluation.grading import GRADED_SCHEMA
-from evaluation.main import QUESTIONS_SCHEMA
-from evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
-from evaluation.scores import score, without_nan
-from evaluation.topics import cluster_of, difficulty_of, topics_of
-from infra.errors import RatchetError
-from infra.problems import Problem
+from ratchet.evaluation import queries, tables
+from ratchet.evaluation.comparison import paired_difference
+from ratchet.evaluation.document import Document, Section, inline, to_html, to_markdown
+from ratchet.evaluation.grading import GRADED_SCHEMA
+from ratchet.evaluation.main import QUESTIONS_SCHEMA
+from ratchet.evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
+from ratchet.evaluation.scores import score, without_nan
+from ratchet.evaluation.topics import cluster_of, difficulty_of, topics_of
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
 
 NASTY = "<script>alert('x')</script>"
 

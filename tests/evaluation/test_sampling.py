@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.sampling import SampledGenerations, sample_share
-from evaluation.spec import load_plan, read_spec
-from infra.errors import RatchetError
+from ratchet.evaluation.sampling import SampledGenerations, sample_share
+from ratchet.evaluation.spec import load_plan, read_spec
+from ratchet.infra.errors import RatchetError
 
 
 def write(spec: dict, tmp_path: Path) -> Path:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation.scores import length_histogram, score, solve_rates, without_nan
-from infra.problems import Problem
+from ratchet.evaluation.scores import length_histogram, score, solve_rates, without_nan
+from ratchet.infra.problems import Problem
 
 
 def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.statistics import (
+from ratchet.evaluation.statistics import (
     bootstrap_over_questions,
     share_interval,
     standard_error_across_clusters,

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from evaluation.topics import by_topic as by_topic_of
-from evaluation.topics import difficulty_of, topics_of
-from infra.problems import Problem
+from ratchet.evaluation.topics import by_topic as by_topic_of
+from ratchet.evaluation.topics import difficulty_of, topics_of
+from ratchet.infra.problems import Problem
 
 
 def problem(number: int, **metadata) -> Problem:

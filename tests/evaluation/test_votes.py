@@ -1,5 +1,5 @@
-from evaluation.votes import RIGHT, answer_classes
-from verifiers.outcome import Outcome, Verdict
+from ratchet.evaluation.votes import RIGHT, answer_classes
+from ratchet.verifiers.outcome import Outcome, Verdict
 
 
 def verdict(answer: str | None, outcome: Outcome = Outcome.FAILED) -> Verdict:

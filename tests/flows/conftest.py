@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from flows.cli import app
+from ratchet.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
@@ -29,7 +29,7 @@ def ratchet() -> Ratchet:
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+            [sys.executable, "-m", "ratchet.cli.main", *map(str, arguments)],
             cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600,
         )  # fmt: skip
 

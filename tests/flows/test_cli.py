@@ -6,8 +6,8 @@ import socket
 import pyarrow.parquet as pq
 import pytest
 
-from infra.errors import RatchetError
-from infra.problems import to_table
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import to_table
 from tests.flows.conftest import MINI, ROOT, in_process
 
 DRY = "--dry-run"  # told by the plan, which a run makes too before anything else

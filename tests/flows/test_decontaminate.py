@@ -2,8 +2,8 @@ import json
 
 from typer.testing import CliRunner
 
-from flows.cli import app
-from infra.errors import RatchetError
+from ratchet.cli.main import app
+from ratchet.infra.errors import RatchetError
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 

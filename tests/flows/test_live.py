@@ -11,7 +11,7 @@ import time
 import pytest
 from rich.console import Console
 
-from flows.live import LiveWatcher
+from ratchet.cli.live import LiveWatcher
 from tests.flows.conftest import MINI, ROOT
 
 
@@ -37,7 +37,7 @@ def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
 def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(ready_home)],
+        [sys.executable, "-m", "ratchet.cli.main", "run", str(MINI), "--home", str(ready_home)],
         cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # the session's controlling terminal
         env={**os.environ, "TERM": "xterm"},

@@ -13,15 +13,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pipeline import pipeline
-from flows.train import train
-from infra.artifacts import Artifact, ArtifactStore
-from infra.errors import RatchetError
-from infra.recipe import load_recipe
-from infra.settings import load_settings
-from tasks.lineage import ancestors
-from tasks.pipeline_run import plan_run
-from tasks.report import require_same_settings
+from ratchet.flows.pipeline import pipeline
+from ratchet.flows.train import train
+from ratchet.infra.artifacts import Artifact, ArtifactStore
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.lineage import ancestors
+from ratchet.tasks.pipeline_run import plan_run
+from ratchet.tasks.report import require_same_settings
 from tests.evaluation.test_endpoint import Server
 from tests.flows.conftest import MINI, ROOT, in_process
 
@@ -244,7 +244,7 @@ def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, ready_home):
 
 def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, ready_home):
     environment = {**os.environ, "RATCHET_TEST_MARK": str(ready_home)}
-    command = [sys.executable, "-m", "flows.cli", "run", str(MINI), "--home", str(ready_home)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "run", str(MINI), "--home", str(ready_home)]
     for when_there_is in ("artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"):
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

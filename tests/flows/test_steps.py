@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from flows.curate_math import curate_math
-from flows.deployments import deployments
-from infra.errors import RatchetError
-from infra.recipe import Recipe, load_recipe
-from infra.settings import load_settings
-from tasks.pipeline_run import Steps, plan_run
+from ratchet.flows.curate_math import curate_math
+from ratchet.flows.deployments import deployments
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import Steps, plan_run
 from tests.flows.conftest import MINI
 
 

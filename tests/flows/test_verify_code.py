@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from infra.problems import Problem, to_table
+from ratchet.infra.problems import Problem, to_table
 
 DOUBLE = Problem(
     "double", "code", "double it", entry_point="f", time_limit_s=0.5,

@@ -9,8 +9,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from infra.artifacts import Artifact, ArtifactStore, artifact_key, disk_errors, write_atomically
-from infra.errors import RatchetError
+from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key, disk_errors, write_atomically
+from ratchet.infra.errors import RatchetError
 
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
 
@@ -102,7 +102,7 @@ def test_only_a_resumable_draft_keeps_what_was_left(tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from infra.artifacts import ArtifactStore
+from ratchet.infra.artifacts import ArtifactStore
 store = ArtifactStore(Path(sys.argv[1]))
 with store.draft(store.locate("problems", "math", "6" * 64), resumable=True) as draft:
     (draft.path / "kept.parquet").write_text("half")

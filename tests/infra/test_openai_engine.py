@@ -14,11 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from infra.errors import RatchetError
-from infra.inference.concurrency import Slots
-from infra.inference.openai_engine import OpenAIEngine
-from infra.inference.protocol import Request, Sampling
-from infra.recipe.model import Teacher
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.concurrency import Slots
+from ratchet.infra.inference.openai_engine import OpenAIEngine
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.recipe.model import Teacher
 
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
@@ -282,7 +282,7 @@ def test_an_endpoint_that_takes_no_request_is_given_up_at_once(endpoint):
 
 
 def test_an_endpoint_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr("infra.inference.openai_engine.FIRST_CONTACT_S", 0.1)
+    monkeypatch.setattr("ratchet.infra.inference.openai_engine.FIRST_CONTACT_S", 0.1)
     engine = OpenAIEngine("m", "http://127.0.0.1:9/v1", backoff_s=0.001)
     with pytest.raises(RatchetError, match=r"127\.0\.0\.1:9/v1 cannot be reached"):
         _ask(engine, "x")

@@ -4,9 +4,9 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from infra.errors import RatchetError
-from infra.recipe import Recipe, load_recipe
-from infra.recipe.load import SHIPPED
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.recipe.load import SHIPPED
 
 RECIPES = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.yaml"))
 
@@ -68,7 +68,7 @@ def test_files_that_are_no_recipes(tmp_path):
 
 def test_reading_a_recipe_imports_nothing_heavy():
     code = (
-        "import sys; from infra.recipe import load_recipe; load_recipe('tiny'); "
+        "import sys; from ratchet.infra.recipe import load_recipe; load_recipe('tiny'); "
         "print([m for m in ('torch', 'prefect', 'mlflow', 'transformers', 'pandas', 'pyarrow') if m in sys.modules])"
     )
     answer = subprocess.run(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts import Artifact
-from infra.settings import Settings
-from infra.tracking import Tracking, read_state, start_mirror
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.settings import Settings
+from ratchet.infra.tracking import Tracking, read_state, start_mirror
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
 PROBLEMS = Artifact("problems", "math", "cd" * 32, Path("/store/problems"))
@@ -67,7 +67,7 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from infra.settings import Settings
+from ratchet.infra.settings import Settings
 from tests.infra.test_tracking import write_a_run
 home = Path(sys.argv[1])
 tracking, _ = write_a_run(Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable))
@@ -115,8 +115,8 @@ def test_a_server_that_is_down_slows_nothing(tmp_path):
 
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from infra.settings import Settings; "
-        "from infra.tracking import Tracking; home = Path(sys.argv[1]); "
+        "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
+        "from ratchet.infra.tracking import Tracking; home = Path(sys.argv[1]); "
         "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
         "print(t._mirror.pid, flush=True); time.sleep(60)"
     )

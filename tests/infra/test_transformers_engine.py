@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Request, Sampling, derive_seed
-from infra.inference.transformers_engine import TransformersEngine, sample, uniform_noise
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.transformers_engine import TransformersEngine, sample, uniform_noise
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from infra.errors import RatchetError
-from infra.inference import vllm_service
-from infra.inference.protocol import Request, Sampling, derive_seed
-from infra.inference.vllm_engine import VllmEngine
-from infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference import vllm_service
+from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.vllm_engine import VllmEngine
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
+from ratchet.infra.recipe.model import InferenceEngine
 
 SETTINGS = InferenceEngine(kind="vllm")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
@@ -260,7 +260,14 @@ def _processes(argument: str) -> list[int]:
 def test_a_port_in_use_is_named_before_the_model_is_read(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "infra.inference.vllm_server", str(tmp_path / "no model"), "--port", port]
+        command = [
+            sys.executable,
+            "-m",
+            "ratchet.infra.inference.vllm_server",
+            str(tmp_path / "no model"),
+            "--port",
+            port,
+        ]
         done = subprocess.run(
             command, env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True, timeout=60
         )

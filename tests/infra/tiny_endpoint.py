@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from infra.inference.prompts import message_ids
-from infra.inference.protocol import Request, Sampling
-from infra.recipe.model import GrownModel, PromptFormat
+from ratchet.infra.inference.prompts import message_ids
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.recipe.model import GrownModel, PromptFormat
 
 MODEL = GrownModel(
     hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
@@ -26,7 +26,7 @@ MODEL = GrownModel(
 
 def grow_model(directory: Path) -> Path:
     """Random weights, and a tokenizer that knows sums."""
-    from training.growth import grow
+    from ratchet.training.growth import grow
 
     grow(MODEL, [f"What is {i} plus {i + 1}? \\boxed{{{2 * i + 1}}}" for i in range(200)], 0, directory)
     return directory
@@ -95,7 +95,7 @@ class TinyEndpoint(_Running):
     """`/v1/chat/completions` over a model directory. `asked` counts the calls for each (prompt, seed)."""
 
     def __init__(self, model: Path, seconds_per_answer: float = 0.0, counts_tokens: bool = True) -> None:
-        from infra.inference.transformers_engine import TransformersEngine
+        from ratchet.infra.inference.transformers_engine import TransformersEngine
 
         self.engine = TransformersEngine.load(str(model))
         self.asked: Counter[tuple[str, int]] = Counter()

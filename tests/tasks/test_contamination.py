@@ -1,8 +1,8 @@
 import json
 
-from infra.problems import problem_id, to_table
-from infra.recipe.model import Decontamination
-from tasks.contamination import flagged_items
+from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.recipe.model import Decontamination
+from ratchet.tasks.contamination import flagged_items
 
 TRAINS = (
     "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometres an hour towards each other; when do they meet?"

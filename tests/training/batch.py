@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 
-from infra.recipe.model import Hardware, Optimizer, Stage
-from training.groups import Group, group
-from training.learner import Learner
-from training.policy import Policy
-from training.rollout import Rollout
-from verifiers.outcome import Outcome
+from ratchet.infra.recipe.model import Hardware, Optimizer, Stage
+from ratchet.training.groups import Group, group
+from ratchet.training.learner import Learner
+from ratchet.training.policy import Policy
+from ratchet.training.rollout import Rollout
+from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
 

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from infra.inference.protocol import derive_seed
-from infra.problems import Problem
-from infra.recipe.model import GrownModel, Hardware, Optimizer
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import GrownModel, Hardware, Optimizer
 
 MICRO = GrownModel(
     hidden_size=32, layers=2, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
@@ -26,7 +26,7 @@ def sums(count: int) -> list[Problem]:
 @pytest.fixture(scope="session")
 def micro_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A directory with a random model whose vocabulary knows the problems of `sums`."""
-    from training.growth import grow
+    from ratchet.training.growth import grow
 
     directory = tmp_path_factory.mktemp("micro") / "model"
     texts = [f"{problem.prompt}\nThe answer is \\boxed{{{problem.answer}}}." for problem in sums(40)]
@@ -37,7 +37,7 @@ def micro_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def alone() -> None:
     """This process as a process group of one."""
-    from training import ranks
+    from ratchet.training import ranks
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -48,6 +48,6 @@ def alone() -> None:
 
 @pytest.fixture
 def policy(alone: None, micro_model: str):
-    from training.policy import Policy
+    from ratchet.training.policy import Policy
 
     return Policy(micro_model, Hardware(logprob_chunk_tokens=7), Optimizer())

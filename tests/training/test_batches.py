@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
+from ratchet.training.batches import Batches
+from ratchet.training.curriculum import Curriculum
+from ratchet.training.groups import describe, from_json, samples, to_json
 from tests.training.batch import FAILED, INFRA, PASSED, learner, rollout, stage
 from tests.training.conftest import sums
-from training.batches import Batches
-from training.curriculum import Curriculum
-from training.groups import describe, from_json, samples, to_json
 
 
 class Written:

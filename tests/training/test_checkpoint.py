@@ -5,10 +5,10 @@ import signal
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.recipe.model import Hardware, Optimizer
-from training.checkpoint import Checkpoints
-from training.policy import Policy
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Hardware, Optimizer
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.policy import Policy
 
 
 def weights(policy: Policy) -> list[torch.Tensor]:
@@ -143,8 +143,8 @@ def test_a_full_disk_is_an_error_that_says_what_to_do_and_leaves_no_checkpoint(p
 
 def test_optimizer_moments_come_back(alone, micro_model, tmp_path):
     """Two updates in a row equal one update, a restart from the checkpoint, and the other update, bit for bit."""
+    from ratchet.training import grpo
     from tests.training.test_policy import samples
-    from training import grpo
 
     def update(policy: Policy, seed: int) -> None:
         given = samples(4, seed)

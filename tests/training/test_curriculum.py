@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from infra.errors import RatchetError
-from infra.problems import Problem
-from infra.recipe.model import Stage
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Stage
+from ratchet.training.curriculum import Curriculum
 from tests.training.conftest import sums
-from training.curriculum import Curriculum
 
 
 def stage(**settings) -> Stage:

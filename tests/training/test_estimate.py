@@ -1,11 +1,11 @@
 import pytest
 
-from infra.errors import RatchetError
-from infra.recipe import load_recipe
-from infra.recipe.model import Hardware, InferenceEngine, Stage, Training
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.recipe.model import Hardware, InferenceEngine, Stage, Training
+from ratchet.training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
+from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
-from training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
-from training.logprobs import VOCABULARY_TILE
 
 QWEN_14B = {
     "vocab_size": 152064, "hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40,

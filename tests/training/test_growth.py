@@ -2,8 +2,8 @@ from pathlib import Path
 
 import torch
 
+from ratchet.training.growth import grow
 from tests.training.conftest import MICRO
-from training.growth import grow
 
 TEXTS = ["Start at 12.\nThe answer is \\boxed{34}.", "def solve(xs):\n    return xs\n", "Start at 7."] * 20
 

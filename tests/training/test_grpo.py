@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training import grpo
+from ratchet.training import grpo
 
 
 def test_advantages_by_hand():

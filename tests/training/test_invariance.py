@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.inference.protocol import derive_seed
-from infra.recipe.model import Hardware
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.recipe.model import Hardware
+from ratchet.training import logprobs
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.growth import grow
+from ratchet.training.model import load_model, share_attention
 from tests.training.batch import gradient, groups, largest_difference, learner, weights
 from tests.training.conftest import MICRO
-from training import logprobs
-from training.checkpoint import Checkpoints
-from training.growth import grow
-from training.model import load_model, share_attention
 
 TOLERANCE = 2e-5
 ROOT = Path(__file__).parents[2]

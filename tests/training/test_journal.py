@@ -1,6 +1,6 @@
 import json
 
-from training.journal import Journal
+from ratchet.training.journal import Journal
 
 
 def steps(path) -> list[int]:

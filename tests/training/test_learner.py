@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.recipe.model import Hardware, Optimizer
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Hardware, Optimizer
+from ratchet.training.groups import group
+from ratchet.training.learner import Learner
+from ratchet.training.policy import Policy
+from ratchet.training.rollout import Rollout
+from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import FAILED, INFRA, PASSED, groups, learner, rollout, stage
-from training.groups import group
-from training.learner import Learner
-from training.policy import Policy
-from training.rollout import Rollout
-from verifiers.outcome import Outcome
 
 
 def learnt(micro_model: str, rollouts: list[Rollout], **settings):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from infra.recipe.model import Hardware, Optimizer
+from ratchet.infra.recipe.model import Hardware, Optimizer
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.grpo import adapted_entropy_coefficient, importance_weights, kl, soft_overlong
 from tests.training.batch import gradient, groups, largest_difference, learner, stage
-from training.checkpoint import Checkpoints
-from training.grpo import adapted_entropy_coefficient, importance_weights, kl, soft_overlong
 
 
 def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Tensor:

@@ -14,16 +14,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from infra.problems import to_table
-from infra.process_group import free_port
-from infra.recipe.model import Recipe
+from ratchet.infra.problems import to_table
+from ratchet.infra.process_group import free_port
+from ratchet.infra.recipe.model import Recipe
 from tests.training.conftest import sums
 
 ROOT = Path(__file__).parents[2]
 STEPS = 8
 GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
-    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(ROOT)
+    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"
 }  # fmt: skip
 RECIPE = Recipe.model_validate(
     {
@@ -47,11 +47,11 @@ RECIPE = Recipe.model_validate(
 @pytest.fixture(scope="module")
 def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     """The micro model after a short warm start, so that some answers are right and some are wrong."""
-    from infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
-    from training import warm_start
-    from training.checkpoint import Checkpoints
-    from training.journal import Journal
-    from training.policy import Policy
+    from ratchet.infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
+    from ratchet.training import warm_start
+    from ratchet.training.checkpoint import Checkpoints
+    from ratchet.training.journal import Journal
+    from ratchet.training.policy import Policy
 
     work = tmp_path_factory.mktemp("learnt")
     policy = Policy(micro_model, Hardware(), Optimizer())
@@ -74,7 +74,7 @@ def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **chan
         "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
-    command = [*before, sys.executable, "-m", "training.launch", str(work / "spec.json"), *after]
+    command = [*before, sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json"), *after]
     with open(work / "log", "a") as log:
         return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
 
@@ -174,7 +174,7 @@ def test_an_error_of_the_users_ends_with_code_2_and_a_message(tmp_path):
         "work_dir": str(tmp_path / "work"),
     }  # fmt: skip
     (tmp_path / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "training.main", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "ratchet.training.main", str(tmp_path / "spec.json")]
     done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     status = json.loads((tmp_path / "work" / "status.json").read_text())

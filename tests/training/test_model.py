@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError
+from ratchet.training.model import load_model
 from tests.flows.conftest import in_process
-from training.model import load_model
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from infra.recipe.model import Hardware, Optimizer
-from training import grpo
-from training.logprobs import ChunkedLogProbabilities
-from training.packing import Sample, collate, plan_micro_batches
-from training.policy import Policy
+from ratchet.infra.recipe.model import Hardware, Optimizer
+from ratchet.training import grpo
+from ratchet.training.logprobs import ChunkedLogProbabilities
+from ratchet.training.packing import Sample, collate, plan_micro_batches
+from ratchet.training.policy import Policy
 
 CPU = torch.device("cpu")
 

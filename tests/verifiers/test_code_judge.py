@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.problems import Problem
-from verifiers import code_problem
-from verifiers.code_judge import examine, judge
-from verifiers.comparison import text_difference, value_difference
-from verifiers.outcome import Outcome
-from verifiers.sandbox.server import Sandbox
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.code import problem as code_problem
+from ratchet.verifiers.code.comparison import text_difference, value_difference
+from ratchet.verifiers.code.judge import examine, judge
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox.server import Sandbox
 
 SHARED = Path(os.environ.get("RATCHET_SHARED_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 

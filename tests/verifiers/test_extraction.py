@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from verifiers.extraction import after_thinking, boxed_answer, python_program
+from ratchet.verifiers.extraction import after_thinking, boxed_answer, python_program
 
 
 @pytest.mark.parametrize(

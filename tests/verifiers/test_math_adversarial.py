@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.verifiers.math.equivalence import verify_math, verify_math_symbolically
+from ratchet.verifiers.math.symbolic import CPU_LIMIT_S, MEMORY_BYTES, Symbolic, SymbolicTimeout
+from ratchet.verifiers.outcome import Outcome
 from tests.verifiers.math_attacks import ATTACKS
-from verifiers.math_equivalence import verify_math, verify_math_symbolically
-from verifiers.outcome import Outcome
-from verifiers.symbolic import CPU_LIMIT_S, MEMORY_BYTES, Symbolic, SymbolicTimeout
 
 WALL_S = 60  # a generous bound for a loaded machine; what is promised is CPU time, checked on the worker's clock
 
@@ -111,7 +111,7 @@ def test_in_threads_with_attacks_among_them():
 def test_no_process_is_left_after_attacks_and_an_abrupt_end():
     script = f"""
 import os, sys; sys.path.insert(0, {str(ROOT)!r})
-from verifiers.math_equivalence import _shared_symbolic, verify_math
+from ratchet.verifiers.math.equivalence import _shared_symbolic, verify_math
 verify_math("\\\\boxed{{\\\\cos 2x}}", "1-2\\\\sin^2 x")
 print(_shared_symbolic()._process.pid, flush=True)
 os._exit(1)

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.verifiers.tricky_pairs import BARE, ROWS
-from verifiers.expression import parse_rational
-from verifiers.math_equivalence import (
+from ratchet.verifiers.math.equivalence import (
     asked_reference,
     decide,
     equivalent,
     reference_text,
     verify_math,
 )
-from verifiers.outcome import Outcome
-from verifiers.symbolic import Symbolic, SymbolicTimeout
+from ratchet.verifiers.math.expression import parse_rational
+from ratchet.verifiers.math.symbolic import Symbolic, SymbolicTimeout
+from ratchet.verifiers.outcome import Outcome
+from tests.verifiers.tricky_pairs import BARE, ROWS
 
 
 def test_the_suite_is_large_balanced_and_without_repetition():
@@ -142,7 +142,7 @@ def test_numbers_are_decided_in_microseconds():
 
 
 def test_the_algebra_worker_is_killed_and_replaced(monkeypatch):
-    monkeypatch.setattr("verifiers.symbolic.CPU_LIMIT_S", 0.5)
+    monkeypatch.setattr("ratchet.verifiers.math.symbolic.CPU_LIMIT_S", 0.5)
     symbolic = Symbolic()
     try:
         with pytest.raises(SymbolicTimeout):

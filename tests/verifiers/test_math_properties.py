@@ -6,12 +6,12 @@ from fractions import Fraction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ratchet.verifiers.math.equivalence import decide, equivalent, reference_fault, verify_math_quickly
+from ratchet.verifiers.math.latex_normalization import normalize
+from ratchet.verifiers.math.numeric import constant_value, same_value
+from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.outcome import Outcome
 from tests.verifiers.tricky_pairs import BARE
-from verifiers.answer_structure import parse_answer
-from verifiers.latex_normalization import normalize
-from verifiers.math_equivalence import decide, equivalent, reference_fault, verify_math_quickly
-from verifiers.numeric import constant_value, same_value
-from verifiers.outcome import Outcome
 
 integers = st.integers(-999, 999)
 naturals = st.integers(1, 60)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.problems import Problem
-from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool
-from verifiers.sandbox.server import Sandbox
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 ROOT = Path(__file__).resolve().parents[2]
 MATH = Problem("m", "math", "", answer="\\frac{1}{2}")
@@ -36,7 +36,7 @@ ENDLESS = fenced("def f(x):\n    while True: pass")
 
 def spy_on_judge(monkeypatch):
     """The programs that the judge runs, as they come to it."""
-    from verifiers import pool as module
+    from ratchet.verifiers.serving import local_pool as module
 
     judged, judge = [], module.judge
     monkeypatch.setattr(module, "judge", lambda *args, **kwargs: judged.append(args[1]) or judge(*args, **kwargs))
@@ -243,7 +243,7 @@ def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
 
 
 def test_a_fault_of_the_machine_is_tried_again_and_then_an_infra_error(monkeypatch):
-    from verifiers import pool as module
+    from ratchet.verifiers.serving import local_pool as module
 
     faults = [OSError(errno.EAGAIN, "no more processes"), OSError(errno.ENOSPC, "the disk is full")] * 2
     start = Sandbox.start
@@ -296,9 +296,9 @@ def test_a_closed_pool_takes_nothing_and_leaves_no_process():
 def test_workers_end_when_the_interpreter_does_without_closing():
     script = f"""
 import json, sys; sys.path.insert(0, {str(ROOT)!r})
-from infra.problems import Problem
-from verifiers.pool import VerifierPool
-from verifiers.sandbox.server import Sandbox
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.sandbox.server import Sandbox
 pool = VerifierPool(1)
 code = Problem("c", "code", "", entry_point="f", tests=json.dumps([{{"call": {{"args": []}}, "output": 1}}]))
 math = Problem("s", "math", "", answer="\\\\cos 2x")

@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from infra.problems import Problem
-from verifiers.code_judge import examine, judge
-from verifiers.code_problem import read_problem
-from verifiers.outcome import Outcome
-from verifiers.published_checks import read_check
-from verifiers.sandbox import values
-from verifiers.sandbox.server import Sandbox
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.code.judge import examine, judge
+from ratchet.verifiers.code.problem import read_problem
+from ratchet.verifiers.code.published_checks import read_check
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox import values
+from ratchet.verifiers.sandbox.server import Sandbox
 
 NODES = """
 class ListNode:
@@ -276,7 +276,7 @@ BAD_CHECKS = {
 
 @pytest.mark.parametrize("name", BAD_CHECKS)
 def test_a_check_that_is_wrong_itself_is_not_the_programs_failure(name, sandbox, monkeypatch):
-    monkeypatch.setattr("verifiers.code_judge.DEFAULT_TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr("ratchet.verifiers.code.judge.DEFAULT_TIME_LIMIT_S", 0.2)
     verdict = judge(checked(*BAD_CHECKS[name]), "def f(x): return 1", sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
     assert "check" in verdict.detail

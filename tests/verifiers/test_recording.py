@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from infra.errors import RatchetError
-from infra.problems import Problem
-from verifiers.pool import VerifierPool
-from verifiers.recording import OUTPUT_LIMIT_BYTES, record
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.code.recording import OUTPUT_LIMIT_BYTES, record
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 
 @pytest.fixture(scope="module")

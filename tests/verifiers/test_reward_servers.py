@@ -13,14 +13,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from infra.errors import RatchetError
-from infra.problems import Problem
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.serving.client import RemoteVerifierPool
+from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
+from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, encode_batch
 from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN
-from verifiers.outcome import Outcome
-from verifiers.pool import VerifierPool, open_pool
-from verifiers.reward_client import RemoteVerifierPool
-from verifiers.reward_protocol import TOKEN_VARIABLE, encode_batch
-from verifiers.tickets import Submission
 
 HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
 SURD = Problem("surd", "math", "", answer="\\sqrt{8}")

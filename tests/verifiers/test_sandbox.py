@@ -8,33 +8,34 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from infra.errors import RatchetError
-from infra.problems import Problem
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers import child_source
+from ratchet.verifiers.code import judge as code_judge
+from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox import canaries, sandbox_isolation, seccomp, server
+from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
 from tests.verifiers.sandbox_attacks import FORGE, NOT_STOPPED, REACH, STEAL, STOLEN, SYSCALL
 from tests.verifiers.sandbox_programs import LEGAL, SILENT
-from verifiers import code_judge
-from verifiers.code_judge import judge
-from verifiers.outcome import Outcome
-from verifiers.sandbox import canaries, sandbox_isolation, seccomp, server
-from verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
-ROOT = str(Path(__file__).resolve().parents[2])
 PROGRAM = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2"}]
 CALL = [{"call": {"args": [5851]}, "output": 11702}, {"call": {"args": [2]}, "output": 4}]
 
 # Layers that a machine may not have, taken away before the fork server starts.
-NO_NAMESPACES = "from verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"
+NO_NAMESPACES = "from ratchet.verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"
 NO_SECCOMP = (
-    "from verifiers.sandbox import seccomp\ndef refuse(*_):\n    raise OSError\nseccomp.compile_filter = refuse"
+    "from ratchet.verifiers.sandbox import seccomp\ndef refuse(*_):\n    raise OSError\nseccomp.compile_filter = refuse"
 )
-NO_LANDLOCK = "from verifiers.sandbox import linux\ndef refuse(*_):\n    raise OSError\nlinux.landlock_ruleset = refuse"
+NO_LANDLOCK = (
+    "from ratchet.verifiers.sandbox import linux\ndef refuse(*_):\n    raise OSError\nlinux.landlock_ruleset = refuse"
+)
 # Layers that are there and do not hold.
-LEAKY_SECCOMP = "from verifiers.sandbox import seccomp\nseccomp.Filter.install = lambda self: None"
-LEAKY_LANDLOCK = "from verifiers.sandbox import linux\nlinux.landlock_restrict = lambda ruleset: None"
+LEAKY_SECCOMP = "from ratchet.verifiers.sandbox import seccomp\nseccomp.Filter.install = lambda self: None"
+LEAKY_LANDLOCK = "from ratchet.verifiers.sandbox import linux\nlinux.landlock_restrict = lambda ruleset: None"
 
 
 def problem(tests, **fields):
@@ -59,13 +60,18 @@ def sandbox():
         yield sandbox
 
 
+def without_layers(module, layers):
+    """The program of a fork server that runs these lines before it begins."""
+    package, main = child_source(module).split("; from ")
+    return "\n".join([package, *layers, f"from {main}"])
+
+
 @pytest.fixture
 def lacking(monkeypatch):
     """A function that takes layers away from all fork servers started in the test."""
 
     def take(*layers):
-        prologue = f"import sys; sys.path.append({ROOT!r})\n" + "\n".join(layers) + "\n"
-        monkeypatch.setattr(server, "_BOOTSTRAP", prologue + server._BOOTSTRAP)
+        monkeypatch.setattr(server, "child_source", lambda module: without_layers(module, layers))
 
     server._examine.cache_clear()
     yield take
@@ -418,9 +424,9 @@ def test_a_closed_sandbox_leaves_nothing_and_starts_again():
 @pytest.mark.parametrize("layers", ["", NO_NAMESPACES])
 def test_everything_dies_with_a_judge_that_is_killed(layers):
     script = f"""
-import sys; sys.path.insert(0, {ROOT!r})
-from verifiers.sandbox import server
-server._BOOTSTRAP = {f"import sys; sys.path.append({ROOT!r})" + chr(10) + layers + chr(10)!r} + server._BOOTSTRAP
+import sys
+from ratchet.verifiers.sandbox import server
+server.child_source = lambda module: {without_layers("ratchet.verifiers.sandbox.zygote", [layers])!r}
 sandbox = server.Sandbox()
 sandbox.start()
 print("started", flush=True)

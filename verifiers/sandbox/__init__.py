@@ -17,6 +17,6 @@ def sandbox_isolation(minimum: str = "C") -> str:
 
     Found out by attacking a sandbox, once in a process. Raises RatchetError when the rung is below `minimum`.
     """
-    from verifiers.sandbox.server import demand
+    from ratchet.verifiers.sandbox.server import demand
 
     return str(demand(minimum))

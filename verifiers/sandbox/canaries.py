@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from verifiers.sandbox.server import Sandbox, TestRun
+    from ratchet.verifiers.sandbox.server import Sandbox, TestRun
 
 _MEMORY_BYTES = 48 << 20
 _OUTPUT_BYTES = 1 << 20

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from verifiers.sandbox import STOPPED, replay, values
+from ratchet.verifiers.sandbox import STOPPED, replay, values
 
 # What LeetCode-style solutions take for granted when the problem brings no prelude of its own.
 DEFAULT_PRELUDE = """

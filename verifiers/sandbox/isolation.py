@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from verifiers.sandbox import linux, seccomp
+from ratchet.verifiers.sandbox import linux, seccomp
 
 NOBODY = 65534
 OPEN_FILES = 256

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verifiers.sandbox import values
+from ratchet.verifiers.sandbox import values
 
 _UNANSWERED, _DECIDES = "__Unanswered", "__decides"
 

@@ -12,7 +12,7 @@ import errno
 import platform
 import struct
 
-from verifiers.sandbox.linux import CLONE_THREAD, prctl
+from ratchet.verifiers.sandbox.linux import CLONE_THREAD, prctl
 
 # Name, number on x86_64, number on aarch64. Absent on purpose, among all the rest: kill, tgkill, execve, fork, ptrace,
 # socket, connect, bind, sendmsg (passes descriptors), memfd_create and shmget (memory that RLIMIT_AS does not see),

@@ -16,14 +16,12 @@ import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from infra.errors import RatchetError
-from verifiers.sandbox import STOPPED, UNCONFINED, canaries
+from ratchet.infra.errors import RatchetError
+from ratchet.verifiers import ROOT, child_source
+from ratchet.verifiers.sandbox import STOPPED, UNCONFINED, canaries
 
-_ROOT = str(Path(__file__).resolve().parents[2])
-_BOOTSTRAP = f"import sys; sys.path.append({_ROOT!r}); from verifiers.sandbox.zygote import main; main()"
 _START_TIMEOUT_S = 60.0
 
 
@@ -178,14 +176,22 @@ class Sandbox:
         configuration = {
             "judge_pid": os.getpid(),
             "channel": theirs.fileno(),
-            "root": _ROOT,
+            "root": ROOT,
             "rung": rung,
             "site": [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))],
             "mount_point": os.path.realpath(tempfile.gettempdir()),
         }
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", "-S", "-c", _BOOTSTRAP, json.dumps(configuration)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-s",
+                    "-S",
+                    "-c",
+                    child_source("ratchet.verifiers.sandbox.zygote"),
+                    json.dumps(configuration),
+                ],
                 pass_fds=[theirs.fileno()],
                 # Nothing of ours leaks in; sets of strings iterate in the same order in every run.
                 env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any
 
-from verifiers.sandbox import UNCONFINED, harness, isolation, linux
+from ratchet.verifiers.sandbox import UNCONFINED, harness, isolation, linux
 
 _TICK_S = 0.02
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.readers import read_benchmark, read_problems
-from infra.errors import RatchetError
-from infra.problems import from_table
+from ratchet.data_curation.readers import read_benchmark, read_problems
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import from_table
 
 
 def write_json(path, rows):

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import local_files, read_problems, source_names
-from infra.artifacts import ArtifactStore
-from infra.errors import RatchetError
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import local_files, read_problems, source_names
+from ratchet.infra.artifacts import ArtifactStore
+from ratchet.infra.errors import RatchetError
 
 ROW = json.dumps({"problem": "What is $1+1$?", "answer": "2"}).encode() + b"\n"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

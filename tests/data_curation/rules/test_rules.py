@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from benchmarks import rules as corpus
-from data_curation.rules import OF_DOMAIN, filter_by_rules
-from infra.problems import Problem
-from infra.recipe.model import Rules
+from ratchet.data_curation.rules import OF_DOMAIN, filter_by_rules
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
 from tests.data_curation.conftest import problems
 
 LIMITS = Rules()

@@ -9,20 +9,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.decontamination import decontaminate
-from data_curation.deduplication import deduplicate
-from data_curation.majority_vote import vote
-from data_curation.normalisation import read_and_normalise
-from data_curation.readers import read_benchmark
-from data_curation.rules import filter_by_rules
-from data_curation.teacher_attempts import collect_attempts
-from data_curation.tiny_world.score import score_rules
-from data_curation.tiny_world.teacher import ProceduralTeacher
-from data_curation.tiny_world.world import generate_world
-from data_curation.validation import validate_tests
-from infra.recipe.load import load_recipe
-from infra.recipe.model import TinyWorld
-from verifiers.pool import VerifierPool
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.majority_vote import vote
+from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.teacher_attempts import collect_attempts
+from ratchet.data_curation.tiny_world.score import score_rules
+from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
+from ratchet.data_curation.tiny_world.world import generate_world
+from ratchet.data_curation.validation import validate_tests
+from ratchet.infra.recipe.load import load_recipe
+from ratchet.infra.recipe.model import TinyWorld
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 RECIPE = load_recipe(Path(__file__).parents[3] / "recipes" / "tiny.yaml")
 NEEDS_SANDBOX = ("validate_tests", "difficulty")

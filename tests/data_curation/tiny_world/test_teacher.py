@@ -2,10 +2,10 @@ from random import Random
 
 import pytest
 
-from data_curation.tiny_world import code_problems, math_problems
-from data_curation.tiny_world.teacher import ProceduralTeacher, count_tokens
-from infra.errors import RatchetError
-from infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.data_curation.tiny_world import code_problems, math_problems
+from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher, count_tokens
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 
 
 def _ask(prompts, sampling=None, seed=0):

@@ -5,11 +5,11 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from data_curation.tiny_world import code_problems, math_problems
-from data_curation.tiny_world.score import TRUTH_SCHEMA
-from data_curation.tiny_world.world import generate_world
-from infra.problems import PROBLEM_SCHEMA
-from infra.recipe.model import TinyWorld
+from ratchet.data_curation.tiny_world import code_problems, math_problems
+from ratchet.data_curation.tiny_world.score import TRUTH_SCHEMA
+from ratchet.data_curation.tiny_world.world import generate_world
+from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.recipe.model import TinyWorld
 
 CONFIG = TinyWorld(math_problems=400, code_problems=200, benchmark_problems=32)
 

@@ -1,0 +1,385 @@
+"""The command line: `ratchet`.
+
+Only what every command needs is imported here; flows bring Prefect along and are imported by the commands that run
+them, so that `--help`, `show` and a mistyped recipe answer at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+from rich.console import Console
+
+from ratchet.cli.decontaminate import decontaminate
+from ratchet.cli.export import export
+from ratchet.cli.judge import judge
+from ratchet.cli.verify import verify
+from ratchet.cli.why import why
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.settings import load_settings
+
+if TYPE_CHECKING:
+    from ratchet.tasks.pipeline_run import Steps
+
+app = typer.Typer(
+    help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(verify, name="verify")
+app.add_typer(judge, name="judge")
+app.command()(decontaminate)
+app.command()(why)
+app.command()(export)
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+INTERRUPTED = 130
+LEAVE_AFTER_S = 20
+
+RecipeArgument = Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, what is cached.")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
+InputOption = Annotated[
+    list[str] | None, typer.Option("--input", help="A raw file, directory, or name on the Hub; repeatable.")
+]
+BenchmarkOption = Annotated[
+    list[str] | None, typer.Option("--benchmark", help="A held-out file to decontaminate against; repeatable.")
+]
+
+
+@app.callback()
+def every_command(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Judge code even where this machine cannot confine it: a program that a model wrote can then read, "
+            "change and send away everything that your user can.",
+        ),
+    ] = False,
+) -> None:
+    os.environ["RATCHET_DEBUG"] = "1" if debug else ""
+    if unsafe:
+        os.environ["RATCHET_UNSAFE"] = "1"
+
+
+@app.command()
+def run(
+    recipe: RecipeArgument = "tiny",
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """The whole pipeline: curate, train, evaluate, report.
+
+    Killed at any moment, the same command goes on where it was.
+
+    Example: `ratchet run tiny --set training.stages.0.steps=20`
+    """
+    _run_flow("pipeline", _recipe(recipe, set_, seed), (), dry_run, home)
+
+
+@app.command()
+def curate(
+    domain: Annotated[str, typer.Argument(help="`math` or `code`.")],
+    recipe: RecipeArgument = "tiny",
+    input_: InputOption = None,
+    benchmark: BenchmarkOption = None,
+    only: Annotated[str, typer.Option(metavar="STEP", help="Take this step and no other.")] = "",
+    from_: Annotated[str, typer.Option("--from", metavar="STEP", help="Take this step and what follows.")] = "",
+    refresh: Annotated[
+        list[str] | None, typer.Option(metavar="STEP", help="Make this step again though it is there; repeatable.")
+    ] = None,
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """One curation flow: raw rows to problems worth training on, every drop with its reason.
+
+    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
+    length, curated.
+
+    Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
+    """
+    if domain not in ("math", "code"):
+        raise RatchetError(f"There is no curation flow {domain!r}: say `ratchet curate math` or `ratchet curate code`.")
+    overrides = list(set_ or [])
+    overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
+    overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
+    steps = _steps(only, from_, refresh or [])
+    _run_flow(f"curate_{domain}", _recipe(recipe, overrides, seed), (steps,), dry_run, home, steps)
+
+
+@app.command()
+def train(
+    recipe: RecipeArgument = "tiny",
+    stage: Annotated[str, typer.Option("--stage", help="Train this stage only, from the checkpoint before it.")] = "",
+    from_: Annotated[
+        str, typer.Option("--from", metavar="CHECKPOINT", help="Train from this checkpoint or model directory.")
+    ] = "",
+    machine: Annotated[
+        str, typer.Option("--machine", metavar="NxGPU", help="With --dry-run: estimate for these, e.g. 128xH100.")
+    ] = "",
+    set_: SetOption = None,
+    seed: SeedOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Warm start and all stages, on the curated problems (curated first where they are not yet).
+
+    With `--dry-run` also what each stage needs of memory and time, on this machine or the one you name.
+
+    Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
+    """
+    resolved = _recipe(recipe, set_, seed)
+    if dry_run:
+        from ratchet.cli.inspection import show_estimate
+
+        show_estimate(console, resolved, stage, from_, machine, load_settings(home))
+    _run_flow("train", resolved, (None, None, stage, from_), dry_run, home)
+
+
+@app.command()
+def evaluate(
+    recipe: RecipeArgument = "tiny",
+    model: Annotated[
+        str,
+        typer.Option("--model", help="A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint."),
+    ] = "",
+    generations: Annotated[
+        str, typer.Option("--generations", help="Instead of a model: responses of lighteval or LiveCodeBench to score.")
+    ] = "",
+    benchmarks: Annotated[
+        list[str] | None, typer.Option("--benchmarks", help="Names, of the recipe or known ones; repeatable.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses to each question.")] = None,
+    set_: SetOption = None,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Every score of one model on benchmarks, with errors, truncation and lengths.
+
+    What was sampled before with the same settings is not sampled again.
+
+    Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
+    """
+    if bool(model) == bool(generations):
+        raise RatchetError(
+            "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME; "
+            "or which stored responses: --generations FILE."
+        )
+    from ratchet.tasks.evaluation import select_benchmarks
+
+    names = [name for part in benchmarks or () for name in part.split(",") if name]
+    chosen = select_benchmarks(_recipe(recipe, set_, None), names, samples)
+    _run_flow("evaluate", chosen, (model, generations), dry_run, home)
+
+
+@app.command()
+def compare(
+    evaluations: Annotated[list[str], typer.Argument(help="Two evaluations or more, first to last: `evaluation/…`.")],
+    despite_settings: Annotated[
+        bool, typer.Option("--despite-settings", help="Also where they were not asked the same; the report says so.")
+    ] = False,
+    home: HomeOption = None,
+) -> None:
+    """One model against another on the same questions: paired, with a test, and what each newly solves or loses.
+
+    Example: `ratchet compare evaluation/start-1a2b3c4d5e6f evaluation/math-60-6f5e4d3c2b1a`
+    """
+    if len(evaluations) < 2:
+        raise RatchetError("Say which: two evaluations or more. `ratchet show evaluation` lists them.")
+    _run_flow("compare", Recipe(name="comparisons"), (evaluations, despite_settings), False, home)
+
+
+@app.command()
+def report(
+    evaluations: Annotated[
+        list[str] | None, typer.Argument(help="Evaluations, `evaluation/…`, in order; none means the newest.")
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option("--corpus", help="Texts that responses may quote, for the creativity index.")
+    ] = None,
+    standings: Annotated[
+        str, typer.Option("--standings", help="Contests with standings, for a Codeforces rating.")
+    ] = "",
+    home: HomeOption = None,
+) -> None:
+    """The page of stored evaluations: every score with its error, figures, and the query behind each number.
+
+    Example: `ratchet report evaluation/math-60-1a2b3c4d5e6f --corpus traces.parquet`
+    """
+    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(help="An artifact, a kind of artifact, or nothing for all.")] = "",
+    home: HomeOption = None,
+) -> None:
+    """What has been made: a list, or one artifact with all it was made from, down to the raw files.
+
+    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
+    """
+    from ratchet.cli.inspection import show_artifacts
+
+    show_artifacts(console, load_settings(home), what)
+
+
+@app.command()
+def ui(
+    recipes: Annotated[
+        list[str] | None, typer.Argument(help="Recipes to start flows with (default: tiny).", show_default=False)
+    ] = None,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
+    home: HomeOption = None,
+) -> None:
+    """Both UIs on loopback, with a form for each flow and the pages of the last run; Ctrl-C stops them.
+
+    Example: `ratchet ui --mlflow-port 5001`
+    """
+    from ratchet.cli.ui import serve_uis
+
+    serve_uis(console, load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
+
+
+@app.command()
+def doctor(home: HomeOption = None) -> None:
+    """Whether this machine can run the recipes: versions, cores, memory, disk, sandbox, store.
+
+    Example: `ratchet doctor`
+    """
+    from ratchet.cli.inspection import check_machine
+
+    if not check_machine(console, load_settings(home)):
+        raise typer.Exit(1)
+
+
+def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
+    return load_recipe(name, [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])])
+
+
+def _steps(only: str, start: str, refresh: list[str]) -> Steps:
+    from ratchet.tasks.pipeline_run import CurationStep, Steps
+
+    if only and start:
+        raise RatchetError("Say --only or --from, not both.")
+    for name in filter(None, (only, start, *refresh)):
+        if name not in (names := get_args(CurationStep)):
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(names)}."
+            raise RatchetError(f"There is no step {name!r}. {hint}")
+    return Steps(only=only or None, start=start or None, refresh=tuple(refresh))
+
+
+def _yaml_list(paths: list[str]) -> str:
+    return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
+
+
+def _run_flow(
+    name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None, steps: Steps | None = None
+) -> None:
+    """Run or plan the flow `name` of the module of the same name, or some steps of it."""
+    settings = load_settings(home)
+    from ratchet.cli.inspection import show_plan, show_result
+    from ratchet.cli.live import LiveWatcher
+    from ratchet.cli.prefect_server import prefect_server
+    from ratchet.tasks.pipeline_run import LogWatcher, Steps, open_run, plan_run
+    from ratchet.tasks.training import on_each_machine
+
+    steps = steps or Steps()
+    with _interruptible(), ExitStack() as stack:
+        wait_for_server = stack.enter_context(nullcontext() if dry_run else prefect_server(settings))
+        flow = getattr(
+            importlib.import_module(f"ratchet.flows.{name}"), name
+        )  # after: Prefect reads its settings on import
+        with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
+            flow.fn(recipe, *arguments)
+        if dry_run:
+            show_plan(console, plan.plan)
+            return
+        if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
+            on_each_machine(recipe.training.hardware.machines, settings)  # a mistake here, too
+        wait_for_server()
+        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
+        run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))
+        result = flow(recipe, *arguments)
+    show_result(console, run, result)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say_how_to_continue()
+        raise
+
+
+def _on_signal(number: int, frame: Any) -> None:
+    """Interrupt once; if the way out takes too long (Prefect asks its dead server again and again), leave at once.
+
+    Children die with us either way, and the next mirror ends our runs in MLflow as killed.
+    """
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)
+    leave = threading.Timer(LEAVE_AFTER_S, _leave)
+    leave.daemon = True
+    leave.start()
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue."""
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, _on_signal)
+    try:
+        app()
+    except RatchetError as error:
+        if os.environ.get("RATCHET_DEBUG"):
+            raise
+        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True)
+        sys.exit(2)
+
+
+def _leave() -> None:
+    _say_how_to_continue()
+    os._exit(INTERRUPTED)
+
+
+def _say_how_to_continue() -> None:
+    name = Path(sys.argv[0]).name
+    command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
+    errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The Prefect server of one command: up while it runs, and gone with it, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ratchet.infra.artifacts import disk_errors
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import free_port, process_group
+from ratchet.infra.settings import Settings
+
+HOST = "127.0.0.1"
+START_S = 180  # the first start migrates a database, and laptops are busy
+
+
+@contextmanager
+def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
+    """Point Prefect at a server for the length of a command: the one that is up, or one of our own.
+
+    Yields a function that waits until the server answers, so that a command has work to do while it comes up; the
+    function raises RatchetError when it does not. Call before Prefect is imported. Prefect's own temporary server would
+    outlive a command that is killed; ours is told by the kernel.
+    """
+    configure_prefect(settings)
+    if "PREFECT_API_URL" not in os.environ and (running := running_server(settings)):
+        os.environ["PREFECT_API_URL"] = running
+    if "PREFECT_API_URL" in os.environ:
+        yield lambda: None
+        return
+    port = free_port(HOST)
+    argv = [
+        sys.executable, "-P", "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", HOST,
+        "--port", str(port), "--log-level", "error", "--lifespan", "on",
+    ]  # fmt: skip
+    address = f"http://{HOST}:{port}/api"
+    environment = {**os.environ, "PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+    log = settings.logs / "prefect-server.log"
+    os.environ["PREFECT_API_URL"] = address
+    try:
+        with process_group(argv, log, environment) as server:
+            yield lambda: _wait(server, address, log)
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+
+
+def _wait(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while not answers(f"{address}/health"):
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RatchetError(f"The Prefect server did not start. Its log: {log}")
+        time.sleep(0.2)
+
+
+def configure_prefect(settings: Settings) -> None:
+    """Prefect keeps its database in our home, and says nothing."""
+    with disk_errors(settings.home):
+        settings.prefect_home.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
+    os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+
+
+def running_server(settings: Settings) -> str | None:
+    """The API address of the server that `ratchet ui` has up for this home, if it answers."""
+    try:
+        address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
+        return address if answers(f"{address}/health") else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""Does this program pass the tests of its problem?"""

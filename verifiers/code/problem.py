@@ -1,0 +1,148 @@
+"""A code problem as the judge needs it: its tests, read once, and what it says beyond them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ratchet.infra.problems import CodeTest, Problem
+from ratchet.verifiers.code.published_checks import read_check
+
+DEFAULT_TIME_LIMIT_S = 4.0
+"""Seconds for one test, when the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
+DEFAULT_MEMORY_LIMIT_MB = 1024.0
+OUTPUT_LIMIT_BYTES = 8 << 20
+TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
+"""Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
+is slow on each of a hundred tests must not hold a worker for minutes."""
+_REMEMBERED = 32
+"""Problems kept as read: the responses of a group of rollouts come one after the other."""
+
+Request = dict[str, Any]
+"""What the sandbox is told of a test: never its output."""
+
+
+class InvalidProblem(Exception):
+    """No response to this problem can be judged; the message says why. A data set's mistake must not look like a
+    model's, nor like our machine's."""
+
+
+@dataclass(frozen=True)
+class CodeProblem:
+    """`tests` are as published, but that assertions of a check that are plain calls are calls; `requests` has one for
+    each test that is no check, by its position, the longest first. `first_calls` remembers what a check asks for before
+    there is any answer, which is the same for every program."""
+
+    tests: list[CodeTest]
+    requests: dict[int, Request]
+    entry_point: str | None
+    prelude: str | None
+    tolerance: float | None
+    limit_s: float
+    memory_bytes: int
+    output_bytes: int
+    first_calls: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def budget_s(self) -> float:
+        return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * self.limit_s)
+
+
+def read_problem(problem: Problem) -> CodeProblem:
+    """Raises InvalidProblem when there are no tests, one cannot be used, or another field is not as it must be."""
+    for name in ("tests", "entry_point", "metadata"):
+        if not isinstance(getattr(problem, name), str | None):
+            raise InvalidProblem(f"its {name} must be text, not {type(getattr(problem, name)).__name__}")
+    for name in ("time_limit_s", "memory_limit_mb"):
+        _check_number(name, getattr(problem, name))
+    return _read(problem.tests, problem.entry_point, problem.metadata, problem.time_limit_s, problem.memory_limit_mb)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _read(
+    tests: str | None, entry_point: str | None, metadata: str | None, limit_s: float | None, memory_mb: float | None
+) -> CodeProblem:
+    read = _read_tests(tests)
+    if any(test.call or test.check for test in read):
+        _check_entry_point(entry_point)
+    prelude, tolerance = _read_metadata(metadata)
+    requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
+    longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
+    return CodeProblem(
+        read, dict(sorted(requests.items(), key=lambda item: -_size(item[1]))), entry_point, prelude, tolerance,
+        limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20)),
+        max(OUTPUT_LIMIT_BYTES, 8 * longest),
+    )  # fmt: skip
+
+
+def _read_tests(text: str | None) -> list[CodeTest]:
+    try:
+        published = [CodeTest(**test) for test in json.loads(text or "[]")]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidProblem(f"its tests cannot be read: {error}") from None
+    tests: list[CodeTest] = []
+    for number, test in enumerate(published):
+        try:
+            tests += _usable(test)
+        except ValueError as error:
+            raise InvalidProblem(f"test {number}: {error}") from None
+    if not tests:
+        raise InvalidProblem("it has no tests")
+    return tests
+
+
+def _usable(test: CodeTest) -> list[CodeTest]:
+    if test.check is not None:
+        if not isinstance(test.check, str):
+            raise ValueError("its check is not text")
+        return [CodeTest(**read) for read in read_check(test.check)]
+    if test.call is None:
+        if not isinstance(test.input or "", str) or not isinstance(test.output, str):
+            raise ValueError("its input or its output is not text")
+    elif not isinstance(test.call, dict) or not test.call.keys() <= {"args", "kwargs"}:
+        raise ValueError('its call is not {"args": [...], "kwargs": {...}}')
+    elif not isinstance(test.call.get("args", []), list) or not isinstance(test.call.get("kwargs", {}), dict):
+        raise ValueError("its args are not a list, or its kwargs no object")
+    return [test]
+
+
+def _check_entry_point(entry_point: str | None) -> None:
+    if not entry_point:
+        raise InvalidProblem("its tests are calls, and it names no entry point")
+    try:
+        ast.parse(entry_point, mode="eval")
+    except (SyntaxError, ValueError):
+        raise InvalidProblem(f"its entry point {entry_point[:80]!r} is not an expression") from None
+
+
+def _read_metadata(text: str | None) -> tuple[str | None, float | None]:
+    """The prelude and the tolerance."""
+    try:
+        metadata = json.loads(text or "{}")
+        prelude, tolerance = metadata.get("prelude"), metadata.get("tolerance")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
+    if not isinstance(prelude, str | None):
+        raise InvalidProblem("its prelude is not text")
+    _check_number("tolerance", tolerance)
+    return prelude, tolerance
+
+
+def _check_number(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
+        raise InvalidProblem(f"its {name} is {value!r}: it must be a number, not negative, or null")
+
+
+def request_of(test: CodeTest) -> Request:
+    """How the sandbox is told of a test that is no check."""
+    if test.call is not None:
+        return {"kind": "call", "args": test.call.get("args", []), "kwargs": test.call.get("kwargs", {})}
+    return {"kind": "stdin", "input": test.input or ""}
+
+
+def _size(request: Request) -> int:
+    return len(request["input"]) if request["kind"] == "stdin" else len(json.dumps(request))

@@ -1,0 +1,1 @@
+"""Is this answer equal to the reference answer?"""

@@ -1,0 +1,1 @@
+"""Judging many responses at once: on this machine, or on reward servers."""

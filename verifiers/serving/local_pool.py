@@ -1,0 +1,274 @@
+"""Many responses judged at once on this machine, each as soon as it is there."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import os
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.extraction import python_program
+from ratchet.verifiers.math.equivalence import asked_reference, verify_math_quickly, verify_math_symbolically
+from ratchet.verifiers.math.symbolic import Symbolic
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission
+
+T = TypeVar("T")
+REMEMBERED = 8_192
+"""Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
+ATTEMPTS = 3
+PAUSE_S = 0.2
+"""Before another attempt, times the attempts made: a full disk or process table may be so for a moment only."""
+
+
+def open_pool(
+    reward_servers: Sequence[str] = (),
+    workers: int | None = None,
+    fraction: bool = False,
+    minimum_isolation: str = "C",
+) -> Pool:
+    """A pool near or far: reward servers at these URLs, or with none `workers` local ones, which refuse to run code on
+    a machine that confines less than `minimum_isolation` (a reward server keeps its own minimum).
+
+    The servers' token is in the environment, see `verifiers.serving.client`. Raises RatchetError when no server answers
+    or one refuses the token.
+    """
+    if reward_servers:
+        from ratchet.verifiers.serving.client import RemoteVerifierPool
+
+        return RemoteVerifierPool(reward_servers, fraction=fraction)
+    return VerifierPool(workers, fraction, minimum_isolation)
+
+
+class VerifierPool(Pool):
+    """Judges with `workers` threads, each with a sandbox and an algebra worker of its own.
+
+    Those are fresh processes that start when first needed, are never forked from this one, and die with it. Limits
+    count CPU time, and identical programs share one verdict unless it was a timeout or our fault. What is known to
+    take long, from other responses to the same problem, goes first. A fault of this machine is tried again with fresh
+    processes, then it is `infra_error`.
+    """
+
+    def __init__(self, workers: int | None = None, fraction: bool = False, minimum_isolation: str = "C") -> None:
+        super().__init__(fraction)
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.minimum_isolation = minimum_isolation
+        self._changed = threading.Condition()
+        self._queue: list[tuple[float, int, _Work]] = []
+        self._serial = itertools.count()
+        self._works: dict[bytes, _Work] = {}  # queued or running
+        self._remembered: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._seconds: OrderedDict[str, float] = OrderedDict()  # the longest so far, by problem
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self.queued = self.running = 0
+
+    # ------------------------------------------------------------------------------------- dispatch
+
+    def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
+        try:
+            prepared = _prepare(submission)
+        except Exception as error:  # a defect of ours: counted as such, and no reason to lose the other responses
+            prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
+        if isinstance(prepared, Verdict):
+            deliver(prepared)
+            return lambda: None
+        return self._share(prepared, deliver)
+
+    def map_programs(
+        self, function: Callable[[Problem, str, Sandbox], T], programs: Iterable[tuple[Problem, str]]
+    ) -> list[T]:
+        """`function` of each program and a worker's sandbox, in order, for who needs more than verdicts:
+        `code_judge.examine`, `recording.record`. Raises RatchetError when it fails again and again."""
+        finished: queue.SimpleQueue = queue.SimpleQueue()
+        count = 0
+        for problem, source in programs:
+            job = lambda tools, p=problem, s=source: function(p, s, tools.sandbox)  # noqa: E731
+            work = _Work(problem, source, (next(self._serial),), job)
+            self._share(work, lambda result, number=count: finished.put((number, result)))
+            count += 1
+        results = dict(finished.get() for _ in range(count))
+        for result in results.values():
+            if isinstance(result, RatchetError):
+                raise result
+            if isinstance(result, Verdict) and result.outcome is Outcome.INFRA_ERROR:
+                raise RatchetError(f"A program cannot be run: {result.detail}. `ratchet doctor` may say why.")
+        return [results[number] for number in range(count)]
+
+    def _share(self, work: _Work, deliver: Deliver) -> Callable[[], None]:
+        """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the VerifierPool is closed")
+            known = self._remembered.get(work.key)
+            if known is not None:
+                self._remembered.move_to_end(work.key)
+            else:
+                work = self._works.setdefault(work.key, work)
+                work.waiting.append(deliver)
+                if len(work.waiting) == 1 and not work.begun:
+                    self._enqueue(work)
+        if known is not None:
+            deliver(replace(known, extracted=work.subject))
+            return lambda: None
+        return lambda: self._withdraw(work, deliver)
+
+    def _enqueue(self, work: _Work) -> None:
+        """Longest first, yet nothing waits for ever: a work of n seconds overtakes what came in the last n seconds."""
+        position = time.monotonic() - self._seconds.get(work.problem_id, 0.0)
+        heapq.heappush(self._queue, (position, next(self._serial), work))
+        self.queued += 1
+        if len(self._threads) < self.workers:
+            thread = threading.Thread(target=self._worker, name="verifier", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._changed.notify()
+
+    def _withdraw(self, work: _Work, deliver: Deliver) -> None:
+        with self._changed:
+            if deliver in work.waiting:
+                work.waiting.remove(deliver)
+                if not work.waiting and not work.begun:
+                    work.begun = True  # the workers pass over it
+                    self.queued -= 1
+                    del self._works[work.key]
+
+    # -------------------------------------------------------------------------------------- workers
+
+    def _worker(self) -> None:
+        tools = _Tools(self.minimum_isolation)
+        try:
+            while (work := self._next()) is not None:
+                start = time.monotonic()
+                result = _judged(work, tools)
+                self._finish(work, result, time.monotonic() - start)
+        finally:
+            tools.close()
+
+    def _next(self) -> _Work | None:
+        with self._changed:
+            while not self._closed:
+                while self._queue:
+                    work = heapq.heappop(self._queue)[2]
+                    if not work.begun:
+                        work.begun = True
+                        self.queued -= 1
+                        self.running += 1
+                        return work
+                self._changed.wait()
+        return None
+
+    def _finish(self, work: _Work, result: Any, seconds: float) -> None:
+        with self._changed:
+            self.running -= 1
+            del self._works[work.key]
+            waiting, work.waiting = work.waiting, []
+            if isinstance(result, Verdict):
+                if result.outcome not in (Outcome.TIMEOUT, Outcome.INFRA_ERROR):
+                    _remember(self._remembered, work.key, replace(result, extracted=None))
+                _remember(self._seconds, work.problem_id, max(seconds, self._seconds.get(work.problem_id, 0.0)))
+        for deliver in waiting:
+            deliver(result)
+
+    # ----------------------------------------------------------------------------------------- close
+
+    def close(self) -> None:
+        with self._changed:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+            dropped = [deliver for _, _, work in self._queue if not work.begun for deliver in work.waiting]
+            self._queue.clear()
+            self.queued = 0
+            self._changed.notify_all()
+        for deliver in dropped:
+            deliver(CLOSED)
+        deadline = time.monotonic() + 60
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+class _Work:
+    """What one worker does at a time, for all who wait for it."""
+
+    def __init__(self, problem: Problem, subject: str, facts: Sequence[Any], run: Callable[[_Tools], Any]) -> None:
+        self.problem_id, self.domain = problem.problem_id, problem.domain
+        self.subject = subject  # the answer or program to judge
+        self.run = run
+        # A digest, because tests can be megabytes and this is kept long after they are gone.
+        parts = "\0".join(repr(fact) for fact in (*facts, subject))
+        self.key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
+        self.waiting: list[Deliver] = []
+        self.begun = False
+
+
+def _prepare(submission: Submission) -> Verdict | _Work:
+    """The verdict where it takes no worker, else what a worker has to do."""
+    problem, text, fraction = submission.problem, submission.text, submission.fraction
+    if problem.domain == "math":
+        reference = asked_reference(problem.answer, problem.prompt)
+        verdict, answer = verify_math_quickly(text, reference, submission.finished)
+        if verdict is not None:
+            return verdict
+        facts = ("math", reference)
+        return _Work(problem, answer, facts, lambda tools: verify_math_symbolically(answer, reference, tools.symbolic))
+    if not submission.finished:
+        return Verdict(Outcome.FAILED, decided_by="truncated")
+    source = text if submission.is_program else python_program(text)
+    if source is None:
+        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+    limits = (problem.time_limit_s, problem.memory_limit_mb)
+    facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, fraction)
+    return _Work(problem, source, facts, lambda tools: judge(problem, source, tools.sandbox, fraction=fraction))
+
+
+def _judged(work: _Work, tools: _Tools) -> Any:
+    """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
+    worker that something killed. RatchetError says that nothing can be judged here at all."""
+    verdict = CLOSED
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            tools.close()
+            time.sleep(PAUSE_S * attempt)
+        try:
+            verdict = work.run(tools)
+        except RatchetError as error:
+            return error
+        except Exception as error:
+            verdict = Verdict(
+                Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
+                extracted=work.subject,
+            )  # fmt: skip
+        if not isinstance(verdict, Verdict) or verdict.outcome is not Outcome.INFRA_ERROR:
+            return verdict
+    return verdict
+
+
+def _remember(memory: OrderedDict, key: Any, value: Any) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > REMEMBERED:
+        memory.popitem(last=False)
+
+
+class _Tools:
+    """What one worker thread owns: processes that start on first use, and again after `close`."""
+
+    def __init__(self, minimum_isolation: str) -> None:
+        self.sandbox = Sandbox(minimum_isolation)
+        self.symbolic = Symbolic()
+
+    def close(self) -> None:
+        self.sandbox.close()
+        self.symbolic.close()

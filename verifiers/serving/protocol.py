@@ -1,0 +1,88 @@
+"""What goes over the wire between a pool and its reward servers: JSON, described in docs/reward_servers.md.
+
+Python's own `json` on purpose: text is escaped to ASCII, so that a lone surrogate in a response survives the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.math.equivalence import asked_reference
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.serving.pool import Submission
+
+TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
+WORKERS_HEADER = "X-Ratchet-Workers"
+HEARTBEAT_S = 2.0
+"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead."""
+JUDGED_FIELDS = (
+    "problem_id",
+    "domain",
+    "answer",
+    "tests",
+    "entry_point",
+    "time_limit_s",
+    "memory_limit_mb",
+    "metadata",
+)
+"""Of a problem, what a verdict depends on; the rest is not sent. What the question says of the reference is put into
+`answer`."""
+
+
+def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
+    """Of (ticket, submission), a ticket being any JSON value. Each problem is sent once, however many responses to it
+    there are."""
+    problems: dict[int, int] = {}
+    sent, rows = [], []
+    for ticket, submission in submissions:
+        problem = submission.problem
+        if id(problem) not in problems:
+            problems[id(problem)] = len(sent)
+            row = {name: getattr(problem, name) for name in JUDGED_FIELDS}
+            sent.append(row | {"answer": problem.answer and asked_reference(problem.answer, problem.prompt)})
+        text = {"program" if submission.is_program else "response": submission.text}
+        settings = {"finished": submission.finished, "fraction": submission.fraction}
+        rows.append({"ticket": ticket, "problem": problems[id(problem)]} | text | settings)
+    return json.dumps({"problems": sent, "requests": rows}).encode()
+
+
+def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
+    """Raises ValueError with what is wrong and where; what a problem holds is not checked."""
+    where = "the body"
+    try:
+        batch = json.loads(body)
+        problems = []
+        for number, row in enumerate(batch["problems"]):
+            where = f"problem {number}"
+            if not isinstance(row.get("problem_id"), str):
+                raise ValueError("problem_id must be text")
+            problems.append(Problem(**{"prompt": ""} | {name: row.get(name) for name in JUDGED_FIELDS}))
+        submissions = []
+        for number, row in enumerate(batch["requests"]):
+            where = f"request {number}"
+            is_program = "program" in row
+            text = row["program" if is_program else "response"]
+            if not isinstance(row["problem"], int) or not 0 <= row["problem"] < len(problems):
+                raise ValueError("its problem must be a position in problems")
+            settings = (bool(row.get("finished", True)), is_program, bool(row.get("fraction", False)))
+            submissions.append((row["ticket"], Submission(problems[row["problem"]], text, *settings)))
+        return submissions
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
+    row = {
+        "ticket": ticket, "outcome": verdict.outcome.value, "fraction": verdict.fraction,
+        "decided_by": verdict.decided_by, "detail": verdict.detail, "extracted": verdict.extracted,
+    }  # fmt: skip
+    return json.dumps(row).encode() + b"\n"
+
+
+def decode_verdict(line: str) -> tuple[Any, Verdict]:
+    """(ticket, verdict). Raises ValueError, TypeError or KeyError when the line is not one of `encode_verdict`."""
+    row = json.loads(line)
+    return row.pop("ticket"), Verdict(**{**row, "outcome": Outcome(row["outcome"])})
