@@ -1,8 +1,9 @@
 """This machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
-As `torchrun … -m ratchet.training.main SPEC.json` does, by the same launcher of torch's, with one difference:
-without a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That halves a
-start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
+As `torchrun … -m ratchet.training.main SPEC.json` does, by the same launcher of torch's, with one difference: without
+a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That
+halves a start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh, because CUDA does not survive a
+fork.
 
 Where the recipe has several machines, the same command runs on each of them, and they meet at HOST:PORT, which one of
 them is.

@@ -1,0 +1,94 @@
+"""What a recipe chooses by name: domains, losses, advantages, engines. The shipped ones have short names; anyone's own
+are named by import path, `my_lab.losses:clipped` or, where a module holds only one, `my_lab.losses`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ratchet.infra.errors import RatchetError
+
+T = TypeVar("T")
+IMPORT_PATH = "RATCHET_IMPORT_PATH"
+"""Directories in which import paths are looked up after everything that is installed. In the environment, so that every
+child process of a run finds what the run has found."""
+
+
+class Registry(Generic[T]):
+    """Members of one kind, imported when they are first asked for.
+
+    `shipped` maps names to `module:member`; `is_member` says whether an object is one.
+    """
+
+    def __init__(self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool]) -> None:
+        self.kind, self.shipped, self._is_member = kind, shipped, is_member
+        self._loaded: dict[str, T] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """The shipped names."""
+        return iter(self.shipped)
+
+    def get(self, name: str) -> T:
+        """The member of this name or import path. Raises RatchetError that says what is wrong with the name, and which
+        are known."""
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> T:
+        path = self.shipped.get(name)
+        if path is None:
+            if "." not in name and ":" not in name:
+                raise RatchetError(self._unknown(name))
+            _look_in_import_path()
+            path = name
+        module_name, _, member = path.partition(":")
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:  # whatever somebody's module raises when it is imported
+            raise RatchetError(
+                f"The {self.kind} {name!r} cannot be imported: {type(error).__name__}: {error}. It is looked up among "
+                f"what is installed and in {os.environ.get(IMPORT_PATH) or 'no directory beside that'}."
+            ) from error
+        if not member:
+            return self._only_member(name, vars(module))
+        if not self._is_member(getattr(module, member, None)):
+            there = ", ".join(self._members(vars(module))) or "none"
+            raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.")
+        return getattr(module, member)
+
+    def _only_member(self, name: str, names: Mapping[str, Any]) -> T:
+        own = [n for n in self._members(names) if getattr(names[n], "__module__", name) == name]
+        if len(own) != 1:
+            raise RatchetError(
+                f"{name} holds {len(own)} members of kind {self.kind}{': ' + ', '.join(own) if own else ''}; "
+                f"name one, as `{name}:{own[0] if own else 'MEMBER'}`."
+            )
+        return names[own[0]]
+
+    def _members(self, names: Mapping[str, Any]) -> list[str]:
+        return [name for name, value in names.items() if self._is_member(value)]
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.shipped, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return (
+            f"There is no {self.kind} {name!r}.{hint} Known: {', '.join(self.shipped)}; your own by its import path, "
+            "`package.module:member`."
+        )
+
+
+def add_to_import_path(directory: Path) -> None:
+    """Let import paths be found in this directory, here and in child processes; nothing installed is shadowed by it."""
+    known = os.environ.get(IMPORT_PATH, "").split(os.pathsep)
+    if str(directory) not in known:
+        os.environ[IMPORT_PATH] = os.pathsep.join(filter(None, [*known, str(directory)]))
+
+
+def _look_in_import_path() -> None:
+    sys.path.extend(d for d in os.environ.get(IMPORT_PATH, "").split(os.pathsep) if d and d not in sys.path)
