@@ -25,6 +25,7 @@ from rich.progress import Progress
 
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.golden_agreement import settle
 from ratchet.data_curation.mutant_kills import Trial, measure
 from ratchet.data_curation.mutation import mutants
@@ -34,7 +35,7 @@ from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.validation import STEP, validate_tests
 from ratchet.data_curation.validation_case import Case
 from ratchet.infra.problems import CodeTest, Problem, from_table
-from ratchet.infra.recipe.model import CodeCuration, TestValidation
+from ratchet.infra.recipe.model import Curation, Decontamination, TestValidation
 from ratchet.verifiers.code.judge import examine
 from ratchet.verifiers.extraction import python_program
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -125,10 +126,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
 
-    config = CodeCuration()
+    config = Curation(decontaminate=Decontamination(ngram=plan_of("code").ngram))
     items = read_benchmark(arguments.data / BENCHMARK, "code").kept
     splits = [read_and_normalise([arguments.data / FILE], "code")]
-    splits.append(filter_by_rules(splits[-1].kept, "code", config.rules))
+    splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, config.rules))
     splits.append(decontaminate(splits[-1].kept, items, config.decontaminate))
     splits.append(deduplicate(splits[-1].kept, config.deduplicate))
     with VerifierPool(arguments.workers) as pool, Progress() as progress:

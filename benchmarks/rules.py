@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.data_curation.rules import OF_DOMAIN
+from ratchet.data_curation.domains import plan_of
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Rules
 
@@ -50,7 +50,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 def evidence(row: dict[str, Any]) -> dict[str, Any] | None:
     """What the rule of this corpus row says of it, alone, whatever other rules would say."""
-    rule = next(rule for rule in OF_DOMAIN[row["domain"]] if rule.__name__ == row["rule"])
+    rule = next(rule for rule in plan_of(row["domain"]).rules if rule.__name__ == row["rule"])
     metadata = json.dumps(row["metadata"]) if row.get("metadata") else None
     columns = {name: row[name] for name in COLUMNS if row.get(name) is not None}
     return rule(Problem("id", row["domain"], row["text"], metadata=metadata, **columns), Rules())

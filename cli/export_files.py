@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from ratchet.data_curation.exports import EXPORTS, REWARD_FUNCTIONS, Export, NotExpressible
+from ratchet.data_curation.exports import EXPORTS, Export
 from ratchet.infra.artifacts import ArtifactStore, disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.domain import NotExpressible, domain_of
 
 BATCH_ROWS = 1024
 
@@ -30,22 +30,22 @@ def export_files(
         raise RatchetError(f"Say --format ({', '.join(EXPORTS)}) and --output DIR.")
     source = _problems_file(problems, home)
     prompt = load_recipe(recipe, []).model.prompt if recipe else PromptFormat()
-    functions = dict.fromkeys(REWARD_FUNCTIONS, data_source) if data_source else REWARD_FUNCTIONS
     target = output / "train.parquet"
-    left_out, written = _write(source, target, EXPORTS[format_], prompt, functions)
+    left_out, written = _write(source, target, EXPORTS[format_], prompt, data_source)
     rows = written.total()
     console.print(f"{rows:,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
         console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
     if format_ == "verl" and rows:
+        functions = {data_source or domain_of(domain).verl_reward for domain in written}
         console.print(
-            f"verl's reward functions for these: {', '.join(sorted({functions[d] for d in written}))} (--data-source). "
+            f"verl's reward functions for these: {', '.join(sorted(functions))} (--data-source). "
             "For Ratchet's own verdicts, point a custom reward function at `ratchet judge serve`.", soft_wrap=True,
         )  # fmt: skip
 
 
 def _write(
-    source: Path, target: Path, export_: Export, prompt: PromptFormat, functions: Mapping[str, str]
+    source: Path, target: Path, export_: Export, prompt: PromptFormat, data_source: str
 ) -> tuple[Counter[str], Counter[str]]:
     """Batch by batch, under another name until it is whole; returns how many were left out for each reason, and how
     many of each domain were written."""
@@ -59,7 +59,7 @@ def _write(
                     rows = []
                     for problem in from_table(pa.Table.from_batches([batch])):
                         try:
-                            rows.append(export_.convert(problem, written.total(), prompt, functions))
+                            rows.append(export_.convert(problem, written.total(), prompt, data_source))
                             written[problem.domain] += 1
                         except NotExpressible as reason:
                             left_out[str(reason)] += 1

@@ -124,13 +124,11 @@ def curate(
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
-    if domain not in ("math", "code"):
-        raise RatchetError(f"There is no curation flow {domain!r}: say `ratchet curate math` or `ratchet curate code`.")
     overrides = list(set_ or [])
     overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
     steps = _steps(only, from_, refresh or [])
-    _run_flow(f"curate_{domain}", _recipe(recipe, overrides, seed), (steps,), dry_run, home, steps)
+    _run_flow("curate", _recipe(recipe, overrides, seed), (domain, steps), dry_run, home, steps, f"curate-{domain}")
 
 
 @app.command()
@@ -159,7 +157,7 @@ def train(
         from ratchet.cli.inspection import show_estimate
 
         show_estimate(console, resolved, stage, from_, machine, load_settings(home))
-    _run_flow("train", resolved, (None, None, stage, from_), dry_run, home)
+    _run_flow("train", resolved, (None, stage, from_), dry_run, home)
 
 
 @app.command()
@@ -301,9 +299,15 @@ def _yaml_list(paths: list[str]) -> str:
 
 
 def _run_flow(
-    name: str, recipe: Recipe, arguments: tuple[Any, ...], dry_run: bool, home: str | None, steps: Steps | None = None
+    name: str,
+    recipe: Recipe,
+    arguments: tuple[Any, ...],
+    dry_run: bool,
+    home: str | None,
+    steps: Steps | None = None,
+    title: str = "",
 ) -> None:
-    """Run or plan the flow `name` of the module of the same name, or some steps of it."""
+    """Run or plan the flow `name` of the module of the same name, or some steps of it, under its name or `title`."""
     settings = load_settings(home)
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
@@ -324,6 +328,7 @@ def _run_flow(
             return
         if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
             on_each_machine(recipe.training.hardware.machines, settings)  # a mistake here, too
+        flow = flow.with_options(name=title) if title else flow
         wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ratchet.data_curation.contamination import CLEAN, BenchmarkIndex, Findings, find, named
+from ratchet.data_curation.domains import PLAIN
 from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.urls import problem_key
@@ -33,7 +34,7 @@ def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontaminati
     says what both presets would have taken, and how the step did on disguised copies of the items (`self_test`).
     """
     names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
-    index = BenchmarkIndex(benchmarks.column("prompt").to_pylist(), names, settings.ngram)
+    index = BenchmarkIndex(benchmarks.column("prompt").to_pylist(), names, settings.ngram or PLAIN.ngram)
     findings = find(table.column("prompt"), index, settings)
     urls = item_keys(benchmarks.column("source_url"))
     rejections = reject(findings, settings, table.column("released"), table.column("source_url"), urls)

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.attempt_journal import Journal, read_journal
 from ratchet.data_curation.teacher_bill import Bill, money
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import user_message
 from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.model import PromptFormat, Teacher
+from ratchet.verifiers.prompts import user_message
 
 ATTEMPTS_SCHEMA = pa.schema(
     [

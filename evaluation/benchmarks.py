@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.topics import metadata_value
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import DOMAINS, PROBLEM_SCHEMA, Problem, from_table
-from ratchet.verifiers.math.equivalence import reference_fault
+from ratchet.infra.problems import PROBLEM_SCHEMA, Problem, from_table
+from ratchet.verifiers.domain import domain_of
 
-REQUIRED = {"math": "answer", "code": "tests"}  # what a verifier cannot do without
 PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first of them that a row has names its problem
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
             "metadata")  # fmt: skip
@@ -39,8 +38,6 @@ def load_benchmark(name: str, domain: str, path: str | Path, published: str | No
     verify against itself): a benchmark that silently lost a question is another benchmark.
     """
     path = Path(path)
-    if domain not in DOMAINS:
-        raise RatchetError(f"benchmark {name}: domain {domain!r}; there is {', '.join(DOMAINS)}")
     if not path.is_file():
         raise RatchetError(f"benchmark {name}: no file {path}. Give the path of a Parquet file of problems.")
     try:
@@ -61,10 +58,8 @@ def load_benchmark(name: str, domain: str, path: str | Path, published: str | No
         where = f"benchmark {name}: {published or path}, row {row} (problem {problem.problem_id})"
         if problem.domain != domain:
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {domain!r}")
-        if not getattr(problem, REQUIRED[domain]):
-            raise RatchetError(f"{where}: {REQUIRED[domain]} is empty, so no response can be graded; remove the row")
-        if domain == "math" and (fault := reference_fault(problem.answer)):
-            raise RatchetError(f"{where}: no response can be graded, {fault}; mend the answer or remove the row")
+        if fault := domain_of(domain).reference_fault(problem):
+            raise RatchetError(f"{where}: no response can be graded, {fault}; fix or remove the row")
         for kind, value in (("problem_id", problem.problem_id), ("id", metadata_value(problem, PUBLISHED_IDS))):
             before, its_row = first.setdefault((kind, str(value)), (number, row))
             if value is not None and before != number:

@@ -12,6 +12,7 @@ from ratchet.evaluation.benchmarks import Benchmark
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.votes import answer_classes
 from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
 
@@ -37,7 +38,7 @@ class Grading:
     def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], prefixes: Mapping[str, str]) -> None:
         self.pool, self.prefixes = pool, prefixes
         self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
-        self.votes = {b.name for b in benchmarks if b.domain == "math"}
+        self.votes = {b.name for b in benchmarks if domain_of(b.domain).answers_vote}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
         self.classes: dict[tuple[str, str, int], int | None] = {}
 

@@ -35,7 +35,7 @@ from ratchet.evaluation.spec import Plan, load_plan, read_spec
 from ratchet.evaluation.topics import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import user_message
+from ratchet.verifiers.prompts import user_message
 from ratchet.verifiers.serving.local_pool import open_pool
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"

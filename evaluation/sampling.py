@@ -26,10 +26,10 @@ from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import message_ids
 from ratchet.infra.inference.protocol import Completion, Engine, Request
 from ratchet.infra.process_group import end_with_parent, process_group
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.verifiers.prompts import message_ids
 
 GENERATION_SCHEMA = pa.schema(
     [

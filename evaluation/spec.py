@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ratchet.evaluation.benchmarks import Benchmark, load_benchmark
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import user_message
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Endpoint, InferenceEngine, PromptFormat
+from ratchet.verifiers.prompts import user_message
 
 
 class Part(BaseModel):

@@ -14,25 +14,24 @@ from prefect import serve
 from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
 
-from ratchet.flows.curate_code import curate_code
-from ratchet.flows.curate_math import curate_math
+from ratchet.flows.curate import curation_flow
 from ratchet.flows.evaluate import evaluate
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.recipe import Recipe, load_recipe
-
-FLOWS = (pipeline, curate_math, curate_code, evaluate)
+from ratchet.verifiers.domain import use_domains
 
 
 def deployments(recipe: Recipe) -> list[RunnerDeployment]:
-    """Every flow with this recipe filled in."""
+    """Every flow with this recipe filled in, a curation for each of its domains."""
+    curations = [(curation_flow(domain), {"domain": domain}) for domain in use_domains(recipe)]
     return [
         flow.to_deployment(
             recipe.name,
-            parameters={"recipe": recipe.model_dump(mode="json")},
+            parameters={"recipe": recipe.model_dump(mode="json"), **parameters},
             description=recipe.description,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        for flow in FLOWS
+        for flow, parameters in [(pipeline, {}), *curations, (evaluate, {})]
     ]
 
 

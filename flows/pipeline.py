@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
-from ratchet.flows.curate_code import curate_code
-from ratchet.flows.curate_math import curate_math
+from ratchet.flows.curate import curation_flow
 from ratchet.flows.subflow import call
 from ratchet.flows.train import train
 from ratchet.infra.artifacts import Artifact
@@ -16,11 +15,10 @@ from ratchet.tasks.report import report
 
 @flow(name="pipeline")
 def pipeline(recipe: Recipe) -> Artifact:
-    """Curate math and code, train through the curriculum, evaluate along the way; returns the report."""
+    """Curate each domain of the recipe, train through the curriculum, evaluate along the way; returns the report."""
     with open_run(recipe, "pipeline") as run:
-        math = call(curate_math, recipe)
-        code = call(curate_code, recipe)
-        trained = call(train, recipe, math, code)
+        curated = [call(curation_flow(domain), recipe, domain) for domain in run.domains]
+        trained = call(train, recipe, curated)
 
         run.watcher.phase("Report")
-        return report(recipe, trained.evaluations, curated=[math, code])
+        return report(recipe, trained.evaluations, curated=curated)

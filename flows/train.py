@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from prefect import flow
 
-from ratchet.flows.curate_code import curate_code
-from ratchet.flows.curate_math import curate_math
+from ratchet.flows.curate import curation_flow
 from ratchet.flows.subflow import call
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
@@ -28,9 +27,7 @@ class Trained:
 
 
 @flow(name="train")
-def train(
-    recipe: Recipe, math: Curated | None = None, code: Curated | None = None, only: str = "", start: str = ""
-) -> Trained:
+def train(recipe: Recipe, curated: list[Curated] | None = None, only: str = "", start: str = "") -> Trained:
     """From curated problems to the last checkpoint, evaluated where the recipe says; curates what is not given.
 
     `only` names one stage: it is trained from the checkpoint that the recipe has before it. `start` is a checkpoint or
@@ -40,9 +37,8 @@ def train(
     if only and only not in names:
         raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
-        math = math or call(curate_math, recipe)
-        code = code or call(curate_code, recipe)
-        problems = {"math": math.problems, "code": code.problems}
+        curated = curated or [call(curation_flow(domain), recipe, domain) for domain in run.domains]
+        problems = {one.domain: one.problems for one in curated}
         training = list(problems.values())
 
         run.watcher.phase("Train")

@@ -17,8 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-DOMAINS = ("math", "code")
-
 PROBLEM_SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),

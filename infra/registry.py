@@ -7,7 +7,7 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,34 +29,36 @@ class Registry(Generic[T]):
         self.kind, self.shipped, self._is_member = kind, shipped, is_member
         self._loaded: dict[str, T] = {}
 
-    def __iter__(self) -> Iterator[str]:
-        """The shipped names."""
-        return iter(self.shipped)
+    def __contains__(self, name: str) -> bool:
+        return name in self.shipped
 
     def get(self, name: str) -> T:
         """The member of this name or import path. Raises RatchetError that says what is wrong with the name, and which
         are known."""
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name)
-        return self._loaded[name]
+        if name in self.shipped:
+            return self.load(self.shipped[name])
+        if "." not in name and ":" not in name:
+            raise self.unknown(name)
+        return self.load(name)
 
-    def _load(self, name: str) -> T:
-        path = self.shipped.get(name)
-        if path is None:
-            if "." not in name and ":" not in name:
-                raise RatchetError(self._unknown(name))
-            _look_in_import_path()
-            path = name
+    def load(self, path: str) -> T:
+        """The member at this import path. Raises RatchetError as `get` does."""
+        if path not in self._loaded:
+            self._loaded[path] = self._load(path)
+        return self._loaded[path]
+
+    def _load(self, path: str) -> T:
+        _look_in_import_path()
         module_name, _, member = path.partition(":")
         try:
             module = importlib.import_module(module_name)
         except Exception as error:  # whatever somebody's module raises when it is imported
             raise RatchetError(
-                f"The {self.kind} {name!r} cannot be imported: {type(error).__name__}: {error}. It is looked up among "
+                f"The {self.kind} {path!r} cannot be imported: {type(error).__name__}: {error}. It is looked up among "
                 f"what is installed and in {os.environ.get(IMPORT_PATH) or 'no directory beside that'}."
             ) from error
         if not member:
-            return self._only_member(name, vars(module))
+            return self._only_member(module_name, vars(module))
         if not self._is_member(getattr(module, member, None)):
             there = ", ".join(self._members(vars(module))) or "none"
             raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.")
@@ -74,11 +76,13 @@ class Registry(Generic[T]):
     def _members(self, names: Mapping[str, Any]) -> list[str]:
         return [name for name, value in names.items() if self._is_member(value)]
 
-    def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.shipped, n=1)
+    def unknown(self, name: str, also: Iterable[str] = ()) -> RatchetError:
+        """What to raise for a name that is none of the shipped ones, nor one of `also`."""
+        known = [*self.shipped, *also]
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return (
-            f"There is no {self.kind} {name!r}.{hint} Known: {', '.join(self.shipped)}; your own by its import path, "
+        return RatchetError(
+            f"There is no {self.kind} {name!r}.{hint} Known: {', '.join(known)}; your own by its import path, "
             "`package.module:member`."
         )
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.infra.artifacts import Artifact, ArtifactStore, Draft
-from ratchet.infra.recipe.model import Decontamination, Domain, Recipe
+from ratchet.infra.recipe.model import Decontamination, Recipe
+from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.step import Step, run_step
 
@@ -28,12 +29,12 @@ SCHEMA = pa.schema(
 
 
 def contamination(
-    recipe: Recipe, benchmarks: Sequence[tuple[str, Domain, Artifact]], training: Sequence[Artifact]
+    recipe: Recipe, benchmarks: Sequence[tuple[str, str, Artifact]], training: Sequence[Artifact]
 ) -> Artifact:
     """Compare every item with every training row of its domain, by the coverage rule of curation, whatever the recipe's
     preset: a shared n-gram alone flags boilerplate. `benchmarks` are (name, domain, problems)."""
     settings = {
-        domain: getattr(recipe.curation, domain).decontaminate.model_copy(
+        domain: decontamination_settings(recipe, domain).model_copy(
             update={"preset": "coverage", "released_after": None}
         )
         for _, domain, _ in benchmarks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ratchet.data_curation import (
     funnel,
     length_filter,
     normalisation,
+    rule_scores,
     rules,
     validation,
 )
@@ -30,23 +30,24 @@ from ratchet.data_curation import (
 from ratchet.data_curation import (
     teacher_attempts as attempting,
 )
-from ratchet.data_curation.readers import Window, local_files, read_benchmark, source_names
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.readers import Window, read_benchmark, source_names
 from ratchet.data_curation.readers.problems import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher_bill import Bill
-from ratchet.data_curation.tiny_world import score, world
 from ratchet.infra.artifacts import KEPT, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Engine, derive_seed
 from ratchet.infra.problems import PROBLEM_SCHEMA
-from ratchet.infra.recipe.model import CodeCuration, Domain, MathCuration, Recipe, Teacher
+from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher
 from ratchet.tasks import curation_report
+from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
 from ratchet.verifiers.serving.pool import Pool
 
-TINY_WORLD = Step("tiny_world", 2, "raw")
 HELD_OUT = Step("held_out", 3, "problems")
 NORMALISE = Step("normalise", 3, "problems")
 RULES = Step("rules", 2, "problems")
@@ -71,76 +72,32 @@ NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 class Curated:
     """What a curation flow hands on: the data set that training reads, with its card, funnel and every reject."""
 
-    domain: Domain
+    domain: str
     problems: Artifact
 
 
-def tiny_world(recipe: Recipe) -> Artifact:
-    """The procedural raw material: messy problems, held-out benchmarks, and what was done to each row."""
-    config = recipe.curation.tiny_world
-    assert config is not None
-    parameters = {"world": config.model_dump(mode="json"), "seed": recipe.seed}
-
-    def make(draft: Draft) -> None:
-        world.generate_world(draft.path, config, recipe.seed)
-        for file in sorted(draft.path.glob("*.parquet")):
-            draft.counts[file.stem] = pq.read_metadata(file).num_rows
-        draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
-
-    return run_step(TINY_WORLD, "tiny-world", parameters=parameters, inputs=[], make=make, title="tiny world")
-
-
-def world_file(recipe: Recipe, name: str) -> Artifact:
-    """One file of the tiny world; its identity is the world's."""
-    made = tiny_world(recipe)
-    return Artifact("raw", made.name, made.key, made.path / name)
-
-
-def raw_files(recipe: Recipe, domain: Domain) -> list[Artifact]:
-    """The recipe's raw files, or the tiny world's."""
-    paths = _settings(recipe, domain).inputs
-    if _in_tiny_world(recipe, domain):
-        return [world_file(recipe, f"{domain}_raw.parquet")]
-    if not paths:
+def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
+    """The raw files of a domain."""
+    if not recipe.curation_of(domain).inputs:
         raise RatchetError(
             f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    return [active_run().store.file(file) for file in _each_once(paths)]
+    return given_files(recipe, recipe.curation_of(domain).inputs)
 
 
-def _each_once(paths: Sequence[str]) -> list[Path]:
-    """The files that these names stand for, one that two of them stand for only once."""
-    return list({os.path.abspath(file.expanduser()): file for path in paths for file in local_files(path)}.values())
-
-
-def held_out(recipe: Recipe, domain: Domain) -> list[Artifact]:
+def held_out(recipe: Recipe, domain: str) -> list[Artifact]:
     """The benchmarks that nothing kept may be contaminated with, each as a data set."""
-    if _in_tiny_world(recipe, domain):
-        return [benchmark_problems(recipe, domain, None)]
-    files = _each_once(_settings(recipe, domain).benchmarks)
-    return [
-        benchmark_problems(recipe, domain, str(file), source=source)
-        for file, source in zip(files, source_names(files), strict=True)
-    ]
+    files = given_files(recipe, recipe.curation_of(domain).benchmarks)
+    names = source_names([file.path for file in files])
+    return [benchmark_problems(domain, [file], source=source) for file, source in zip(files, names, strict=True)]
 
 
 def benchmark_problems(
-    recipe: Recipe, domain: Domain, path: str | None, name: str = "", window: Window | None = None, source: str = ""
+    domain: str, files: Sequence[Artifact], name: str = "", window: Window | None = None, source: str = ""
 ) -> Artifact:
-    """One benchmark as a data set, from a file, or from the Hub under `name`; no path means the tiny world's held-out
-    problems. `source` tells its items from those of another file of that name."""
-    if path is None and recipe.curation.tiny_world is None:
-        raise RatchetError(f"Recipe {recipe.name} has a {domain} benchmark without a path: give the file it is in.")
-    if path is None:
-        files = [world_file(recipe, f"{domain}_benchmark.parquet")]
-    else:
-        files = [active_run().store.file(file) for file in local_files(path)]
-        name = "" if Path(path).expanduser().exists() else name
-    if len(files) > 1 and not name:
-        raise RatchetError(
-            f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
-        )
+    """One benchmark as a data set, called `name` or as its file is. `source` tells its items from those of another file
+    of that name."""
 
     def make(draft: Draft) -> None:
         splits = [read_benchmark(file.path, domain, window, source) for file in files]
@@ -157,9 +114,9 @@ def benchmark_problems(
     return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title)
 
 
-def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifact:
+def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     """Read the files by what they contain, strip templates, and give each problem its content identity."""
-    settings = _settings(recipe, domain)
+    settings = recipe.curation_of(domain)
 
     names = source_names([file.path for file in raw])
     named = {"sources": names} if any("/" in name for name in names) else {}  # else the files' own names say all
@@ -175,41 +132,47 @@ def normalise(recipe: Recipe, domain: Domain, raw: Sequence[Artifact]) -> Artifa
     )  # fmt: skip
 
 
-def filter_by_rules(recipe: Recipe, domain: Domain, problems: Artifact) -> Artifact:
-    settings = _settings(recipe, domain)
+def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+    settings = recipe.curation_of(domain)
     return _filter(
         RULES, recipe, domain, problems, settings.rules.model_dump(mode="json"),
-        lambda table: rules.filter_by_rules(table, domain, settings.rules), by_batch=True,
+        lambda table: rules.filter_by_rules(table, plan_of(domain).rules, settings.rules), by_batch=True,
     )  # fmt: skip
 
 
-def decontaminate(recipe: Recipe, domain: Domain, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
-    settings = _settings(recipe, domain)
+def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
+    settings = decontamination_settings(recipe, domain)
 
     def apply(table: pa.Table) -> Split:
         items = pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks])
-        return decontamination.decontaminate(table, items, settings.decontaminate)
+        return decontamination.decontaminate(table, items, settings)
 
     if not benchmarks:
         raise RatchetError(
             f"curation.{domain}.benchmarks is empty: give the held-out files to decontaminate against, "
             "e.g. --benchmark math500.json."
         )
-    parameters = settings.decontaminate.model_dump(mode="json")
+    parameters = settings.model_dump(mode="json")
     return _filter(DECONTAMINATE, recipe, domain, problems, parameters, apply, benchmarks)
 
 
-def deduplicate(recipe: Recipe, domain: Domain, problems: Artifact) -> Artifact:
-    settings = _settings(recipe, domain)
+def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
+    """The recipe's, with the domain's n-gram where it names none."""
+    settings = recipe.curation_of(domain).decontaminate
+    return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
+
+
+def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+    settings = recipe.curation_of(domain)
     return _filter(
         DEDUPLICATE, recipe, domain, problems, settings.deduplicate.model_dump(mode="json"),
         lambda table: deduplication.deduplicate(table, settings.deduplicate),
     )  # fmt: skip
 
 
-def teacher_attempts(recipe: Recipe, domain: Domain, problems: Artifact) -> Artifact:
+def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """Ask the teacher several times for each problem; journaled, so that no answer is paid for twice."""
-    teacher = _settings(recipe, domain).teacher
+    teacher = recipe.curation_of(domain).teacher
     parameters = {
         "teacher": teacher.model_dump(mode="json", exclude=NO_PART_OF_THE_ANSWER),
         "prompt": recipe.model.prompt.model_dump(mode="json"),
@@ -270,7 +233,7 @@ def _journal(teacher: Teacher) -> Path:
 
 def teacher_engine(teacher: Teacher) -> Engine:
     if teacher.kind == "procedural":
-        from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
+        from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 
         return ProceduralTeacher()
     from ratchet.infra.inference.openai_engine import OpenAIEngine
@@ -278,17 +241,17 @@ def teacher_engine(teacher: Teacher) -> Engine:
     return OpenAIEngine.for_teacher(teacher)
 
 
-def majority_vote(recipe: Recipe, problems: Artifact, attempts: Artifact) -> Artifact:
+def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     return _filter(
-        MAJORITY_VOTE, recipe, "math", problems, {},
+        MAJORITY_VOTE, recipe, domain, problems, {},
         lambda table: voting.vote(table, _batches(attempts)), [attempts],
     )  # fmt: skip
 
 
-def filter_by_length(recipe: Recipe, problems: Artifact) -> Artifact:
-    settings = recipe.curation.math.length
+def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+    settings = recipe.curation_of(domain).length
     return _filter(
-        LENGTH, recipe, "math", problems, {**settings.model_dump(mode="json"), "seed": recipe.seed},
+        LENGTH, recipe, domain, problems, {**settings.model_dump(mode="json"), "seed": recipe.seed},
         lambda table: length_filter.filter_by_length(table, settings, recipe.seed),
     )  # fmt: skip
 
@@ -297,9 +260,9 @@ def _judges(recipe: Recipe) -> Pool:
     return open_pool(recipe.training.reward_servers, minimum_isolation=recipe.verification.minimum_isolation)
 
 
-def validate_tests(recipe: Recipe, problems: Artifact) -> Artifact:
+def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
-    settings = recipe.curation.code.validation
+    settings = recipe.curation_of(domain).validation
 
     def apply(table: pa.Table, journal: Path) -> Split:
         watcher = active_run().watcher
@@ -309,13 +272,13 @@ def validate_tests(recipe: Recipe, problems: Artifact) -> Artifact:
             )
 
     return _filter(
-        VALIDATE_TESTS, recipe, "code", problems, settings.model_dump(mode="json"), apply, runs_code=True, here=True
+        VALIDATE_TESTS, recipe, domain, problems, settings.model_dump(mode="json"), apply, runs_code=True, here=True
     )
 
 
-def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> Artifact:
+def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's programs; difficulty is the failures out of eight."""
-    maximum = recipe.curation.code.max_difficulty
+    maximum = recipe.curation_of(domain).max_difficulty
 
     def apply(table: pa.Table) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
@@ -324,7 +287,10 @@ def grade_difficulty(recipe: Recipe, problems: Artifact, attempts: Artifact) -> 
                 table, _batches(attempts), pool, maximum, progress=lambda done: watcher.progress(done, total, {})
             )
 
-    return _filter(DIFFICULTY, recipe, "code", problems, {"max_difficulty": maximum}, apply, [attempts], runs_code=True)
+    runs_code = domain_of(domain).runs_programs
+    return _filter(
+        DIFFICULTY, recipe, domain, problems, {"max_difficulty": maximum}, apply, [attempts], runs_code=runs_code
+    )
 
 
 def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
@@ -332,18 +298,19 @@ def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
     return pq.ParquetFile(attempts.kept).iter_batches(attempting.ROWS_AT_ONCE)
 
 
-def without_teacher(domain: Domain) -> list[str]:
+def without_teacher(domain: str) -> list[str]:
     """The steps that need a teacher, recorded as not done."""
-    steps = [TEACHER_ATTEMPTS, MAJORITY_VOTE, LENGTH] if domain == "math" else [TEACHER_ATTEMPTS, DIFFICULTY]
-    for step in steps:
-        not_done(step, domain, NO_TEACHER.format(domain=domain))
-    return [step.name for step in steps]
+    steps = plan_of(domain).teacher_steps
+    for name in steps:
+        not_done(name, domain, NO_TEACHER.format(domain=domain))
+    return list(steps)
 
 
-def curated(recipe: Recipe, domain: Domain, steps: Sequence[Artifact], missing: Sequence[str]) -> Curated:
-    """The curated data set: the last step's rows, all rejects, the funnel, the data card, and, for the tiny world, how
-    well each rule did against the truth that curation never reads."""
-    truth = [world_file(recipe, f"{domain}_truth.parquet")] if _in_tiny_world(recipe, domain) else []
+def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Curated:
+    """The curated data set: the last step's rows, all rejects, the funnel, the data card, and, where the truth of
+    each row is known, how well each rule did against it."""
+    known = recipe.curation_of(domain).truth
+    truth = given_files(recipe, [known]) if known else []
 
     def make(draft: Draft) -> None:
         kept = pq.read_table(steps[-1].kept)
@@ -356,14 +323,14 @@ def curated(recipe: Recipe, domain: Domain, steps: Sequence[Artifact], missing: 
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         manifests = [step.manifest for step in steps]
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
-        scores = score.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
+        scores = rule_scores.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
         rows = [vars(s) for s in scores]
         if truth:
             (draft.path / "rule_scores.json").write_text(json.dumps(rows, indent=1))
             for s in scores:
                 draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
         card = data_card.card(domain, table, kept, rejected, manifests, reasons)
-        (draft.path / "card.md").write_text(card + (score.markdown(scores) if truth else ""))
+        (draft.path / "card.md").write_text(card + (rule_scores.markdown(scores) if truth else ""))
         report = curation_report.page(domain, table, kept, rejected, manifests, reasons, rows)
         (draft.path / "report.html").write_text(report)
         draft.extra["shown"] = ["report.html", "card.md", "funnel.png"]
@@ -378,14 +345,6 @@ def _rows_in(first: Artifact) -> int:
     return int(first.manifest["counts"]["rows_in"])
 
 
-def _in_tiny_world(recipe: Recipe, domain: Domain) -> bool:
-    return recipe.curation.tiny_world is not None and not _settings(recipe, domain).inputs
-
-
-def _settings(recipe: Recipe, domain: Domain) -> MathCuration | CodeCuration:
-    return recipe.curation.math if domain == "math" else recipe.curation.code
-
-
 def kept_batches(kept: Path) -> Iterator[pa.Table]:
     """The rows of a data set, a batch at a time; one empty table when there are none."""
     with pq.ParquetFile(kept) as file:
@@ -398,7 +357,7 @@ def kept_batches(kept: Path) -> Iterator[pa.Table]:
 def _filter(
     step: Step,
     recipe: Recipe,
-    domain: Domain,
+    domain: str,
     problems: Artifact,
     parameters: Mapping[str, Any],
     apply: Any,
@@ -415,11 +374,11 @@ def _filter(
         if runs_code:
             record_isolation(draft, recipe, here)
         if by_batch:
-            write_splits(draft, map(apply, kept_batches(problems.kept)), _settings(recipe, domain).max_rejected)
+            write_splits(draft, map(apply, kept_batches(problems.kept)), recipe.curation_of(domain).max_rejected)
             return
         table, journal = pq.read_table(problems.kept), draft.path / "journal.jsonl"
         split = apply(table, journal) if step.resumable else apply(table)
-        write_splits(draft, [split], _settings(recipe, domain).max_rejected)
+        write_splits(draft, [split], recipe.curation_of(domain).max_rejected)
         for name, reported in split.tables.items():
             pq.write_table(reported, draft.path / f"{name}.parquet")
         journal.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.readers import Window
 from ratchet.evaluation.benchmarks import load_benchmark
 from ratchet.evaluation.catalogue import CATALOGUE
 from ratchet.evaluation.imported import import_generations
@@ -20,9 +21,11 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Benchmark, Domain, Endpoint, PromptFormat, Recipe, Stage
 from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
 from ratchet.tasks.curation import benchmark_problems
+from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.verifiers.domain import domain_of
 
 EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
 DEFAULT_SAMPLES = 16
@@ -70,8 +73,20 @@ def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
         published_questions=known.questions if known else None,
         public_since=str(known.released) if known else None,
         file=file,
-        problems=benchmark_problems(recipe, domain, file, benchmark.name, known.window if known else None),
+        problems=_problems(recipe, domain, file, benchmark.name, known.window if known else None),
     )
+
+
+def _problems(recipe: Recipe, domain: str, path: str | None, name: str, window: Window | None) -> Artifact:
+    if path is None:
+        raise RatchetError(f"evaluation.benchmarks: {name} has no path: give the file it is in.")
+    files = given_files(recipe, [path])
+    of_one_file = Path(path).expanduser().is_file()  # which then gives the data set its name
+    if len(files) > 1 and Path(path).expanduser().exists():
+        raise RatchetError(
+            f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
+        )
+    return benchmark_problems(domain, files, "" if of_one_file else name, window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
@@ -143,7 +158,7 @@ def evaluate_model(
             "store_dir": str(run.settings.home / "generations"),
             "work_dir": str(draft.path),
         }
-        if any(b.domain == "code" for b in benchmarks):
+        if any(domain_of(b.domain).runs_programs for b in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-P", "-m", "ratchet.evaluation.main"]

@@ -17,6 +17,7 @@ from ratchet.infra.recipe.model import Recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking import Status, Tracking
 from ratchet.tasks.progress import Progress
+from ratchet.verifiers.domain import use_domains
 
 PROGRESS_EVERY_S = 60
 
@@ -117,6 +118,8 @@ class PipelineRun:
     """What every task finds with `active_run()`. Without `tracking` it is a plan: keys are computed, nothing made."""
 
     recipe: Recipe
+    domains: tuple[str, ...]
+    """Of which the recipe has problems."""
     settings: Settings
     store: ArtifactStore
     watcher: Watcher
@@ -198,10 +201,11 @@ def open_run(
     if enclosing is not None:
         yield enclosing
         return
+    domains = tuple(use_domains(recipe))
     settings = settings or load_settings()
     tracking = Tracking(settings, experiment=recipe.name)
     store = ArtifactStore(settings.artifacts)
-    run = PipelineRun(recipe, settings, store, watcher or LogWatcher(), tracking, steps=steps)
+    run = PipelineRun(recipe, domains, settings, store, watcher or LogWatcher(), tracking, steps=steps)
     run.root = tracking.start_run(
         title,
         tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
@@ -226,7 +230,8 @@ def open_run(
 @contextmanager
 def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[PipelineRun]:
     """A run in which steps only say what they would do."""
-    run = PipelineRun(recipe, settings, ArtifactStore(settings.artifacts), Unwatched(), tracking=None, steps=steps)
+    domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
+    run = PipelineRun(recipe, domains, settings, store, Unwatched(), tracking=None, steps=steps)
     token = _ACTIVE.set(run)
     try:
         yield run

@@ -125,13 +125,13 @@ def _find_or_make(
     return target
 
 
-def not_done(step: Step, domain: str, reason: str) -> None:
+def not_done(step: str, domain: str, reason: str) -> None:
     """Record a step of the recipe that cannot be taken: shown in the plan, the terminal and the lineage."""
     run = active_run()
-    title = f"{step.name} {domain}"
-    run.cannot_take(step.name, reason)
+    title = f"{step} {domain}"
+    run.cannot_take(step, reason)
     if run.tracking is None:
-        run.plan.append(PlannedStep(title, run.store.locate(step.kind, domain, "0" * 64), (), False, reason))
+        run.plan.append(PlannedStep(title, run.store.locate("problems", domain, "0" * 64), (), False, reason))
         return
     if run.steps.only:
         return  # nobody has asked for it

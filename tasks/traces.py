@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import KEPT, Artifact, Draft
-from ratchet.infra.inference.prompts import user_message
 from ratchet.infra.problems import from_table
-from ratchet.infra.recipe.model import Recipe, Teacher
+from ratchet.infra.recipe.model import Recipe, Teacher, WarmStart
 from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, draft_attempts, teacher_seed
 from ratchet.tasks.step import Step, run_step
+from ratchet.verifiers.prompts import user_message
 
 TEACHER_TRACES = Step("teacher_traces", 2, "traces")
 
@@ -26,9 +26,8 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
     """
     warm_start = recipe.training.warm_start
     assert warm_start is not None
-    teachers = {"math": recipe.curation.math.teacher, "code": recipe.curation.code.teacher}
-    wanted = {"math": round(warm_start.traces * warm_start.math_share)}
-    wanted["code"] = warm_start.traces - wanted["math"]
+    wanted = _wanted(warm_start, list(problems))
+    teachers = {domain: recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
         "teachers": {
@@ -49,6 +48,14 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
     return run_step(
         TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces"
     )
+
+
+def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
+    """How many traces of each domain; the last takes what rounding leaves."""
+    mix = settings.mix or dict.fromkeys(domains, 1.0)
+    *first, last = mix
+    wanted = {domain: round(settings.traces * mix[domain] / sum(mix.values())) for domain in first}
+    return wanted | {last: settings.traces - sum(wanted.values())}
 
 
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:

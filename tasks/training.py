@@ -20,6 +20,7 @@ from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
+from ratchet.verifiers.domain import domain_of
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 3, "checkpoint", resumable=True)
@@ -122,7 +123,7 @@ def _train(spec: dict[str, Any]) -> Any:
         hardware = run.recipe.training.hardware
         name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
         domains = {stage.domain for stage in run.recipe.training.stages if stage.name == spec["stage"]}
-        if "code" in {*spec["problems"], *domains}:
+        if any(domain_of(domain).runs_programs for domain in {*spec["problems"], *domains}):
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.infra.inference.prompts import prompt_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
@@ -19,6 +18,7 @@ from ratchet.training.policy import Policy
 from ratchet.training.rewards import Judging
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.prompts import prompt_ids
 from ratchet.verifiers.serving.pool import Pool
 
 

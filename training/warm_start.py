@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import torch
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import message_ids
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import PromptFormat, WarmStart
 from ratchet.training import grpo, ranks
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.journal import Journal
 from ratchet.training.policy import MicroBatch, Policy, Sample
+from ratchet.verifiers.prompts import message_ids
 
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000

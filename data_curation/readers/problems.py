@@ -27,7 +27,7 @@ from ratchet.data_curation.rules.math_rules import asks_for_proof
 from ratchet.data_curation.split import Split, assemble, joined, set_column, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import DOMAINS, PROBLEM_SCHEMA, problem_id
+from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
 
 RULES = ("malformed", "other_domain")
 BENCHMARK_RULES = (*RULES, "outside_window")
@@ -62,8 +62,6 @@ def read_batches(
     """The same batch by batch, in order, so that a file of any size is read in the same memory. `source` tells it from
     others of its name. With `complete` false, a row may lack its answer; with a window, rows released outside it are
     rejected as `outside_window`."""
-    if domain not in DOMAINS:
-        raise RatchetError(f"{path}: there is no domain {domain!r}; there are {' and '.join(DOMAINS)}")
     rows = read_rows(path)
     first = list(islice(rows, _ROWS_LOOKED_AT))
     columns = set().union(*(row for row in first if isinstance(row, dict)))

@@ -6,21 +6,23 @@ A rule is a function from a problem to evidence or None. Rules read words and st
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pyarrow as pa
 
-from ratchet.data_curation.rules import code_rules, math_rules
+from ratchet.data_curation.rules.evidence import Evidence
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.model import Rules
 
 STEP = "rules"
-OF_DOMAIN = {"math": math_rules.RULES, "code": code_rules.RULES}
+Rule = Callable[[Problem, Rules], Evidence | None]
+"""Evidence against a problem, or None; its name is the rule's."""
 
 
-def filter_by_rules(table: pa.Table, domain: str, limits: Rules) -> Split:
-    """Reject each row by the first rule of its domain that applies; `docs/curation.md` lists them in order."""
-    rules = OF_DOMAIN[domain]
+def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
+    """Reject each row by the first of the rules that applies; `docs/curation.md` lists those of each domain."""
 
     def judge(problem: Problem) -> Rejection | None:
         for rule in rules:

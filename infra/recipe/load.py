@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -128,10 +128,13 @@ def _explain(error: Any) -> str:
 def _model_at(location: list[Any]) -> type[BaseModel]:
     """The model class that the keys at this place belong to."""
     model: type[BaseModel] = Recipe
+    inside_mapping = False  # whose keys are anyone's
     for part in location:
-        if isinstance(part, int):
+        if isinstance(part, int) or inside_mapping:
+            inside_mapping = False
             continue
-        field = model.model_fields[part]
-        candidates = [field.annotation, *get_args(field.annotation)]
+        annotation = model.model_fields[part].annotation
+        candidates = [annotation, *get_args(annotation)]
         model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+        inside_mapping = get_origin(annotation) is dict
     return model

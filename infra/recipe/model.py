@@ -7,11 +7,11 @@ neither torch nor Prefect. All models are frozen and refuse unknown keys.
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Domain = Literal["math", "code"]
+Domain = str
 
 
 class Section(BaseModel):
@@ -38,16 +38,17 @@ class GrownModel(Section):
 
 
 class PromptFormat(Section):
-    """How a problem becomes the user turn: `{prompt}` and `{starter_code}` are filled in, then the chat template."""
+    """How a problem becomes the user turn. Beside `response_prefix`, templates by name, which replace those of the
+    domains: `{prompt}` and `{starter_code}` are filled in, then the chat template."""
 
-    math: str = "{prompt}\n\nReason step by step and put the final answer in \\boxed{{}}."
-    code: str = "{prompt}\n\nWrite Python code that solves the problem, in one fenced ```python block."
-    code_with_starter: str = (
-        "{prompt}\n\nStart from this function header:\n```\n{starter_code}\n```\n\n"
-        "Give the whole program in one fenced ```python block."
-    )
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str] = {}
     response_prefix: str = ""
     """Text the response starts with, given to the model; R1 distills start inside `<think>`."""
+
+    @property
+    def templates(self) -> dict[str, str]:
+        return self.__pydantic_extra__ or {}
 
 
 class Model(Section):
@@ -60,13 +61,19 @@ class Model(Section):
 # ------------------------------------------------------------------------------------------ curation
 
 
-class TinyWorld(Section):
-    """How much raw material the procedural world makes, dirt included."""
+class Generator(Section):
+    """Raw material that a function makes: files that `curation` and `evaluation` then read like anyone's, as
+    `generated://NAME/FILE`. Beside `by`, the function's own settings."""
 
-    math_problems: int = Field(2400, ge=20)
-    code_problems: int = Field(900, ge=20)
-    benchmark_problems: int = Field(64, ge=1)
-    """Held-out problems per domain."""
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Any] = {}
+    by: str
+    """The function, `package.module:function`; it is called with a directory to write into, the recipe's seed, and the
+    settings by name."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.__pydantic_extra__ or {}
 
 
 class Teacher(Section):
@@ -115,18 +122,13 @@ class Decontamination(Section):
     preset: Literal["paper", "coverage"] = "coverage"
     """`paper`: any shared n-gram. `coverage`: share of the n-grams of the shorter of row and benchmark item that the
     other has too. Both are recorded for each row."""
-    ngram: int = Field(9, ge=1)
+    ngram: int | None = Field(None, ge=1)
+    """None: what the domain takes, 9 for math, 14 for code, where statements share more boilerplate."""
     coverage: float = Field(0.4, gt=0, le=1)
     """The highest, in tenths, that drops 95 % of the contaminated pairs that were labelled by hand."""
     min_shared_ngrams: int = Field(3, ge=1)
     released_after: date | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
-
-
-class CodeDecontamination(Decontamination):
-    """Longer n-grams for code: statements share more boilerplate."""
-
-    ngram: int = Field(14, ge=1)
 
 
 class Deduplication(Section):
@@ -160,39 +162,27 @@ class TestValidation(Section):
     seem to miss `min_mutants_killed` are looked at so closely."""
 
 
-class MathCuration(Section):
+class Curation(Section):
+    """How the problems of one domain are curated. Which of these steps it takes: docs/curation.md."""
+
     inputs: tuple[str, ...] = ()
-    """Raw files in any published format: files, directories, globs, or names on the Hugging Face Hub (`org/name`,
-    `hf://datasets/org/name/file`); with `curation.tiny_world`, none means the world's own."""
+    """Raw files in any published format: files, directories, globs, names on the Hugging Face Hub (`org/name`,
+    `hf://datasets/org/name/file`), or files that the recipe generates (`generated://NAME/FILE`)."""
     benchmarks: tuple[str, ...] = ()
     """Held-out files that nothing kept may be contaminated with, named as `inputs`."""
+    truth: str | None = None
+    """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
+    else reads it."""
     max_rejected: float = Field(0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()
     decontaminate: Decontamination = Decontamination()
     deduplicate: Deduplication = Deduplication()
-    teacher: Teacher = Teacher()
-    length: LengthFilter = LengthFilter()
-
-
-class CodeCuration(Section):
-    inputs: tuple[str, ...] = ()
-    benchmarks: tuple[str, ...] = ()
-    max_rejected: float = Field(0.98, gt=0, le=1)
-    rules: Rules = Rules()
-    decontaminate: CodeDecontamination = CodeDecontamination()
-    deduplicate: Deduplication = Deduplication()
     validation: TestValidation = TestValidation()
     teacher: Teacher = Teacher()
+    length: LengthFilter = LengthFilter()
     max_difficulty: int = 7
     """Failed attempts out of eight; 8, which the teacher never solves, is dropped."""
-
-
-class Curation(Section):
-    tiny_world: TinyWorld | None = None
-    """Make procedural raw material and benchmarks; without it, raw files must be given."""
-    math: MathCuration = MathCuration()
-    code: CodeCuration = CodeCuration()
 
 
 # ------------------------------------------------------------------------------------------ training
@@ -202,8 +192,9 @@ class WarmStart(Section):
     """Supervised start on the teacher's traces, wrong ones included: RL is what corrects them."""
 
     traces: int = 44000
-    """Teacher answers to learn from, over both domains."""
-    math_share: float = Field(0.6, ge=0, le=1)
+    """Teacher answers to learn from, over all domains."""
+    mix: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """The share of each domain; none means equal shares of all that the recipe has."""
     batch_size: int = 16
     learning_rate: float = 3e-3
     weight_decay: float = 0.01
@@ -229,6 +220,11 @@ class Stage(Section):
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
     domain: Domain
+
+    @property
+    def mix(self) -> dict[str, float]:
+        return {self.domain: 1.0}
+
     max_response_tokens: int = Field(..., ge=1)
     steps: int = Field(..., ge=1)
     """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""
@@ -470,8 +466,8 @@ class Benchmark(Section):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: Domain | None = None
     path: str | None = None
-    """A file in its published format, or `hf://datasets/OWNER/NAME/FILE`. None: where the benchmark of this name is
-    published; for another name, with `curation.tiny_world`, the world's held-out problems."""
+    """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
+    (`generated://NAME/FILE`). None: where the benchmark of this name is published."""
     samples: int | None = Field(None, ge=1)
     """Responses per problem: n of pass@k. None: as many as the benchmark of this name is known for, else 16."""
 
@@ -523,11 +519,19 @@ class Recipe(Section):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str = ""
     seed: int = 0
+    domains: tuple[str, ...] = ()
+    """Your own domains by import path, `my_lab.logic`: docs/own_domain.md."""
+    generate: dict[str, Generator] = {}
+    """Raw files that are made and not given, by the name under which `generated://NAME/FILE` finds them."""
     model: Model = Model()
-    curation: Curation = Curation()
+    curation: dict[str, Curation] = {}
+    """By domain."""
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     verification: Verification = Verification()
+
+    def curation_of(self, domain: str) -> Curation:
+        return self.curation.get(domain) or Curation()
 
     @model_validator(mode="after")
     def _evaluated_stages_exist(self) -> Recipe:

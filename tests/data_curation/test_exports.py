@@ -6,10 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.exports import EXPORTS, REWARD_FUNCTIONS, NotExpressible
+from ratchet.data_curation.exports import EXPORTS
 from ratchet.data_curation.normalisation import read_and_normalise
 from ratchet.infra.problems import Problem, from_table, problem_id
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.verifiers.domain import NotExpressible
 
 MATH = Problem(
     problem_id("math", "Find $1+1$."),
@@ -38,7 +39,7 @@ CALLS = Problem(
 
 
 def rows(name: str, *problems: Problem) -> list[dict]:
-    return [EXPORTS[name].convert(p, n, PromptFormat(), REWARD_FUNCTIONS) for n, p in enumerate(problems)]
+    return [EXPORTS[name].convert(p, n, PromptFormat()) for n, p in enumerate(problems)]
 
 
 def read_back(tmp_path, name, domain, *problems):

@@ -7,6 +7,7 @@ import pytest
 
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.normalisation import read_and_normalise
 from ratchet.data_curation.readers import read_benchmark
 from ratchet.data_curation.rules import filter_by_rules
@@ -33,7 +34,7 @@ def test_math_reads_whole(math, math_items):
 
 
 def test_math_rules_are_precise(math):
-    split = filter_by_rules(math.kept, "math", Rules())
+    split = filter_by_rules(math.kept, plan_of("math").rules, Rules())
     dropped = split.summary["dropped"]
     assert 130 <= dropped["multiple_choice"] <= 160 and 700 <= dropped["figure"] <= 900
     # There is no proof, no yes or no, and nothing but English in these two sets.
@@ -61,7 +62,7 @@ def test_leetcode_against_humaneval(shared_data):
     assert split.summary["rows_out"] == 1890
     assert all(split.kept.column("tests").to_pylist())
     items = read_benchmark(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
-    ruled = filter_by_rules(split.kept, "code", Rules())
+    ruled = filter_by_rules(split.kept, plan_of("code").rules, Rules())
     assert (
         ruled.summary["dropped"]["platform_template"] >= 100 and 50 <= ruled.summary["dropped"]["special_judge"] <= 120
     )
@@ -74,4 +75,4 @@ def test_leetcode_against_humaneval(shared_data):
 def test_code_contests_is_mostly_without_solutions(shared_data):
     rows = read_benchmark(shared_data / "benchmarks/code_contests_test.json", "code").kept
     assert len(rows) == 165 and all(rows.column("tests").to_pylist())
-    assert len(filter_by_rules(rows, "code", Rules()).kept) == 0
+    assert len(filter_by_rules(rows, plan_of("code").rules, Rules()).kept) == 0

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.teacher_attempts import collect_attempts, difficulty
-from ratchet.data_curation.tiny_world.math_problems import draw_problem
-from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
+from ratchet.examples.tiny_world.math_problems import draw_problem
+from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Completion

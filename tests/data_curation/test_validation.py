@@ -4,8 +4,8 @@ from random import Random
 import pytest
 
 from ratchet.data_curation import validation
-from ratchet.data_curation.tiny_world import code_problems
 from ratchet.data_curation.validation import validate_tests
+from ratchet.examples.tiny_world import code_problems
 from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.model import TestValidation
 from ratchet.verifiers.serving.local_pool import VerifierPool

@@ -2,10 +2,10 @@ import re
 
 from ratchet.data_curation.readers.problems import FORMATS
 from ratchet.evaluation.catalogue import CATALOGUE
-from ratchet.infra.inference.prompts import user_message
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.load import SHIPPED, load_recipe
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.verifiers.prompts import user_message
 
 
 def test_every_benchmark_can_be_asked_and_graded():

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import SHIPPED
+from ratchet.tasks.curation import decontamination_settings
 
 RECIPES = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.yaml"))
 
@@ -26,7 +27,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
     recipe = load_recipe("tiny", ["training.stages.0.steps=20", "seed=3", "curation.math.inputs=[a.json, b.json]"])
     assert recipe.training.stages[0].steps == 20
     assert recipe.seed == 3
-    assert recipe.curation.math.inputs == ("a.json", "b.json")
+    assert recipe.curation["math"].inputs == ("a.json", "b.json")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_a_mistake_is_named_with_its_field(override, message):
 
 def test_a_domain_keeps_its_ngram_when_another_field_is_set():
     recipe = Recipe.model_validate({"name": "x", "curation": {"code": {"decontaminate": {"preset": "paper"}}}})
-    assert recipe.curation.code.decontaminate.ngram == 14
+    assert decontamination_settings(recipe, "code").ngram == 14 and decontamination_settings(recipe, "math").ngram == 9
 
 
 def test_files_that_are_no_recipes(tmp_path):

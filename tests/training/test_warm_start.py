@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.prompts import prompt_ids, user_message
 from ratchet.infra.recipe.model import Hardware, Optimizer, PromptFormat, WarmStart
 from ratchet.training import warm_start
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.journal import Journal
 from ratchet.training.policy import Policy
+from ratchet.verifiers.prompts import prompt_ids, user_message
 from tests.training.conftest import sums
 
 FORMAT = PromptFormat(math="{prompt}")

@@ -36,7 +36,7 @@ ENDLESS = fenced("def f(x):\n    while True: pass")
 
 def spy_on_judge(monkeypatch):
     """The programs that the judge runs, as they come to it."""
-    from ratchet.verifiers.serving import local_pool as module
+    from ratchet.verifiers.code import domain as module
 
     judged, judge = [], module.judge
     monkeypatch.setattr(module, "judge", lambda *args, **kwargs: judged.append(args[1]) or judge(*args, **kwargs))

@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.code.judge import judge
-from ratchet.verifiers.extraction import python_program
-from ratchet.verifiers.math.equivalence import asked_reference, verify_math_quickly, verify_math_symbolically
+from ratchet.verifiers.domain import Domain, Work, domain_of
 from ratchet.verifiers.math.symbolic import Symbolic
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving.isolated import IsolatedVerifier
 from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission
 
 T = TypeVar("T")
@@ -78,13 +77,13 @@ class VerifierPool(Pool):
 
     def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
         try:
-            prepared = _prepare(submission)
+            prepared = domain_of(submission.problem.domain).prepare(submission)
         except Exception as error:  # a defect of ours: counted as such, and no reason to lose the other responses
             prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
         if isinstance(prepared, Verdict):
             deliver(prepared)
             return lambda: None
-        return self._share(prepared, deliver)
+        return self._share(_Work(prepared), deliver)
 
     def map_programs(
         self, function: Callable[[Problem, str, Sandbox], T], programs: Iterable[tuple[Problem, str]]
@@ -95,8 +94,8 @@ class VerifierPool(Pool):
         count = 0
         for problem, source in programs:
             job = lambda tools, p=problem, s=source: function(p, s, tools.sandbox)  # noqa: E731
-            work = _Work(problem, source, (next(self._serial),), job)
-            self._share(work, lambda result, number=count: finished.put((number, result)))
+            work = Work(problem, source, (next(self._serial),), job)
+            self._share(_Work(work), lambda result, number=count: finished.put((number, result)))
             count += 1
         results = dict(finished.get() for _ in range(count))
         for result in results.values():
@@ -147,7 +146,7 @@ class VerifierPool(Pool):
     # -------------------------------------------------------------------------------------- workers
 
     def _worker(self) -> None:
-        tools = _Tools(self.minimum_isolation)
+        tools = Tools(self.minimum_isolation)
         try:
             while (work := self._next()) is not None:
                 start = time.monotonic()
@@ -202,38 +201,17 @@ class VerifierPool(Pool):
 class _Work:
     """What one worker does at a time, for all who wait for it."""
 
-    def __init__(self, problem: Problem, subject: str, facts: Sequence[Any], run: Callable[[_Tools], Any]) -> None:
-        self.problem_id, self.domain = problem.problem_id, problem.domain
-        self.subject = subject  # the answer or program to judge
-        self.run = run
+    def __init__(self, work: Work) -> None:
+        self.problem_id, self.domain = work.problem.problem_id, work.problem.domain
+        self.subject, self.run = work.subject, work.run
         # A digest, because tests can be megabytes and this is kept long after they are gone.
-        parts = "\0".join(repr(fact) for fact in (*facts, subject))
+        parts = "\0".join(repr(fact) for fact in (*work.facts, work.subject))
         self.key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
         self.waiting: list[Deliver] = []
         self.begun = False
 
 
-def _prepare(submission: Submission) -> Verdict | _Work:
-    """The verdict where it takes no worker, else what a worker has to do."""
-    problem, text, fraction = submission.problem, submission.text, submission.fraction
-    if problem.domain == "math":
-        reference = asked_reference(problem.answer, problem.prompt)
-        verdict, answer = verify_math_quickly(text, reference, submission.finished)
-        if verdict is not None:
-            return verdict
-        facts = ("math", reference)
-        return _Work(problem, answer, facts, lambda tools: verify_math_symbolically(answer, reference, tools.symbolic))
-    if not submission.finished:
-        return Verdict(Outcome.FAILED, decided_by="truncated")
-    source = text if submission.is_program else python_program(text)
-    if source is None:
-        return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
-    limits = (problem.time_limit_s, problem.memory_limit_mb)
-    facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, fraction)
-    return _Work(problem, source, facts, lambda tools: judge(problem, source, tools.sandbox, fraction=fraction))
-
-
-def _judged(work: _Work, tools: _Tools) -> Any:
+def _judged(work: _Work, tools: Tools) -> Any:
     """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
     worker that something killed. RatchetError says that nothing can be judged here at all."""
     verdict = CLOSED
@@ -262,13 +240,20 @@ def _remember(memory: OrderedDict, key: Any, value: Any) -> None:
         memory.popitem(last=False)
 
 
-class _Tools:
+class Tools:
     """What one worker thread owns: processes that start on first use, and again after `close`."""
 
     def __init__(self, minimum_isolation: str) -> None:
         self.sandbox = Sandbox(minimum_isolation)
         self.symbolic = Symbolic()
+        self._isolated: dict[str, IsolatedVerifier] = {}
+
+    def isolated(self, domain: Domain) -> IsolatedVerifier:
+        """The confined process in which this domain's `score` runs."""
+        if domain.name not in self._isolated:
+            self._isolated[domain.name] = IsolatedVerifier(domain)
+        return self._isolated[domain.name]
 
     def close(self) -> None:
-        self.sandbox.close()
-        self.symbolic.close()
+        for closed in (self.sandbox, self.symbolic, *self._isolated.values()):
+            closed.close()

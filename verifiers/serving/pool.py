@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.infra.problems import DOMAINS, Problem
-from ratchet.verifiers.code.problem import InvalidProblem, read_problem
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 Deliver = Callable[[Any], None]
@@ -180,14 +181,11 @@ def _input_fault(submission: Submission) -> Verdict | None:
     """The verdict on what cannot be judged: a faulty problem, whatever the text says, or a text that is none."""
     problem, text = submission.problem, submission.text
     try:
-        if problem.domain not in DOMAINS:
-            raise InvalidProblem(f"its domain {problem.domain!r} is neither of {', '.join(DOMAINS)}")
-        if problem.domain == "code":
-            read_problem(problem)
-        elif not isinstance(problem.answer, str) or not problem.answer.strip():
-            raise InvalidProblem("it has no reference answer")
-    except InvalidProblem as error:
-        detail = f"problem {problem.problem_id}: {error}"
+        fault = domain_of(problem.domain).fault(problem)
+    except RatchetError as error:
+        fault = str(error)
+    if fault:
+        detail = f"problem {problem.problem_id}: {fault}"
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=detail)
     if not isinstance(text, str):
         detail = f"a response must be text, not {type(text).__name__}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.math.equivalence import asked_reference
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Submission
 
@@ -21,6 +21,8 @@ HEARTBEAT_S = 2.0
 JUDGED_FIELDS = (
     "problem_id",
     "domain",
+    "prompt",
+    "starter_code",
     "answer",
     "tests",
     "entry_point",
@@ -28,8 +30,7 @@ JUDGED_FIELDS = (
     "memory_limit_mb",
     "metadata",
 )
-"""Of a problem, what a verdict depends on; the rest is not sent. What the question says of the reference is put into
-`answer`."""
+"""Of a problem, what a verdict may depend on (`Domain.for_judging` leaves out more); the rest is not sent."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
@@ -41,8 +42,8 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
         problem = submission.problem
         if id(problem) not in problems:
             problems[id(problem)] = len(sent)
-            row = {name: getattr(problem, name) for name in JUDGED_FIELDS}
-            sent.append(row | {"answer": problem.answer and asked_reference(problem.answer, problem.prompt)})
+            judged = domain_of(problem.domain).for_judging(problem)
+            sent.append({name: value for name in JUDGED_FIELDS if (value := getattr(judged, name)) is not None})
         text = {"program" if submission.is_program else "response": submission.text}
         settings = {"finished": submission.finished, "fraction": submission.fraction}
         rows.append({"ticket": ticket, "problem": problems[id(problem)]} | text | settings)
@@ -59,7 +60,8 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
-            problems.append(Problem(**{"prompt": ""} | {name: row.get(name) for name in JUDGED_FIELDS}))
+            fields = {name: row.get(name) for name in JUDGED_FIELDS}
+            problems.append(Problem(**fields | {"prompt": row.get("prompt") or ""}))
         submissions = []
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"

@@ -28,7 +28,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import DOMAINS, Problem
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.domain import known_domains
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import CLOSED, Submission
@@ -153,7 +154,7 @@ class RewardServer:
 
     def gave(self, problem: Problem, verdict: Verdict, seconds: float) -> None:
         self._held -= 1
-        domain = problem.domain if problem.domain in DOMAINS else "unknown"
+        domain = problem.domain if problem.domain in known_domains() else "unknown"
         self._metrics.verdicts.labels(domain, verdict.outcome.value).inc()
         self._metrics.seconds.labels(domain).observe(seconds)
 
@@ -251,7 +252,7 @@ class _Metrics:
         self._make(Gauge, "workers", "Worker threads.").set(pool.workers)
         self._make(Gauge, "queue_depth", "Work waiting for a worker.").set_function(lambda: pool.queued)
         self._make(Gauge, "in_flight", "Work being judged.").set_function(lambda: pool.running)
-        for domain in DOMAINS:
+        for domain in known_domains():
             for outcome in Outcome:  # infra errors must be seen to be zero
                 self.verdicts.labels(domain, outcome.value)
 

@@ -5,12 +5,14 @@ from collections import Counter
 import pytest
 
 from benchmarks import rules as corpus
-from ratchet.data_curation.rules import OF_DOMAIN, filter_by_rules
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.rules import filter_by_rules
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Rules
 from tests.data_curation.conftest import problems
 
 LIMITS = Rules()
+OF_DOMAIN = {domain: plan_of(domain).rules for domain in ("math", "code")}
 RULES = {(domain, rule.__name__): rule for domain, rules in OF_DOMAIN.items() for rule in rules}
 LABELLED = list(corpus.rows())
 
@@ -49,10 +51,10 @@ def test_what_the_source_declares_counts():
 
 def test_the_first_rule_that_applies_is_named_and_limits_come_from_the_recipe():
     table = problems("math", "Prove that this holds for all n.", "Name twice three and four.", answer=["proof", "14"])
-    split = filter_by_rules(table, "math", LIMITS)
+    split = filter_by_rules(table, plan_of("math").rules, LIMITS)
     assert split.rejected.column("rule").to_pylist() == ["proof"]
     assert list(split.summary["dropped"]) == [rule.__name__ for rule in OF_DOMAIN["math"]]
-    strict = filter_by_rules(table, "math", Rules(min_prompt_words=9))
+    strict = filter_by_rules(table, plan_of("math").rules, Rules(min_prompt_words=9))
     assert strict.rejected.column("rule").to_pylist() == ["proof", "too_brief"]
 
 

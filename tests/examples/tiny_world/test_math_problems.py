@@ -1,6 +1,6 @@
 from random import Random
 
-from ratchet.data_curation.tiny_world.math_problems import LEVELS, Chain, Step, benchmark_problems, draw_problem, parse
+from ratchet.examples.tiny_world.math_problems import LEVELS, Chain, Step, benchmark_problems, draw_problem, parse
 
 
 def test_every_value_is_a_digit_and_every_text_reads_back():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from ratchet.data_curation.tiny_world.rewording import spelling
+from ratchet.examples.tiny_world.rewording import spelling
 
 LEVELS = (1, 2, 3, 4, 5)
 LARGEST_VALUE = 9

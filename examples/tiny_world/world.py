@@ -11,37 +11,40 @@ with a benchmark item. Everything is a function of (configuration, seed); the be
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.tiny_world import code_problems, math_problems
-from ratchet.data_curation.tiny_world.code_problems import CodeProblem
-from ratchet.data_curation.tiny_world.code_rows import CodeRows
-from ratchet.data_curation.tiny_world.math_problems import MathProblem
-from ratchet.data_curation.tiny_world.math_rows import MathRows
-from ratchet.data_curation.tiny_world.raw_rows import Row
-from ratchet.data_curation.tiny_world.score import TRUTH_SCHEMA
+from ratchet.data_curation.rule_scores import TRUTH_SCHEMA
+from ratchet.examples.tiny_world import code_problems, math_problems
+from ratchet.examples.tiny_world.code_problems import CodeProblem
+from ratchet.examples.tiny_world.code_rows import CodeRows
+from ratchet.examples.tiny_world.math_problems import MathProblem
+from ratchet.examples.tiny_world.math_rows import MathRows
+from ratchet.examples.tiny_world.raw_rows import Row
 from ratchet.infra.problems import problem_id, to_table
-from ratchet.infra.recipe.model import TinyWorld
+
+VERSION = 2
+"""Raise it when the same settings and seed would now give other files."""
 
 
-def generate_world(directory: Path, config: TinyWorld, seed: int) -> None:
-    """Write the six files into `directory`, each whole or not at all."""
-    held_out_math = math_problems.benchmark_problems(config.benchmark_problems)
-    held_out_code = code_problems.benchmark_problems(config.benchmark_problems)
+def generate_world(
+    directory: Path, seed: int, math_rows: int = 2400, code_rows: int = 900, benchmark_problems: int = 64
+) -> None:
+    """Write the six files into `directory`. The sizes are raw rows, dirt included, and held-out problems per domain."""
+    held_out_math = math_problems.benchmark_problems(benchmark_problems)
+    held_out_code = code_problems.benchmark_problems(benchmark_problems)
     tables = {"math_benchmark": _math_benchmark(held_out_math), "code_benchmark": _code_benchmark(held_out_code)}
     math = MathRows(Random(f"tiny world, math {seed}"), held_out_math)
     code = CodeRows(Random(f"tiny world, code {seed}"), held_out_code)
-    for name, world, size in (("math", math, config.math_problems), ("code", code, config.code_problems)):
+    for name, world, size in (("math", math, math_rows), ("code", code, code_rows)):
         rows = world.rows(size)
         tables[f"{name}_raw"] = pa.Table.from_pylist([row.columns for row in rows])
         tables[f"{name}_truth"] = _truth(rows)
     for name, table in tables.items():
-        _write(directory / f"{name}.parquet", table)
+        pq.write_table(table, directory / f"{name}.parquet")
 
 
 def _truth(rows: list[Row]) -> pa.Table:
@@ -92,11 +95,3 @@ def _code_benchmark(problems: list[CodeProblem]) -> pa.Table:
         }
         for number, problem in enumerate(problems)
     )
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    temporary = path.with_name(f".{path.name}.partial")
-    pq.write_table(table, temporary)
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

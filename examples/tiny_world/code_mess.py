@@ -11,8 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ratchet.data_curation.tiny_world.code_problems import ENTRY_POINT, CodeProblem, Task, faulty_versions, program
-from ratchet.data_curation.tiny_world.math_mess import fill
+from ratchet.examples.tiny_world.code_problems import ENTRY_POINT, CodeProblem, Task, faulty_versions, program
+from ratchet.examples.tiny_world.math_mess import fill
 
 SPECIAL_JUDGE = (
     "If there are multiple answers, print any of them.",

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation.tiny_world.score import TRUTH_SCHEMA, accepts, markdown, score_rules
+from ratchet.data_curation.rule_scores import TRUTH_SCHEMA, accepts, markdown, score_rules
 
 
 def _truth(*rows):

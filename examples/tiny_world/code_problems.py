@@ -18,7 +18,7 @@ from functools import cache, lru_cache, partial
 from random import Random
 from typing import Any
 
-from ratchet.data_curation.tiny_world.rewording import spelling
+from ratchet.examples.tiny_world.rewording import spelling
 
 Meaning = Callable[[int], Callable[[list[int]], Any]]  # a constant to a function of the list
 

@@ -1,8 +1,8 @@
 import re
 from random import Random
 
-from ratchet.data_curation.tiny_world.math_problems import OPENINGS, QUESTIONS, draw_problem, parse
-from ratchet.data_curation.tiny_world.rewording import exchange_ending, exchange_opening, introduce, mistype, retypeset
+from ratchet.examples.tiny_world.math_problems import OPENINGS, QUESTIONS, draw_problem, parse
+from ratchet.examples.tiny_world.rewording import exchange_ending, exchange_opening, introduce, mistype, retypeset
 
 
 def _words(text):

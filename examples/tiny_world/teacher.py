@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from random import Random
 
-from ratchet.data_curation.tiny_world import code_problems, math_problems
-from ratchet.data_curation.tiny_world.code_problems import OPERATIONS, PIECES, Task
-from ratchet.data_curation.tiny_world.math_problems import Chain
+from ratchet.examples.tiny_world import code_problems, math_problems
+from ratchet.examples.tiny_world.code_problems import OPERATIONS, PIECES, Task
+from ratchet.examples.tiny_world.math_problems import Chain
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 

@@ -5,19 +5,18 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.tiny_world import code_problems, math_problems
-from ratchet.data_curation.tiny_world.score import TRUTH_SCHEMA
-from ratchet.data_curation.tiny_world.world import generate_world
+from ratchet.data_curation.rule_scores import TRUTH_SCHEMA
+from ratchet.examples.tiny_world import code_problems, math_problems
+from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.problems import PROBLEM_SCHEMA
-from ratchet.infra.recipe.model import TinyWorld
 
-CONFIG = TinyWorld(math_problems=400, code_problems=200, benchmark_problems=32)
+SIZES = {"math_rows": 400, "code_rows": 200, "benchmark_problems": 32}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("world")
-    generate_world(directory, CONFIG, seed=0)
+    generate_world(directory, 0, **SIZES)
     return directory
 
 
@@ -30,12 +29,11 @@ def _rows(world, domain):
 def test_the_same_seed_makes_the_same_files_and_another_seed_the_same_benchmarks(world, tmp_path):
     for seed in (0, 1):
         (tmp_path / str(seed)).mkdir()
-        generate_world(tmp_path / str(seed), CONFIG, seed)
+        generate_world(tmp_path / str(seed), seed, **SIZES)
     for name in ("math_raw", "code_raw", "math_truth", "code_truth", "math_benchmark", "code_benchmark"):
         first = (world / f"{name}.parquet").read_bytes()
         assert (tmp_path / "0" / f"{name}.parquet").read_bytes() == first
         assert ((tmp_path / "1" / f"{name}.parquet").read_bytes() == first) == name.endswith("benchmark")
-    assert not list((tmp_path / "0").glob(".*"))
 
 
 def test_sizes_and_schemas(world):

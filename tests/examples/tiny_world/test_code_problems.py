@@ -1,7 +1,7 @@
 import ast
 from random import Random
 
-from ratchet.data_curation.tiny_world.code_problems import LEVELS, PIECES, Task, benchmark_problems, draw_problem, parse
+from ratchet.examples.tiny_world.code_problems import LEVELS, PIECES, Task, benchmark_problems, draw_problem, parse
 
 
 def _execute(program: str, xs: list[int]):

@@ -2,8 +2,8 @@ from random import Random
 
 import pytest
 
-from ratchet.data_curation.tiny_world import code_problems, math_problems
-from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher, count_tokens
+from ratchet.examples.tiny_world import code_problems, math_problems
+from ratchet.examples.tiny_world.teacher import ProceduralTeacher, count_tokens
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 

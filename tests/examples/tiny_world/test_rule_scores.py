@@ -11,17 +11,17 @@ import pytest
 
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.majority_vote import vote
 from ratchet.data_curation.normalisation import read_and_normalise
 from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.rule_scores import score_rules
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.teacher_attempts import collect_attempts
-from ratchet.data_curation.tiny_world.score import score_rules
-from ratchet.data_curation.tiny_world.teacher import ProceduralTeacher
-from ratchet.data_curation.tiny_world.world import generate_world
 from ratchet.data_curation.validation import validate_tests
+from ratchet.examples.tiny_world.teacher import ProceduralTeacher
+from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.recipe.load import load_recipe
-from ratchet.infra.recipe.model import TinyWorld
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 RECIPE = load_recipe(Path(__file__).parents[3] / "recipes" / "tiny.yaml")
@@ -31,17 +31,18 @@ NEEDS_SANDBOX = ("validate_tests", "difficulty")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     directory = tmp_path_factory.mktemp("world")
-    generate_world(directory, RECIPE.curation.tiny_world, seed=0)
+    generate_world(directory, 0, **RECIPE.generate["tiny-world"].settings)
     return directory
 
 
 @pytest.mark.parametrize("domain", ["math", "code"])
 def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
-    settings = getattr(RECIPE.curation, domain)
+    settings = RECIPE.curation[domain]
     items = read_benchmark(world / f"{domain}_benchmark.parquet", domain).kept
     splits = [read_and_normalise([world / f"{domain}_raw.parquet"], domain)]
-    splits.append(filter_by_rules(splits[-1].kept, domain, settings.rules))
-    splits.append(decontaminate(splits[-1].kept, items, settings.decontaminate))
+    splits.append(filter_by_rules(splits[-1].kept, plan_of(domain).rules, settings.rules))
+    rule = settings.decontaminate.model_copy(update={"ngram": plan_of(domain).ngram})
+    splits.append(decontaminate(splits[-1].kept, items, rule))
     splits.append(deduplicate(splits[-1].kept, settings.deduplicate))
     if domain == "math":
         table = splits[-1].kept
@@ -58,10 +59,10 @@ def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
 
 
 def test_precision_and_recall_of_test_validation(tmp_path):
-    settings = RECIPE.curation.code
-    generate_world(tmp_path, TinyWorld(math_problems=20, code_problems=240, benchmark_problems=8), seed=1)
+    settings = RECIPE.curation["code"]
+    generate_world(tmp_path, 1, math_rows=20, code_rows=240, benchmark_problems=8)
     splits = [read_and_normalise([tmp_path / "code_raw.parquet"], "code")]
-    splits.append(filter_by_rules(splits[-1].kept, "code", settings.rules))
+    splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, settings.rules))
     with VerifierPool(workers=2) as pool:
         splits.append(validate_tests(splits[-1].kept, settings.validation, pool))
     truth = pq.read_table(tmp_path / "code_truth.parquet")

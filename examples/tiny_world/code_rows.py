@@ -8,11 +8,11 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from ratchet.data_curation.tiny_world import code_mess, code_problems
-from ratchet.data_curation.tiny_world.code_problems import CodeProblem, Task
-from ratchet.data_curation.tiny_world.math_mess import fill
-from ratchet.data_curation.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture, words
-from ratchet.data_curation.tiny_world.rewording import exchange_opening, introduce, mistype, retypeset
+from ratchet.examples.tiny_world import code_mess, code_problems
+from ratchet.examples.tiny_world.code_problems import CodeProblem, Task
+from ratchet.examples.tiny_world.math_mess import fill
+from ratchet.examples.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture, words
+from ratchet.examples.tiny_world.rewording import exchange_opening, introduce, mistype, retypeset
 from ratchet.infra.problems import problem_id
 
 # Share of the raw rows with each defect; the rest is sound.

@@ -6,16 +6,14 @@ from typing import Any
 
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.verifiers.domain import domain_of
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
-    """The user turn: the recipe's template for the domain, filled in."""
-    if problem.domain == "math":
-        template = prompt_format.math
-    elif problem.starter_code:
-        template = prompt_format.code_with_starter
-    else:
-        template = prompt_format.code
+    """The user turn: the domain's template for this problem, or the recipe's in its place, filled in."""
+    domain = domain_of(problem.domain)
+    name = domain.template(problem)
+    template = prompt_format.templates.get(name, domain.templates[name])
     return template.format(prompt=problem.prompt, starter_code=problem.starter_code or "")
 
 
@@ -26,7 +24,6 @@ def prompt_ids(tokenizer: Any, problem: Problem, prompt_format: PromptFormat) ->
 
 def message_ids(tokenizer: Any, message: str, prompt_format: PromptFormat) -> tuple[int, ...]:
     """The same for a user turn that is already text."""
-    text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": message}], add_generation_prompt=True, tokenize=False
-    )
+    turns = [{"role": "user", "content": message}]
+    text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
     return tuple(tokenizer(text + prompt_format.response_prefix, add_special_tokens=False).input_ids)

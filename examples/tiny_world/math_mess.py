@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from ratchet.data_curation.tiny_world import math_problems
+from ratchet.examples.tiny_world import math_problems
 
 # Each is (problem, answer).
 PROOFS = (

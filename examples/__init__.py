@@ -1,0 +1,1 @@
+"""Worlds to try Ratchet in: what a recipe generates where no data is given."""

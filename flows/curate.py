@@ -1,0 +1,52 @@
+"""Curation of one domain: from raw files to problems worth training on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import Flow, flow
+
+from ratchet.data_curation.domains import plan_of
+from ratchet.infra.recipe.model import Recipe
+from ratchet.tasks import curation as step
+from ratchet.tasks.pipeline_run import Steps, open_run
+
+
+@flow(name="curate")
+def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
+    """Take the steps that the domain's plan names, in order; those that need a teacher only where there is one."""
+    with open_run(recipe, f"curate-{domain}", steps=steps) as run:
+        run.watcher.phase(f"Curate {domain}")
+        plan, teacher = plan_of(domain), recipe.curation_of(domain).teacher
+        raw = step.raw_files(recipe, domain)
+        held_out = step.held_out(recipe, domain)
+
+        problems = step.normalise(recipe, domain, raw)
+        made, attempts = [problems], None
+        for name in (*plan.steps[1:], *(plan.teacher_steps if teacher.kind != "none" else ())):
+            match name:
+                case "rules":
+                    problems = step.filter_by_rules(recipe, domain, problems)
+                case "decontaminate":
+                    problems = step.decontaminate(recipe, domain, problems, held_out)
+                case "deduplicate":
+                    problems = step.deduplicate(recipe, domain, problems)
+                case "validate_tests":
+                    problems = step.validate_tests(recipe, domain, problems)
+                case "teacher_attempts":
+                    attempts = step.teacher_attempts(recipe, domain, problems)
+                    continue
+                case "majority_vote":
+                    problems = step.majority_vote(recipe, domain, problems, attempts)
+                case "difficulty":
+                    problems = step.grade_difficulty(recipe, domain, problems, attempts)
+                case "length":
+                    problems = step.filter_by_length(recipe, domain, problems)
+            made.append(problems)
+        missing = step.without_teacher(domain) if teacher.kind == "none" else []
+        return step.curated(recipe, domain, made, missing)
+
+
+def curation_flow(domain: str) -> Flow[..., Any]:
+    """The same under the name by which people trigger it: `curate-math`."""
+    return curate.with_options(name=f"curate-{domain}")

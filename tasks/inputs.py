@@ -1,0 +1,57 @@
+"""The files that a recipe names: on this machine, on the Hub, or made by a generator of the recipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import pyarrow.parquet as pq
+
+from ratchet.data_curation.readers import local_files
+from ratchet.infra.artifacts import Artifact, Draft
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import Recipe
+from ratchet.infra.registry import Registry
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.step import Step, run_step
+
+GENERATE = Step("generate", 1, "raw")
+GENERATED = "generated://"
+GENERATORS: Registry[Callable[..., None]] = Registry("generator", {}, callable)
+
+
+def generated(recipe: Recipe, name: str) -> Artifact:
+    """The raw material that the recipe's generator of this name makes."""
+    if name not in recipe.generate:
+        known = ", ".join(recipe.generate) or "none"
+        raise RatchetError(f"{GENERATED}{name}/…: the recipe generates no {name!r} (under `generate`: {known}).")
+    generator = recipe.generate[name]
+    function = GENERATORS.get(generator.by)
+    version = getattr(sys.modules[function.__module__], "VERSION", 1)
+    parameters = {"by": generator.by, "version": version, "settings": generator.settings, "seed": recipe.seed}
+
+    def make(draft: Draft) -> None:
+        try:
+            function(draft.path, recipe.seed, **generator.settings)
+        except TypeError as error:
+            raise RatchetError(f"generate.{name}: {error}.") from error
+        for file in sorted(draft.path.glob("*.parquet")):
+            draft.counts[file.stem] = pq.read_metadata(file).num_rows
+        draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
+
+    return run_step(GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}")
+
+
+def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:
+    """The files that these names of a recipe are: expanded, each once, those that are to be generated made."""
+    found: dict[str, Artifact] = {}
+    for path in paths:
+        if path.startswith(GENERATED):
+            name, _, file = path.removeprefix(GENERATED).partition("/")
+            made = generated(recipe, name)
+            found[path] = Artifact("raw", made.name, made.key, made.path / file)
+        else:
+            for local in local_files(path):
+                found.setdefault(os.path.abspath(local.expanduser()), active_run().store.file(local))
+    return list(found.values())

@@ -1,0 +1,174 @@
+"""What a domain is: how its problems are asked, what they need, how responses are judged and rewarded.
+
+A domain is one class. `math` and `code` are shipped (`verifiers/math/domain.py`, `verifiers/code/domain.py`); anyone's
+own is named by import path under `domains` in a recipe: docs/own_domain.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Recipe
+from ratchet.infra.registry import Registry
+from ratchet.verifiers.extraction import after_thinking
+from ratchet.verifiers.outcome import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from ratchet.verifiers.serving.local_pool import Tools
+    from ratchet.verifiers.serving.pool import Submission
+
+OWN_DOMAINS = "RATCHET_DOMAINS"
+"""Import paths of the domains that a recipe brings along; in the environment, so that child processes know them."""
+_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one worker has to do for a verdict, which depends on `facts` and the judged `subject` alone."""
+
+    problem: Problem
+    subject: str
+    """The answer or the program, as extracted from the response."""
+    facts: Sequence[Any]
+    run: Callable[[Tools], Verdict]
+
+
+class Domain:
+    """A kind of problem. Subclasses set the attributes, and either `score` or, where a verdict takes more than one
+    function in one process, `prepare`."""
+
+    name: ClassVar[str]
+    templates: ClassVar[Mapping[str, str]]
+    """The user turn by the name of its template, `{prompt}` and `{starter_code}` filled in; a recipe replaces any of
+    them under `model.prompt`. The first is the one that `template` gives unless it is overridden."""
+    requires: ClassVar[tuple[str, ...]] = ("answer",)
+    """Fields without which no response to a problem can be judged."""
+    reward: ClassVar[Literal["binary", "graded"]] = "binary"
+    """Whether the reward is 1 for a passed response and else 0, or the verdict's fraction."""
+    isolation: ClassVar[Literal["inline", "process"]] = "process"
+    """Where `score` runs: in a confined process of its own that is killed at its limits, or, for code that evaluates
+    nothing of the response and always ends, in the judge."""
+    answers_vote: ClassVar[bool] = False
+    """Whether two answers can be compared, so that the most frequent one is the teacher's or the model's vote."""
+    curation: ClassVar[str] = "ratchet.data_curation.domains:PLAIN"
+    """How its problems are curated: where a `data_curation.domains.CurationPlan` stands."""
+    runs_programs: ClassVar[bool] = False
+    """Whether judging runs programs that a model wrote, so that the code sandbox must hold on this machine."""
+    verl_reward: ClassVar[str] = ""
+    """The `data_source` under which verl's own reward functions judge such problems."""
+
+    def template(self, problem: Problem) -> str:
+        """The name of the template for this problem."""
+        return next(iter(self.templates))
+
+    def fault(self, problem: Problem) -> str:
+        """Why no response to this problem can be judged; "" when responses can."""
+        missing = [name for name in self.requires if not getattr(problem, name)]
+        return f"it has no {' and no '.join(missing)}" if missing else ""
+
+    def reference_fault(self, problem: Problem) -> str:
+        """A closer look than `fault`, taken once for each problem of a benchmark."""
+        return self.fault(problem)
+
+    def extract(self, response: str) -> str | None:
+        """The answer that a response gives; None when it gives none. By default what stands between the last pair of
+        <answer> tags after the thinking."""
+        found = _ANSWER_TAG.findall(after_thinking(response) or "")
+        return found[-1].strip() if found else None
+
+    def score(self, problem: Problem, answer: str) -> float:
+        """From 0 to 1, the latter for an answer that is right."""
+        raise NotImplementedError(f"the domain {self.name} has neither score nor prepare")
+
+    def prepare(self, submission: Submission) -> Verdict | Work:
+        """The verdict where it takes no worker, else what a worker has to do."""
+        if not submission.finished:
+            return Verdict(Outcome.FAILED, decided_by="truncated")
+        answer = submission.text if submission.is_program else self.extract(submission.text)
+        if answer is None:
+            return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+        if self.isolation == "inline":
+            return scored(self.score(submission.problem, answer), answer)
+        problem = submission.problem
+        facts = (self.name, problem.problem_id, problem.metadata, *(getattr(problem, field) for field in self.requires))
+        return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
+
+    def for_judging(self, problem: Problem) -> Problem:
+        """The problem without what no verdict depends on: what a reward server is sent."""
+        return problem
+
+    def ground_truth(self, problem: Problem) -> str:
+        """What verl's reward functions compare with. Raises `NotExpressible` where they cannot judge such a problem."""
+        if not problem.answer:
+            raise NotExpressible("it has no answer")
+        return problem.answer
+
+
+class NotExpressible(Exception):
+    """A format has no place for something that this problem cannot do without."""
+
+
+def scored(score: float, answer: str) -> Verdict:
+    """The verdict of a score from 0 to 1. Raises ValueError for any other number: a domain's mistake."""
+    if not 0 <= score <= 1:  # NaN too
+        raise ValueError(f"a score must be from 0 to 1, not {score!r}")
+    outcome = Outcome.PASSED if score == 1 else Outcome.FAILED
+    return Verdict(outcome, fraction=float(score), decided_by="score", extracted=answer)
+
+
+def _is_domain(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Domain) and value is not Domain
+
+
+DOMAINS: Registry[type[Domain]] = Registry(
+    "domain",
+    {"math": "ratchet.verifiers.math.domain:Math", "code": "ratchet.verifiers.code.domain:Code"},
+    _is_domain,
+)
+_instances: dict[str, Domain] = {}
+
+
+def domain_of(name: str) -> Domain:
+    """The domain of this name: a shipped one, or one that a recipe brought along. Raises RatchetError that names the
+    known ones."""
+    if name not in _instances:
+        own = _own_domains()
+        if name not in own and name not in DOMAINS:
+            raise DOMAINS.unknown(name, own)
+        _instances[name] = (own.get(name) or DOMAINS.get(name))()
+    return _instances[name]
+
+
+def known_domains() -> list[str]:
+    """Names of the shipped domains and of those that a recipe brought along."""
+    return [*DOMAINS.shipped, *_own_domains()]
+
+
+def _own_domains() -> dict[str, type[Domain]]:
+    return {cls.name: cls for cls in map(DOMAINS.load, filter(None, os.environ.get(OWN_DOMAINS, "").split(",")))}
+
+
+def use_domains(recipe: Recipe) -> list[str]:
+    """Load the domains that a recipe brings along, here and for child processes, and check every name of a domain or
+    template in it; returns the domains that it has problems of, those of `curation` first. Raises RatchetError."""
+    for path in recipe.domains:
+        cls = DOMAINS.load(path)
+        if cls.name in DOMAINS:
+            raise RatchetError(f"domains: {path} has the name {cls.name!r} of a shipped domain; give it another.")
+    os.environ[OWN_DOMAINS] = ",".join(recipe.domains)
+    _instances.clear()
+    trained = [name for stage in recipe.training.stages for name in stage.mix]
+    used = list(dict.fromkeys([*recipe.curation, *trained]))
+    named = [*used, *(b.domain for b in recipe.evaluation.benchmarks if b.domain)]
+    templates = {name for domain in named for name in domain_of(domain).templates}
+    for name in recipe.model.prompt.templates:
+        if name not in templates:
+            raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
+                               f"{', '.join(sorted(templates))}.")  # fmt: skip
+    return used

@@ -1,0 +1,51 @@
+"""Math: a final answer in a box, compared with the reference answer by `equivalence.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ratchet.infra.problems import Problem
+from ratchet.verifiers.domain import Domain, Work
+from ratchet.verifiers.math.equivalence import (
+    asked_reference,
+    reference_fault,
+    verify_answer_quickly,
+    verify_math_quickly,
+    verify_math_symbolically,
+)
+from ratchet.verifiers.outcome import Verdict
+
+if TYPE_CHECKING:
+    from ratchet.verifiers.serving.pool import Submission
+
+
+class Math(Domain):
+    name = "math"
+    templates = {"math": "{prompt}\n\nReason step by step and put the final answer in \\boxed{{}}."}
+    answers_vote = True
+    curation = "ratchet.data_curation.domains.math:MATH"
+    verl_reward = "lighteval/MATH"
+
+    def fault(self, problem: Problem) -> str:
+        answered = isinstance(problem.answer, str) and problem.answer.strip()
+        return "" if answered else "it has no reference answer"
+
+    def reference_fault(self, problem: Problem) -> str:
+        return self.fault(problem) or reference_fault(problem.answer or "")
+
+    def for_judging(self, problem: Problem) -> Problem:
+        answer = problem.answer and asked_reference(problem.answer, problem.prompt)
+        return replace(problem, prompt="", answer=answer)  # what the question says of its reference is in `answer` now
+
+    def prepare(self, submission: Submission) -> Verdict | Work:
+        problem, text = submission.problem, submission.text
+        reference = asked_reference(problem.answer or "", problem.prompt)
+        if submission.is_program:
+            verdict, answer = verify_answer_quickly(text, reference), text.strip()
+        else:
+            verdict, answer = verify_math_quickly(text, reference, submission.finished)
+        if verdict is not None:
+            return verdict
+        facts = ("math", reference)
+        return Work(problem, answer, facts, lambda tools: verify_math_symbolically(answer, reference, tools.symbolic))
