@@ -25,7 +25,7 @@ def named(problem: str, published: str) -> dict:
 @pytest.mark.parametrize(
     "rows, complaint",
     [
-        ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): answer is empty"),
+        ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): no response can be graded, it has no reference answer"),
         ([GOOD, GOOD], "row 1 .*same problem_id as row 0"),
         ([named("p1", "a"), named("p2", "b"), named("p3", "a")], r"row 2 \(problem p3\): the same id as row 0"),
         ([{**GOOD, "domain": "code", "tests": "[]"}], "row 0 .*domain is 'code'"),
@@ -40,7 +40,7 @@ def test_what_cannot_be_graded_is_named(tmp_path, rows, complaint):
 
 def test_the_users_own_file_and_row_are_named(tmp_path):
     pq.write_table(to_table([{**GOOD, "source_id": "7", "answer": None}]), tmp_path / "kept.parquet")
-    with pytest.raises(RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): answer is empty"):
+    with pytest.raises(RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): no response can be graded, it has no reference answer"):
         load_benchmark("m", "math", tmp_path / "kept.parquet", "mine.jsonl")
 
 

@@ -150,7 +150,7 @@ BAD_PROBLEMS = {
     "memory_limit_mb is -1": replace(CODE, memory_limit_mb=-1),
     "its tests must be text, not list": replace(CODE, tests=[{"input": "3", "output": "3"}]),
     "no reference answer": Problem("m", "math", "", answer=" \n"),
-    "domain 'poetry' is neither of math, code": Problem("p", "poetry", ""),
+    "There is no domain 'poetry'": Problem("p", "poetry", ""),
 }
 
 
