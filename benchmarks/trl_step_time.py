@@ -91,7 +91,7 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
         chosen = [problems[(step * batch + i) % len(problems)] for i in range(batch)]
         groups = group(worker.run(chosen, ROLLOUTS, Sampling(max_tokens=LIMIT), (step,)), stage)
         learner.learn(groups, 1.0)
-        describe(groups, "math")
+        describe(groups, stage)
         turns.end()
 
 

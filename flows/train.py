@@ -15,7 +15,7 @@ from ratchet.tasks.curation import Curated
 from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.traces import teacher_traces
-from ratchet.tasks.training import check_model, train_stage, warm_start
+from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ def train(recipe: Recipe, curated: list[Curated] | None = None, only: str = "", 
     with open_run(recipe, "train") as run:
         curated = curated or [call(curation_flow(domain), recipe, domain) for domain in run.domains]
         problems = {one.domain: one.problems for one in curated}
+        check_mixes(recipe, problems)
         training = list(problems.values())
 
         run.watcher.phase("Train")

@@ -239,12 +239,12 @@ def training_of(subject: Subject) -> list[Artifact] | None:
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
-    """The validation blend of a stage, by benchmark: those the stage names, or else those of its domain."""
+    """The validation blend of a stage, by benchmark: those the stage names, or else those of its domains."""
     if not stage.validates:
         return {}
     benchmarks = chosen_benchmarks(recipe)
     named = [b for b in benchmarks if b.name in stage.validation]
-    return {b.name: b.problems for b in named or [b for b in benchmarks if b.domain == stage.domain]}
+    return {b.name: b.problems for b in named or [b for b in benchmarks if b.domain in stage.mix]}
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from ratchet.infra.artifacts import Artifact, Draft, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
@@ -61,10 +63,23 @@ def check_model(path: str) -> None:
         models.check_model(path)
 
 
+def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
+    """Raises RatchetError when a stage trains on a domain that there are no problems of."""
+    for stage in recipe.training.stages:
+        for domain in stage.mix:
+            where = f"training.stages: the mix of {stage.name} names {domain}, "
+            if domain not in problems:
+                raise RatchetError(f"{where}which the recipe does not curate; it curates {', '.join(problems)}.")
+            kept = problems[domain].kept
+            if kept.is_file() and not pq.read_metadata(kept).num_rows:
+                raise RatchetError(f"{where}of which curation kept no problem: `ratchet why` says what became of each.")
+
+
 def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
     """One stage of the curriculum: from checkpoint to checkpoint."""
+    problems = {domain: problems[domain] for domain in stage.mix}
     spec = _stage_spec(recipe, stage, start, problems) | {
         "kind": "stage",
         "validation": {name: str(artifact.kept) for name, artifact in validation.items()},
@@ -88,16 +103,16 @@ def train_stage(
 
 def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
     """How often the policy that starts a stage solves each prompt that the stage may train on."""
-    own = {stage.domain: problems[stage.domain]}
-    spec = _stage_spec(recipe, stage, start, own) | {"kind": "pass_rates"}
-    measured = {"domain", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "code_reward"}
+    spec = _stage_spec(recipe, stage, start, problems) | {"kind": "pass_rates"}
+    measured = {"max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded"}
     parameters = {
         "seed": recipe.seed,
         "prompt": recipe.model.prompt.model_dump(mode="json"),
         "stage": stage.model_dump(mode="json", include=measured | {"name", "prompts_per_batch"}),
+        "domains": sorted(stage.mix),
         "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
     }
-    inputs = [start, *own.values()]
+    inputs = [start, *problems.values()]
     title = f"pass rates {stage.name}"
     return run_step(PASS_RATES, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), title=title)
 
@@ -122,8 +137,7 @@ def _train(spec: dict[str, Any]) -> Any:
         run = active_run()
         hardware = run.recipe.training.hardware
         name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
-        domains = {stage.domain for stage in run.recipe.training.stages if stage.name == spec["stage"]}
-        if any(domain_of(domain).runs_programs for domain in {*spec["problems"], *domains}):
+        if any(domain_of(domain).runs_programs for domain in spec["problems"]):
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))

@@ -13,7 +13,28 @@ from ratchet.training.groups import Metrics
 
 
 def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
-    """Warnings about one step by name; none when all is well. A function of the metrics alone."""
+    """Warnings about one step by name; none when all is well. A function of the metrics alone: where they are kept by
+    domain, so are the warnings, as `<domain>/<name>`."""
+    found = {}
+    domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
+    for domain in domains:
+        own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
+        about_it = _of_sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)}, limits)
+        found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in about_it.items()}
+    if not domains:
+        found = _of_sampling(metrics, limits)
+    if metrics.get("mismatch_kl", 0.0) > limits.mismatch_above:
+        found["mismatch"] = (
+            f"the engine that samples and the trainer differ by {metrics['mismatch_kl']:.3g} nats per token: are the "
+            "engine's weights the trainer's? If it is precision, set importance_cap"
+        )
+    if metrics["skipped_updates"]:
+        found["nothing_to_learn"] = "in every group all rewards were the same: there was nothing to learn from"
+    return found
+
+
+def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
+    """Of what was sampled: of one domain, or of all."""
     found = {}
     if metrics["pass_rate"] == 0:
         found["no_reward"] = (
@@ -29,11 +50,6 @@ def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
             f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token: hardly anything is explored any "
             "more. Raise clip_high or temperature, or set entropy_target"
         )
-    if metrics.get("mismatch_kl", 0.0) > limits.mismatch_above:
-        found["mismatch"] = (
-            f"the engine that samples and the trainer differ by {metrics['mismatch_kl']:.3g} nats per token: are the "
-            "engine's weights the trainer's? If it is precision, set importance_cap"
-        )
     if metrics["infra_errors"]:
         found["infra_errors"] = (
             f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"
@@ -44,8 +60,6 @@ def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
             "prompts short: the others' rollouts all had the same reward. Drop easy prompts, or raise "
             "dynamic_sampling_rounds"
         )
-    if metrics["skipped_updates"]:
-        found["nothing_to_learn"] = "in every group all rewards were the same: there was nothing to learn from"
     return found
 
 

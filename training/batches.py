@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.recipe.model import Stage
 from ratchet.training.curriculum import Batch, Curriculum
-from ratchet.training.groups import Group, from_json, group, to_json
+from ratchet.training.groups import Group, by_domain, from_json, group, to_json
 from ratchet.training.learner import Learner
 from ratchet.training.rewards import check_infra_errors
 from ratchet.training.rollout import RolloutWorker
@@ -22,22 +24,23 @@ LEAST_USABLE = 0.25
 
 @dataclass
 class Collected:
-    """`groups` to learn from; `sampled`: all that were sampled for them in this step; `rounds` of sampling."""
+    """`groups` to learn from; `sampled`: all that were sampled for them in this step; `rounds` of sampling; `missing`:
+    how many prompts of each domain the step has to do without."""
 
     groups: list[Group] = field(default_factory=list)
     sampled: list[Group] = field(default_factory=list)
     rounds: int = 0
-    infra_errors: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
 
 
 class Batches:
     """Samples the batches of one stage.
 
     With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) a group whose rewards are all the same is left out and
-    other prompts are sampled in its place, for a bounded number of rounds; then the step makes do with what there is.
-    Groups beyond the batch are not thrown away. Where a batch gets several updates they wait for the next step, with
-    the log-probabilities of the policy they were sampled from. Where training is strictly on-policy they would be stale
-    by then, and so the step learns from them too.
+    other prompts of its domain are sampled in its place, for a bounded number of rounds; then the step makes do with
+    what there is. Groups beyond the batch are not thrown away. Where a batch gets several updates they wait for the
+    next step, with the log-probabilities of the policy they were sampled from. Where training is strictly on-policy
+    they would be stale by then, and so the step learns from them too.
     """
 
     def __init__(
@@ -53,29 +56,32 @@ class Batches:
 
         Raises RatchetError when too many verdicts failed on our side.
         """
-        stage, wanted = self._stage, len(batch.problems)
+        stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
         collected = Collected(groups=self._surplus)
         if not stage.dynamic_sampling_rounds:
             collected.groups = self._sample(batch, collected)
             return collected
-        own = [problem for problem in batch.problems if problem.domain == stage.domain]
-        replayed = [problem for problem in batch.problems if problem.domain != stage.domain]
-        places = max(1, len(own) - len(self._surplus))
-        fresh = self._sample(replace(batch, problems=(*own[:places], *replayed)), collected)
+        waiting = _counts(self._surplus)
+        first = self._curriculum.draw_more({d: max(1, count - waiting[d]) for d, count in wanted.items()})
+        fresh = self._sample(replace(batch, problems=first), collected)
         while True:
             collected.groups = collected.groups + [g for g in fresh if not g.advantages.zero_variance]
-            missing = wanted - len(collected.groups)
-            if missing <= 0 or collected.rounds > stage.dynamic_sampling_rounds or self._curriculum.exhausted:
+            collected.missing = wanted - _counts(collected.groups)  # none is negative
+            more = self._curriculum.draw_more(self._needed(collected))
+            if not more or collected.rounds > stage.dynamic_sampling_rounds:
                 break
-            # As many as it takes when prompts go on to teach as often as they did.
-            usable = sum(not g.advantages.zero_variance for g in collected.sampled) / len(collected.sampled)
-            more = self._curriculum.draw_more(math.ceil(missing / max(usable, LEAST_USABLE)))
             fresh = self._sample(replace(batch, problems=more), collected)
         self._surplus = []
-        if stage.updates_per_batch > 1 and len(collected.groups) > wanted:
-            kept, surplus = collected.groups[:wanted], collected.groups[wanted:]
+        if stage.updates_per_batch > 1:
+            kept, surplus = _split(collected.groups, wanted)
             collected.groups, self._surplus = kept, self._learner.old_logprobs(surplus, batch.temperature)
         return collected
+
+    def _needed(self, collected: Collected) -> dict[str, int]:
+        """Prompts to sample for what is missing: as many as it takes when they go on to teach as often as they did."""
+        sampled = by_domain(collected.sampled)
+        usable = {domain: fmean(not g.advantages.zero_variance for g in groups) for domain, groups in sampled.items()}
+        return {d: math.ceil(count / max(usable[d], LEAST_USABLE)) for d, count in collected.missing.items()}
 
     def _sample(self, batch: Batch, collected: Collected) -> list[Group]:
         sampling = Sampling(temperature=batch.temperature, max_tokens=self._stage.max_response_tokens)
@@ -85,7 +91,6 @@ class Batches:
         errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
         check_infra_errors(errors, len(rollouts), self._max_infra_errors)
         collected.rounds += 1
-        collected.infra_errors += len(errors)
         groups = group(rollouts, self._stage, self._seed)
         collected.sampled += groups
         self._curriculum.record({g.problem_id: g.all_passed for g in groups})
@@ -101,3 +106,18 @@ class Batches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._surplus = [from_json(members) for members in state["surplus"]]
+
+
+def _counts(groups: Sequence[Group]) -> Counter[str]:
+    return Counter(g.domain for g in groups)
+
+
+def _split(groups: Sequence[Group], wanted: Counter[str]) -> tuple[list[Group], list[Group]]:
+    """The first groups of each domain, as many as are wanted, and the others, which wait. None waits for a domain that
+    has no prompts any more."""
+    kept, surplus, counts = [], [], Counter()
+    for members in groups:
+        counts[members.domain] += 1
+        waits = counts[members.domain] > wanted[members.domain] > 0
+        (surplus if waits else kept).append(members)
+    return kept, surplus

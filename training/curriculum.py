@@ -1,12 +1,14 @@
 """Which prompts a stage trains on, in which order, with which settings, and when it ends.
 
-Order and settings are functions of (seed, stage, epoch, place in the epoch); what a run has learnt about its prompts
-(who is easy, which validation was best) is in the state, and the state is in every checkpoint. So an interrupted
-stage draws the same batches as one that was not interrupted.
+Each domain of the stage's mix is a stream with its own order and epochs. Order and settings are functions of (seed,
+stage, epoch, place in the epoch); what a run has learnt about its prompts (who is easy, which validation was best) is
+in the state, and the state is in every checkpoint. So an interrupted stage draws the same batches as one that was not
+interrupted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
@@ -23,7 +25,7 @@ Decision = dict[str, Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """What one step samples: problems (replayed ones of the other domain last), and how."""
+    """What one step samples, domain by domain, and how. `epoch` is that of the mix's first domain."""
 
     step: int  # counted from 0
     epoch: int
@@ -33,12 +35,19 @@ class Batch:
 
 
 @dataclass
-class CurriculumState:
-    step: int = 0
+class Stream:
+    """Where one domain's prompts are."""
+
+    active: list[str]  # problem ids still trained on
     epoch: int = 0
     place: int = 0  # prompts drawn in this epoch
-    active: list[str] | None = None  # problem ids still trained on; None before the pass rate has been measured
     passes: dict[str, bool] = field(default_factory=dict)  # this epoch: did every rollout pass
+
+
+@dataclass
+class CurriculumState:
+    step: int = 0
+    streams: dict[str, Stream] = field(default_factory=dict)  # by domain; none before `Curriculum.start`
     best_score: float | None = None
     validations_without_best: int = 0
     resets: list[int] = field(default_factory=list)  # the steps after which the reference and optimizer were reset
@@ -57,21 +66,18 @@ class Curriculum:
         self.state = CurriculumState()
         self.decisions: list[Decision] = []
         self._problems: dict[str, Problem] = {}
-        self._replayed: list[str] = []
-        for domain, pool in problems.items():
-            for problem in sorted(pool, key=lambda p: p.problem_id):
-                reason = self._unsuitable(problem)
-                if reason:
-                    self._drop(problem.problem_id, *reason, step=0)
-                    continue
-                self._problems[problem.problem_id] = problem
-                if domain != stage.domain:
-                    self._replayed.append(problem.problem_id)
-        if stage.replay_share and not self._replayed:
+        given = [p for domain in stage.mix for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
+        if given and stage.max_difficulty is not None and all(problem.difficulty is None for problem in given):
             raise RatchetError(
-                f"stage {stage.name}: replay_share is {stage.replay_share}, but there is no problem of another domain "
-                "to replay. Give the stage both domains' problems, or set replay_share to 0."
+                f"stage {stage.name}: max_difficulty is {stage.max_difficulty}, but no problem of {', '.join(stage.mix)}"
+                " has a difficulty. Curate with a teacher, which measures it, or leave max_difficulty out."
             )
+        for problem in given:
+            reason = self._unsuitable(problem)
+            if reason:
+                self._drop(problem, *reason, step=0)
+            else:
+                self._problems[problem.problem_id] = problem
         self._require(self.candidates())
 
     def _unsuitable(self, problem: Problem) -> tuple[str, dict[str, Any]] | None:
@@ -79,17 +85,13 @@ class Curriculum:
         limit = self.stage.max_difficulty
         if not self._fits(problem):
             return "prompt_too_long", {"max_response_tokens": self.stage.max_response_tokens}
-        if limit is None or problem.domain != self.stage.domain:
-            return None
-        if problem.difficulty is None:
-            return "difficulty_not_measured", {"max_difficulty": limit}
-        if problem.difficulty > limit:
+        if limit is not None and problem.difficulty is not None and problem.difficulty > limit:
             return "max_difficulty", {"difficulty": problem.difficulty, "max_difficulty": limit}
         return None
 
     def candidates(self) -> list[Problem]:
-        """Problems of the stage's own domain that passed the fixed filters, by id."""
-        return [p for p in self._problems.values() if p.domain == self.stage.domain]
+        """Problems that passed the fixed filters, by domain and id."""
+        return list(self._problems.values())
 
     def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
         """Those to validate on: the others leave no room for the stage's longest response."""
@@ -99,7 +101,7 @@ class Curriculum:
                 fitting.append(problem)
                 continue
             evidence = {"benchmark": benchmark, "max_response_tokens": self.stage.max_response_tokens}
-            self._drop(problem.problem_id, "validation_prompt_too_long", evidence, step=0)
+            self._drop(problem, "validation_prompt_too_long", evidence, step=0)
         if not fitting:
             raise RatchetError(f"stage {self.stage.name}: no problem of {benchmark} fits beside its longest response")
         return fitting
@@ -113,25 +115,26 @@ class Curriculum:
             for problem in kept:
                 rate = pass_rates[problem.problem_id]
                 if rate > limit:
-                    evidence = {"pass_rate": rate, "max_pass_rate": limit}
-                    self._drop(problem.problem_id, "max_pass_rate", evidence, step=0)
+                    self._drop(problem, "max_pass_rate", {"pass_rate": rate, "max_pass_rate": limit}, step=0)
             kept = [problem for problem in kept if pass_rates[problem.problem_id] <= limit]
         self._require(kept)
-        self.state.active = [problem.problem_id for problem in kept]
+        for domain in self.stage.mix:
+            self.state.streams[domain] = Stream([p.problem_id for p in kept if p.domain == domain])
 
     def _require(self, kept: list[Problem]) -> None:
-        if not kept:
-            counts: dict[str, int] = {}
-            for decision in self.decisions:
-                counts[decision["rule"]] = counts.get(decision["rule"], 0) + 1
+        for domain in self.stage.mix:
+            if any(problem.domain == domain for problem in kept):
+                continue
+            counts = Counter(decision["rule"] for decision in self.decisions if decision["domain"] == domain)
             reasons = ", ".join(f"{rule} {count}" for rule, count in counts.items()) or "none was given"
             raise RatchetError(
-                f"stage {self.stage.name}: no {self.stage.domain} problem is left to train on ({reasons}). "
-                "Relax the stage's filters, or drop the stage."
+                f"stage {self.stage.name}: no {domain} problem is left to train on ({reasons}). "
+                "Relax the stage's filters, or take the domain out of its mix."
             )
 
-    def _drop(self, problem_id: str, rule: str, evidence: dict[str, Any], step: int) -> None:
-        self.decisions.append({"step": step, "rule": rule, "problem_id": problem_id, "evidence": evidence})
+    def _drop(self, problem: Problem, rule: str, evidence: dict[str, Any], step: int) -> None:
+        about = {"domain": problem.domain, "problem_id": problem.problem_id}
+        self.decisions.append({"step": step, "rule": rule, **about, "evidence": evidence})
 
     @property
     def finished(self) -> bool:
@@ -142,56 +145,66 @@ class Curriculum:
     @property
     def exhausted(self) -> bool:
         """Every prompt has become too easy."""
-        return self.state.active == []
+        return not self._places()
 
     @property
-    def _own(self) -> int:
-        """Prompts of the stage's own domain in a batch."""
-        return self.stage.prompts_per_batch - round(self.stage.prompts_per_batch * self.stage.replay_share)
+    def epoch(self) -> int:
+        """That of the mix's first domain, which the stage's schedules go by."""
+        return self.state.streams[next(iter(self.stage.mix))].epoch
+
+    @property
+    def active(self) -> dict[str, int]:
+        """Prompts still trained on, by domain."""
+        return {domain: len(stream.active) for domain, stream in self.state.streams.items()}
+
+    def _places(self) -> dict[str, int]:
+        """How many prompts of each domain a batch has: those of a domain with none left go to the others."""
+        left = {domain: share for domain, share in self.stage.mix.items() if self.state.streams[domain].active}
+        return allot(self.stage.prompts_per_batch, left)
 
     def draw(self) -> Batch:
         """The batch of the present step. Does not change the state."""
-        stage, state = self.stage, self.state
-        replayed = stage.prompts_per_batch - self._own
-        # Replay has no epochs of its own: it walks through the other domain, reshuffled each time round.
-        rounds = max(1, len(self._replayed) // replayed) if replayed else 1
-        turn = state.step % rounds * replayed
-        other = self._slice(self._replayed, turn, replayed, "replay", state.step // rounds)
         return Batch(
-            step=state.step,
-            epoch=state.epoch,
-            problems=(*self.draw_more(self._own), *(self._problems[i] for i in other)),
-            rollouts=_scheduled(stage.rollouts, state.epoch),
-            temperature=_scheduled(stage.temperature, state.epoch),
+            step=self.state.step,
+            epoch=self.epoch,
+            problems=self.draw_more(self._places()),
+            rollouts=_scheduled(self.stage.rollouts, self.epoch),
+            temperature=_scheduled(self.stage.temperature, self.epoch),
         )
 
-    def draw_more(self, count: int) -> tuple[Problem, ...]:
-        """The next prompts of the stage's own domain, at most a batch of them. Does not change the state."""
-        assert self.state.active is not None, "start() settles the prompts first"
-        own = self._slice(self.state.active, self.state.place, min(count, self._own), "own", self.state.epoch)
-        return tuple(self._problems[i] for i in own)
+    def draw_more(self, counts: Mapping[str, int]) -> tuple[Problem, ...]:
+        """The next prompts of these domains, of each at most what a batch has. Does not change the state."""
+        places = self._places()
+        drawn = [i for domain, places in places.items() for i in self._next(domain, min(places, counts.get(domain, 0)))]
+        return tuple(self._problems[problem_id] for problem_id in drawn)
 
-    def _slice(self, ids: list[str], first: int, count: int, purpose: str, epoch: int) -> list[str]:
-        shuffled = sorted(ids)
-        Random(derive_seed(self.seed, self.stage.name, purpose, epoch)).shuffle(shuffled)
-        return shuffled[first : first + count]
+    def _next(self, domain: str, count: int) -> list[str]:
+        stream = self.state.streams[domain]
+        # These two words are in the seed of every order that was ever drawn.
+        purpose = "own" if domain == next(iter(self.stage.mix)) else "replay"
+        shuffled = sorted(stream.active)
+        Random(derive_seed(self.seed, self.stage.name, purpose, stream.epoch)).shuffle(shuffled)
+        return shuffled[stream.place : stream.place + count]
 
     def record(self, every_rollout_passed: Mapping[str, bool]) -> None:
         """Take note of the results of what was drawn, by problem id; at an epoch's end, drop the easy."""
-        state = self.state
-        assert state.active is not None
-        active = set(state.active)
-        own = {i: passed for i, passed in every_rollout_passed.items() if i in active}
-        state.passes.update(own)
-        state.place += len(own)
-        if len(state.active) - state.place >= self._own:
-            return
-        # What does not fill a batch is left for another epoch's order.
+        places = self._places()
+        for domain, stream in self.state.streams.items():
+            active = set(stream.active)
+            own = {i: passed for i, passed in every_rollout_passed.items() if i in active}
+            stream.passes.update(own)
+            stream.place += len(own)
+            # What does not fill a batch is left for another epoch's order.
+            if own and len(stream.active) - stream.place < places[domain]:
+                self._end_epoch(stream)
+
+    def _end_epoch(self, stream: Stream) -> None:
         if self.stage.drop_easy_each_epoch:
-            for problem_id in (i for i in state.active if state.passes.get(i)):
-                self._drop(problem_id, "easy_in_epoch", {"epoch": state.epoch}, step=state.step + 1)
-            state.active = [i for i in state.active if not state.passes.get(i)]
-        state.epoch, state.place, state.passes = state.epoch + 1, 0, {}
+            for problem_id in (i for i in stream.active if stream.passes.get(i)):
+                easy = self._problems[problem_id]
+                self._drop(easy, "easy_in_epoch", {"epoch": stream.epoch}, step=self.state.step + 1)
+            stream.active = [i for i in stream.active if not stream.passes.get(i)]
+        stream.epoch, stream.place, stream.passes = stream.epoch + 1, 0, {}
 
     def advance(self) -> None:
         """The step has been learnt from."""
@@ -245,8 +258,19 @@ class Curriculum:
         return asdict(self.state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.state = CurriculumState(**state)
+        streams = {domain: Stream(**stream) for domain, stream in state["streams"].items()}
+        self.state = CurriculumState(**{**state, "streams": streams})
         self.decisions.clear()  # those up to this state are on disk already
+
+
+def allot(places: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """`places` in proportion to `shares`, by largest remainder, but at least one for each: each further place goes to
+    who has the largest claim left. Of equal claims the first one counts."""
+    whole = sum(shares.values())
+    counts = dict.fromkeys(shares, 1)
+    for _ in range(places - len(shares) if shares else 0):
+        counts[max(shares, key=lambda domain: places * shares[domain] / whole - counts[domain])] += 1
+    return counts
 
 
 def _scheduled(value: Any, epoch: int) -> Any:

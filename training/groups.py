@@ -35,6 +35,10 @@ class Group:
         return self.rollouts[0].problem_id
 
     @property
+    def domain(self) -> str:
+        return self.rollouts[0].domain
+
+    @property
     def all_passed(self) -> bool:
         return all(r.outcome is Outcome.PASSED for r in self.rollouts)
 
@@ -62,15 +66,29 @@ def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Grou
     return groups
 
 
-def describe(groups: Sequence[Group], domain: str) -> Metrics:
-    """What was sampled, in numbers. `pass_rate` is over the stage's own domain, `reward` over what is learnt from; an
-    infra error counts in neither."""
+def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for members in groups:
+        found.setdefault(members.domain, []).append(members)
+    return found
+
+
+def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
+    """What was sampled, in numbers; where the stage has several domains, of each too, as `<domain>/<name>`."""
+    parts = by_domain(groups) if len(stage.mix) > 1 else {}
+    each = {f"{domain}/{name}": v for domain, part in parts.items() for name, v in _describe(part).items()}
+    return {**_describe(groups), **each}
+
+
+def _describe(groups: Sequence[Group]) -> Metrics:
+    """`reward` is over what is learnt from; an infra error counts neither there nor in `pass_rate`."""
     rollouts = [r for g in groups for r in g.rollouts]
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
+    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
     lengths = [len(r.response) for r in rollouts]
     facts = {
         "reward": fmean(rewards) if rewards else 0.0,
-        "pass_rate": _pass_rate([r for r in rollouts if r.domain == domain]),
+        "pass_rate": fmean(judged) if judged else 0.0,
         "response_tokens": fmean(lengths),
         "truncated": fmean(r.truncated for r in rollouts),
         "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
@@ -79,17 +97,16 @@ def describe(groups: Sequence[Group], domain: str) -> Metrics:
     }
     facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
     facts |= {f"outcome_{o.value}": fmean(r.outcome is o for r in rollouts) for o in Outcome}
-    replayed = [r for r in rollouts if r.domain != domain]
-    return {**facts, "replay_pass_rate": _pass_rate(replayed)} if replayed else facts
-
-
-def _pass_rate(rollouts: Sequence[Rollout]) -> float:
-    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
-    return fmean(judged) if judged else 0.0
+    return {**facts, "infra_errors": float(sum(r.outcome is Outcome.INFRA_ERROR for r in rollouts))}
 
 
 def samples(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
-    """Three rollouts of a batch to read: the best, the worst, and one that was cut, where there is one."""
+    """Three rollouts of each domain in a batch to read: the best, the worst, and a truncated one if there is one."""
+    shown = [(kind, *place) for part in by_domain(groups).values() for kind, place in _shown(part).items()]
+    return [{"step": step, "shown": kind, **_row(members, i, tokenizer)} for kind, members, i in shown]
+
+
+def _shown(groups: Sequence[Group]) -> dict[str, tuple[Group, int]]:
     scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
     shown = {}
     if scored:
@@ -98,12 +115,13 @@ def samples(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str
     cut = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
     if cut:
         shown["truncated"] = cut[0]
-    return [{"step": step, "shown": kind, **_row(*place, tokenizer)} for kind, place in shown.items()]
+    return shown
 
 
 def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
     rollout = members.rollouts[i]
     return {
+        "domain": rollout.domain,
         "problem_id": rollout.problem_id,
         "outcome": rollout.outcome.value,
         "reward": members.rewards[i],

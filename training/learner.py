@@ -40,7 +40,7 @@ class Learner:
         work = [(self._micro_batches(part), sum(g.tokens for g in part)) for part in parts]
         if len(parts) > 1:
             work = [([self._with_old(b, temperature) for b in batches], tokens) for batches, tokens in work]
-        watch, norms, first_rate = _TokenWatch(), [], self.learning_rate(self._updates)
+        watch, norms, first_rate = _TokenWatch(self._stage), [], self.learning_rate(self._updates)
         for batches, tokens in work:
             self._updates += 1
             if not batches:  # the same on every rank: no group of this part has anything to teach
@@ -112,7 +112,7 @@ class Learner:
             each = zip(members.rollouts, members.advantages.values, members.valid, old, strict=True)
             for rollout, advantage, valid, before in each:
                 if advantage or (all_valid and valid):
-                    given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before)
+                    given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before, rollout.domain)
                     samples.append(Sample(len(samples), *given))
         return self._policy.micro_batches(samples) if samples else []
 
@@ -145,6 +145,7 @@ class Learner:
             if self._entropy:
                 losses = losses - self._entropy * entropies
             watch.add("entropy", entropies.detach(), batch)
+            watch.add_by_domain("entropy", entropies.detach(), batch)
             watch.compare(now, old, batch)
             return grpo.token_level(losses, batch.mask, tokens, policy.ranks)
 
@@ -171,12 +172,21 @@ class Learner:
 class _TokenWatch:
     """Sums over the tokens that were computed, over all updates and ranks of one batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: Stage) -> None:
+        self._domains = tuple(stage.mix) if len(stage.mix) > 1 else ()
         self._sums = dict.fromkeys(("tokens", "entropy", "mismatch_kl", "clip_fraction"), 0.0)
         self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
     def add(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
         self._sums[name] = self._sums.get(name, 0.0) + float((values * batch.mask).sum())
+
+    def add_by_domain(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
+        """Sums of each domain, where the stage has several."""
+        for domain in self._domains:
+            own = torch.as_tensor(np.repeat([each == domain for each in batch.domains], batch.lengths))
+            mask = batch.mask * own.to(batch.mask.device)
+            for sum_name, value in ((name, (values * mask).sum()), ("tokens", mask.sum())):
+                self._sums[f"{domain}/{sum_name}"] = self._sums.get(f"{domain}/{sum_name}", 0.0) + float(value)
 
     def compare(self, now: torch.Tensor, old: torch.Tensor, batch: MicroBatch) -> None:
         """The trainer before the first update against the engine that sampled, and against the trainer now."""
@@ -194,7 +204,8 @@ class _TokenWatch:
         everyone = ranks.gather((self._sums, self._largest))
         names = dict.fromkeys(name for sums, _ in everyone for name in sums)
         total = {name: sum(sums.get(name, 0.0) for sums, _ in everyone) for name in names}
-        tokens = total.pop("tokens")
-        means = {name: value / tokens for name, value in total.items()} if tokens else {}
+        tokens = {name.removesuffix("tokens"): total.pop(name) for name in names if name.split("/")[-1] == "tokens"}
+        of = {name: tokens[name[: name.rfind("/") + 1]] for name in total}  # all domains' tokens, or one's
+        means = {name: value / of[name] for name, value in total.items() if of[name]}
         largest = {name: max(each[name] for _, each in everyone) for name in self._largest}
-        return {**means, **largest, "trained_tokens": tokens}
+        return {**means, **largest, **{f"{prefix}trained_tokens": count for prefix, count in tokens.items()}}

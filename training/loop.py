@@ -62,9 +62,10 @@ def train(
         curriculum.advance()
         clock.lap("update_seconds")
 
-        score, best = None, False
+        score, best, rates = None, False, dict[str, float]()
         if curriculum.validation_due:
-            score = validate(stage, seed, worker, validation)
+            rates = validate(stage, seed, worker, validation)
+            score = blend(stage, rates)
             best = curriculum.record_validation(score)
             clock.lap("validation_seconds")
         if curriculum.reset_due(score):
@@ -74,19 +75,24 @@ def train(
         tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)
         record: dict[str, Any] = {
             "step": step, "steps": stage.steps, "time": time.time(),
-            **describe(collected.sampled, stage.domain), **learnt, **worker.sampler.facts,
-            "infra_errors": float(collected.infra_errors), "epoch": float(batch.epoch),
-            "active_prompts": float(len(curriculum.state.active or ())), "temperature": batch.temperature,
+            **describe(collected.sampled, stage), **learnt, **worker.sampler.facts,
+            "epoch": float(batch.epoch), "active_prompts": float(sum(curriculum.active.values())),
+            "temperature": batch.temperature,
             "resets": float(len(curriculum.state.resets)), "sampled_tokens": float(tokens),
         }  # fmt: skip
         if stage.dynamic_sampling_rounds:
             record |= {
                 "sampling_rounds": float(collected.rounds), "learnt_groups": float(len(collected.groups)),
                 "carried_groups": float(len(batches.surplus)),
-                "short_batch": float(max(0, len(batch.problems) - len(collected.groups))),
+                "short_batch": float(collected.missing.total()),
             }  # fmt: skip
+        if len(stage.mix) > 1:
+            record |= {f"{domain}/active_prompts": float(count) for domain, count in curriculum.active.items()}
+            if stage.dynamic_sampling_rounds:
+                record |= {f"{domain}/short_batch": float(collected.missing[domain]) for domain in stage.mix}
         if score is not None:
             record["validation"] = score
+            record |= {f"validation/{name}": rate for name, rate in rates.items()} if len(rates) > 1 else {}
         warnings = alarms(record, training.alarms)
         record |= {
             **memory(), **clock.laps, "seconds": clock.total, "judge_wait_seconds": worker.judge_wait_s,
@@ -109,15 +115,22 @@ def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict
     return {"curriculum": curriculum, "learner": learner, "batches": batches}
 
 
-def validate(stage: Stage, seed: int, worker: RolloutWorker, validation: Mapping[str, Sequence[Problem]]) -> float:
-    """Mean pass rate of the stage's validation blend; the same samples' seeds each time, so that scores compare."""
+def validate(
+    stage: Stage, seed: int, worker: RolloutWorker, validation: Mapping[str, Sequence[Problem]]
+) -> dict[str, float]:
+    """Mean pass rate on each benchmark; the same samples' seeds each time, so that scores compare. Collective."""
     sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
-    score = 0.0
+    rates = {}
     for name, problems in validation.items():
         counts = worker.pass_counts(problems, stage.validation_rollouts, sampling, (seed, stage.name, "validation"))
-        rate = sum(pass_rate(*count) for count in counts.values()) / len(counts)
-        score += stage.validation.get(name, 1.0) * rate
-    return score / sum(stage.validation.get(name, 1.0) for name in validation)
+        rates[name] = sum(pass_rate(*count) for count in counts.values()) / len(counts)
+    return rates
+
+
+def blend(stage: Stage, rates: Mapping[str, float]) -> float:
+    """The stage's validation score: the mean of these pass rates by its weights."""
+    weights = {name: stage.validation.get(name, 1.0) for name in rates}
+    return sum(weights[name] * rate for name, rate in rates.items()) / sum(weights.values())
 
 
 class Clock:

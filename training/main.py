@@ -5,7 +5,7 @@ The specification, JSON:
     recipe       the resolved recipe
     stage        the stage's name
     model_dir    the model a stage starts from
-    problems     {"math": kept.parquet, "code": kept.parquet}, for a stage
+    problems     {domain: kept.parquet, …} of the stage's mix
     pass_rates   pass_rates.jsonl of the measurement, where the stage has a max_pass_rate
     traces       Parquet with columns prompt (the user turn) and response, for a warm start
     validation   {benchmark: Parquet, …} where something depends on a validation score

@@ -15,7 +15,8 @@ class Sample:
     """One sequence to learn from: token ids int32 [prompt], [response], and the weight of its tokens in the loss
     (the advantage in GRPO, 1 in supervised learning). `index` is its place in the step, the same on every rank.
     `sampled_logprobs` float32 [response]: what the inference engine sampled it with, where it was sampled.
-    `old_logprobs` float32 [response]: what the trainer gave it before an earlier step, where it was carried over."""
+    `old_logprobs` float32 [response]: what the trainer gave it before an earlier step, where it was carried over.
+    `domain`: of its problem, for metrics."""
 
     index: int
     prompt: np.ndarray
@@ -23,6 +24,7 @@ class Sample:
     weight: float = 1.0
     sampled_logprobs: np.ndarray | None = None
     old_logprobs: np.ndarray | None = None
+    domain: str = ""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.response)
@@ -51,6 +53,7 @@ class MicroBatch:
     sampled_logprobs: torch.Tensor
     lengths: tuple[int, ...]  # response tokens of each sequence
     indices: tuple[int, ...]  # `Sample.index` of each sequence
+    domains: tuple[str, ...]  # `Sample.domain` of each sequence
     old_logprobs: torch.Tensor | None = None
 
 
@@ -92,6 +95,7 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
         sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
         lengths=tuple(lengths),
         indices=tuple(sample.index for sample in samples),
+        domains=tuple(sample.domain for sample in samples),
         old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),
     )
 

@@ -91,7 +91,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
     if stage.validates and not (validation and all(validation.values())):
         raise RatchetError(
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
-            f"add a {stage.domain} benchmark, or name some in the stage's validation."
+            f"add a benchmark of {' or '.join(stage.mix)}, or name some in the stage's validation."
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer, with_reference=stage.kl_coefficient > 0)
     checkpoints = Checkpoints(work / "checkpoints", policy)
@@ -165,7 +165,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
         open_pool(
             recipe.training.reward_servers,
             workers=1,
-            fraction=stage.code_reward == "fraction",
+            fraction=bool(stage.graded),
             minimum_isolation=recipe.verification.minimum_isolation,
         ) as pool,
     ):

@@ -41,12 +41,9 @@ class Judging:
 
 
 def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
-    """1 for a passed response and 0 for any other; code with `code_reward: fraction` earns its share of tests. A
+    """1 for a passed response and 0 for any other, or the verifier's fraction in a domain that the stage has graded. A
     response that did not end, or nearly did not, loses what the stage's truncation policy says."""
-    if rollout.domain == "code" and stage.code_reward == "fraction":
-        earned = rollout.fraction
-    else:
-        earned = float(rollout.outcome is Outcome.PASSED)
+    earned = rollout.fraction if rollout.domain in stage.graded else float(rollout.outcome is Outcome.PASSED)
     if stage.false_positive_rewards or stage.false_negative_rewards:
         earned = _mistaken(earned, rollout, stage, seed)
     if stage.truncation == "soft_overlong":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Domain = str
 
@@ -215,16 +215,19 @@ class Reset(Section):
     """After this many validations in a row without a new best since the last reset."""
 
 
+RETIRED = {"replay_share": "mix: {code: 0.55, math: 0.45}", "code_reward": "graded: [code], for fraction"}
+"""Keys that a stage once had, and what to write instead."""
+
+
 class Stage(Section):
-    """One stage of the curriculum: one domain, one response length, one set of knobs; docs/training.md."""
+    """One stage of the curriculum: one mix of domains, one response length, one set of knobs; docs/training.md."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
-    domain: Domain
-
-    @property
-    def mix(self) -> dict[str, float]:
-        return {self.domain: 1.0}
-
+    mix: dict[Domain, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(..., min_length=1)
+    """Shares of each batch's prompts, by domain, largest first; they need not sum to one. `domain: math` is short for
+    `mix: {math: 1.0}`. The first domain's epochs are those of the stage's schedules."""
+    graded: tuple[Domain, ...] = ()
+    """Domains whose reward is the fraction that the verifier gives (code: the share of tests passed), not 1 or 0."""
     max_response_tokens: int = Field(..., ge=1)
     steps: int = Field(..., ge=1)
     """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""
@@ -233,7 +236,7 @@ class Stage(Section):
     validate_every: int = Field(50, ge=1)
     """Steps between validations, where something depends on them."""
     validation: dict[str, float] = {}
-    """The blend that is validated on: weights by the name of the benchmark; none means those of the stage's domain."""
+    """The blend that is validated on: weights by the name of the benchmark; none means those of the stage's domains."""
     validation_rollouts: int = Field(4, ge=1)
     result: Literal["last", "best"] = "last"
     """Which weights the stage hands on: those of its last step, or of its best validation."""
@@ -275,15 +278,12 @@ class Stage(Section):
     unfinished_penalty: float = Field(0.0, ge=0)
     """Taken off the reward of a response that was cut."""
     max_difficulty: int | None = None
-    """Only problems with at most this many failed teacher attempts."""
+    """Only problems with at most this many failed teacher attempts, where the teacher was asked."""
     max_pass_rate: float | None = Field(None, ge=0, le=1)
     """Only prompts the current policy solves at most this often, measured before the stage."""
     pass_rate_rollouts: int = Field(16, ge=1)
     drop_easy_each_epoch: bool = False
     """After each epoch, leave out the prompts whose every rollout passed in it."""
-    replay_share: float = Field(0.0, ge=0, lt=1)
-    """Share of each batch drawn from the other domain, so that what was learnt there is not lost."""
-    code_reward: Literal["all_tests", "fraction"] = "all_tests"
     false_positive_rewards: float = Field(0.0, ge=0, le=1)
     """For experiments: the share of wrong responses that are rewarded all the same."""
     false_negative_rewards: float = Field(0.0, ge=0, le=1)
@@ -295,8 +295,34 @@ class Stage(Section):
         rules = (self.plateau_evaluations, self.reset.on_validation_drop, self.reset.on_plateau)
         return self.result == "best" or any(rule is not None for rule in rules)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _mixed(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        for key, instead in RETIRED.items():
+            if key in value:
+                raise ValueError(f"{key} is no longer a key: write {instead}")
+        given = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
+        if ("domain" in given) == ("mix" in given):
+            raise ValueError(
+                "give either domain: math or mix: {math: 0.7, code: 0.3}, and not both (domain=null takes it back)"
+            )
+        domain = given.pop("domain", None)
+        return given if domain is None else {**given, "mix": {domain: 1.0}}
+
+    @field_validator("mix")
+    @classmethod
+    def _largest_first(cls, mix: dict[str, float]) -> dict[str, float]:
+        # The order means something, and a mapping's is easily lost, so it is a function of what the mapping says.
+        return dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))
+
     @model_validator(mode="after")
     def _belong_together(self) -> Stage:
+        if self.prompts_per_batch < len(self.mix):
+            raise ValueError(f"prompts_per_batch must be at least {len(self.mix)}, a prompt for each domain of the mix")
+        if strangers := sorted(set(self.graded) - set(self.mix)):
+            raise ValueError(f"graded names {', '.join(strangers)}, and the stage's mix has only {', '.join(self.mix)}")
         if (self.truncation == "soft_overlong") != bool(self.overlong_buffer_tokens):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
         if self.overlong_buffer_tokens > self.max_response_tokens:

@@ -124,7 +124,7 @@ def test_too_many_infra_errors_stop_the_run():
 def test_a_batch_in_numbers_and_in_words(policy):
     sampler, curriculum, _ = batches(lambda i: int(i[-2:]) % 2 == 1, dynamic_sampling_rounds=0, rollouts=4)
     groups = sampler.collect(curriculum.draw()).sampled
-    facts = describe(groups, "math")
+    facts = describe(groups, stage())
     useful = sum(not g.advantages.zero_variance for g in groups) / 4
     assert facts["all_passed_groups"] == facts["zero_variance_groups"] == 1 - useful
     assert facts["pass_rate"] == facts["outcome_passed"] == 1 - useful / 2

@@ -144,4 +144,4 @@ def test_a_mistaken_judge_is_wrong_at_its_rate_and_always_in_the_same_places():
 def test_code_rewards():
     rollouts = [rollout(0, 0, FAILED, fraction=0.5, domain="code"), rollout(0, 1, PASSED, fraction=1.0, domain="code")]
     assert group(rollouts, stage())[0].rewards == (0.0, 1.0)
-    assert group(rollouts, stage(code_reward="fraction"))[0].rewards == (0.5, 1.0)
+    assert group(rollouts, stage(domain="code", graded=("code",)))[0].rewards == (0.5, 1.0)
