@@ -69,8 +69,8 @@ class Curriculum:
         given = [p for domain in stage.mix for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
         if given and stage.max_difficulty is not None and all(problem.difficulty is None for problem in given):
             raise RatchetError(
-                f"stage {stage.name}: max_difficulty is {stage.max_difficulty}, but no problem of {', '.join(stage.mix)}"
-                " has a difficulty. Curate with a teacher, which measures it, or leave max_difficulty out."
+                f"stage {stage.name} has a max_difficulty, and no {' or '.join(stage.mix)} problem has a difficulty. "
+                "Curate with a teacher, which measures it, or leave max_difficulty out."
             )
         for problem in given:
             reason = self._unsuitable(problem)

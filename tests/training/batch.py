@@ -17,9 +17,8 @@ PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
 
 
 def stage(**settings) -> Stage:
-    return Stage(
-        **{"name": "s", "domain": "math", "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, **settings}
-    )
+    mix = {} if "mix" in settings else {"domain": "math"}
+    return Stage(**{"name": "s", **mix, "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, **settings})
 
 
 def rollout(

@@ -25,6 +25,18 @@ def test_each_alarm_says_what_it_saw(change, name, words):
     assert words in found.get(name, "")
 
 
+def test_an_alarm_names_the_domain_that_it_is_about():
+    logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/short_batch": 1.0}
+    math = {"math/pass_rate": 0.9, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
+    found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0}, Alarms())
+    assert found.keys() == {
+        "logic/no_reward", "logic/truncation", "logic/short_batch", "math/infra_errors", "math/entropy",
+        "nothing_to_learn",
+    }  # fmt: skip
+    assert found["logic/no_reward"].startswith("logic: not one response passed")
+    assert found["logic/short_batch"].startswith("logic: after 3 rounds")
+
+
 def test_a_step_that_computed_nothing_has_no_entropy_to_collapse():
     assert "entropy" not in alarms({name: v for name, v in WELL.items() if name != "entropy"}, Alarms())
 

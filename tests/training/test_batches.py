@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
 from ratchet.training.batches import Batches
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import describe, from_json, samples, to_json
+from ratchet.training.groups import describe, from_json, group, samples, to_json
 from tests.training.batch import FAILED, INFRA, PASSED, learner, rollout, stage
 from tests.training.conftest import sums
 
@@ -28,15 +30,20 @@ class Written:
             replace(
                 rollout(int(p.problem_id[-2:]), s, PASSED if s % 2 or not self.useful(p.problem_id) else FAILED),
                 problem_id=p.problem_id,
+                domain=p.domain,
             )
             for p in problems
             for s in range(count)
         ]
 
 
+def puzzles(count: int) -> list[Problem]:
+    return [replace(problem, problem_id=f"logic-{i:02d}", domain="logic") for i, problem in enumerate(sums(count))]
+
+
 def batches(useful, learns=None, math: int = 40, **settings) -> tuple[Batches, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
-    curriculum = Curriculum(asked, 0, {"math": sums(math)}, lambda problem: True)
+    curriculum = Curriculum(asked, 0, {"math": sums(math), "logic": puzzles(40)}, lambda problem: True)
     curriculum.start()
     worker = Written(useful)
     return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
@@ -61,6 +68,36 @@ def test_groups_that_teach_nothing_are_replaced_in_bounded_rounds():
     drawn = [i for ids, _ in worker.asked for i in ids]
     assert len(drawn) == len(set(drawn)) == len(collected.sampled)
     assert len({seeds for _, seeds in worker.asked}) == len(worker.asked)  # no round repeats another's samples
+
+
+def test_groups_are_replaced_by_prompts_of_their_own_domain():
+    useful = lambda i: i.startswith("sum") or i in ("logic-03", "logic-17")  # noqa: E731
+    sampler, curriculum, worker = batches(useful, prompts_per_batch=8, mix={"math": 0.75, "logic": 0.25})
+    collected = sampler.collect(curriculum.draw())
+    first, *more = [[i.split("-")[0] for i in ids] for ids, _ in worker.asked]
+    assert first == ["sum"] * 6 + ["logic"] * 2
+    assert more == [["logic"] * 2] * 3  # never more of a domain than a batch has
+    logic = [i for i in learnt_ids(collected) if i.startswith("logic")]
+    assert collected.missing == Counter({"logic": 2 - len(logic)}) and len(learnt_ids(collected)) == 6 + len(logic)
+
+
+def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
+    mix = {"math": 0.5, "logic": 0.5}
+    _, learns = learner(micro_model, updates_per_batch=2, mix=mix)
+    few = lambda i: int(i[-2:]) % 3 == 0 or i.startswith("logic")  # noqa: E731
+    sampler, curriculum, worker = batches(few, learns, prompts_per_batch=8, updates_per_batch=2, mix=mix)
+    waited = 0
+    for _ in range(6):
+        waiting = [g.problem_id for g in sampler.surplus]
+        asked = len(worker.asked)
+        collected = sampler.collect(curriculum.draw())
+        domains = Counter(g.domain for g in collected.groups)
+        assert domains + collected.missing == Counter(math=4, logic=4)
+        assert set(waiting) <= set(learnt_ids(collected)) | {g.problem_id for g in sampler.surplus}
+        assert {i.split("-")[0] for i in worker.asked[asked][0]} == {"sum", "logic"}
+        waited += len(waiting)
+        curriculum.advance()
+    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every logic group was learnt from at once
 
 
 def test_when_nothing_teaches_the_rounds_end():
@@ -132,4 +169,24 @@ def test_a_batch_in_numbers_and_in_words(policy):
     rows = {row["shown"]: row for row in samples(groups, 7, policy.tokenizer)}
     assert rows.keys() == {"best", "worst"}
     assert (rows["best"]["reward"], rows["worst"]["reward"]) == (1.0, 0.0)
+    assert {row["domain"] for row in rows.values()} == {"math"} and not [name for name in facts if "/" in name]
     assert rows["worst"]["advantage"] < 0 and rows["worst"]["response"] and rows["worst"]["step"] == 7
+
+
+def test_a_mixed_batch_is_told_of_by_domain(policy):
+    asked = stage(mix={"math": 0.5, "logic": 0.5})
+    groups = group(
+        [rollout(0, s, FAILED, truncated=s == 0, domain="logic") for s in range(4)]
+        + [rollout(1, s, INFRA if s == 3 else PASSED) for s in range(4)],
+        asked,
+    )
+    facts = describe(groups, asked)
+    assert (facts["logic/pass_rate"], facts["math/pass_rate"], facts["pass_rate"]) == (0.0, 1.0, 3 / 7)
+    assert (facts["logic/reward"], facts["math/reward"], facts["reward"]) == (0.0, 1.0, 3 / 7)
+    assert (facts["logic/truncated"], facts["math/truncated"], facts["truncated"]) == (0.25, 0.0, 0.125)
+    assert (facts["logic/infra_errors"], facts["math/infra_errors"], facts["infra_errors"]) == (0.0, 1.0, 1.0)
+    lengths = {g.domain: sum(len(r.response) for r in g.rollouts) for g in groups}
+    assert facts["logic/response_tokens"] == lengths["logic"] / 4
+    assert facts["response_tokens"] == sum(lengths.values()) / 8
+    shown = [(row["domain"], row["shown"]) for row in samples(groups, 7, policy.tokenizer)]
+    assert shown == [*(("logic", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]

@@ -1,25 +1,35 @@
+import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Stage
-from ratchet.training.curriculum import Curriculum
+from ratchet.training.curriculum import Curriculum, allot
 from tests.training.conftest import sums
 
 
 def stage(**settings) -> Stage:
-    defaults = {"name": "s", "domain": "math", "max_response_tokens": 16, "steps": 20, "prompts_per_batch": 4}
-    return Stage(**{**defaults, **settings})
+    defaults = {"name": "s", "max_response_tokens": 16, "steps": 20, "prompts_per_batch": 4}
+    mix = {} if "mix" in settings else {"domain": "math"}
+    return Stage(**{**defaults, **mix, **settings})
 
 
-def programs(count: int) -> list[Problem]:
-    return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
+def others(count: int, domain: str = "code") -> list[Problem]:
+    """Problems of another domain; the teacher was not asked about them."""
+    return [
+        replace(problem, problem_id=f"{domain}-{i:02d}", domain=domain, difficulty=None)
+        for i, problem in enumerate(sums(count))
+    ]
 
 
-def curriculum(stage: Stage, math: int = 12, code: int = 6, seed: int = 0, fits=lambda problem: True) -> Curriculum:
-    made = Curriculum(stage, seed, {"math": sums(math), "code": programs(code)}, fits)
+def curriculum(
+    stage: Stage, math: int = 12, code: int = 6, logic: int = 8, seed: int = 0, fits=lambda problem: True
+) -> Curriculum:
+    made = Curriculum(stage, seed, {"math": sums(math), "code": others(code), "logic": others(logic, "logic")}, fits)
     made.start()
     return made
 
@@ -53,23 +63,26 @@ def test_drawing_is_a_function_of_seed_and_stage():
 
 
 def test_a_resumed_curriculum_draws_what_the_interrupted_one_would_have():
-    settings = stage(drop_easy_each_epoch=True, replay_share=0.25)
-    passed = lambda problem_id: problem_id < "sum-05"  # noqa: E731
+    settings = stage(drop_easy_each_epoch=True, mix={"math": 0.5, "code": 0.25, "logic": 0.25})
+    passed = lambda problem_id: problem_id < "logic-05" or "sum" < problem_id < "sum-05"  # noqa: E731
     whole = curriculum(settings)
     drawn = walk(whole, 9, passed)
     for stop in range(1, 9):
         first = curriculum(settings)
         walk(first, stop, passed)
-        second = Curriculum(settings, 0, {"code": programs(6)[::-1], "math": sums(12)[::-1]}, lambda problem: True)
-        second.load_state_dict(first.state_dict())
+        pools = {"logic": others(8, "logic")[::-1], "code": others(6)[::-1], "math": sums(12)[::-1]}
+        second = Curriculum(settings, 0, pools, lambda problem: True)
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
         assert walk(second, 9 - stop, passed) == drawn[stop:]
         assert second.state_dict() == whole.state_dict()
+    assert whole.active == {"math": 7, "code": 0, "logic": 3}  # the domain that has become too easy gave up its places
+    assert [i.split("-")[0] for i in drawn[-1]] == ["sum"] * 3 + ["logic"]
 
 
 def test_what_does_not_fill_a_batch_waits_for_the_next_epoch():
     c = curriculum(stage(), math=10)
     walk(c, 2)
-    assert c.state.epoch == 1
+    assert c.epoch == 1
     few = curriculum(stage(), math=3)
     assert len(ids(few.draw())) == 3
 
@@ -85,7 +98,7 @@ def test_easy_prompts_leave_after_the_epoch_with_a_decision():
 def test_a_prompt_that_passed_in_an_earlier_epoch_only_is_not_easy():
     c = curriculum(stage(drop_easy_each_epoch=False))
     walk(c, 3, passed=lambda problem_id: True)
-    assert c.state.passes == {} and len(c.state.active) == 12
+    assert c.state.streams["math"].passes == {} and c.active == {"math": 12}
 
 
 def test_the_stage_ends_when_nothing_is_left_to_learn():
@@ -107,26 +120,115 @@ def test_filters_by_difficulty_pass_rate_and_length_are_explained():
         "sum-07": ("max_difficulty", {"difficulty": 7, "max_difficulty": 5}),
         "sum-02": ("max_pass_rate", {"pass_rate": 0.75, "max_pass_rate": 0.5}),
     }
-    assert "sum-02" not in c.state.active and len(c.state.active) == 6
+    assert "sum-02" not in c.state.streams["math"].active and c.active == {"math": 6}
+
+
+def test_filters_hold_for_every_domain_of_the_mix_where_the_facts_exist():
+    settings = stage(max_difficulty=5, max_pass_rate=0.5, mix={"math": 0.5, "logic": 0.5})
+    pools = {"math": sums(8), "logic": others(4, "logic"), "code": others(4)}
+    c = Curriculum(settings, 0, pools, lambda problem: True)
+    c.start({p.problem_id: 0.75 if p.problem_id in ("sum-02", "logic-03") else 0.5 for p in c.candidates()})
+    assert [(d["domain"], d["problem_id"], d["rule"]) for d in c.decisions] == [
+        ("math", "sum-06", "max_difficulty"),
+        ("math", "sum-07", "max_difficulty"),
+        ("logic", "logic-03", "max_pass_rate"),
+        ("math", "sum-02", "max_pass_rate"),
+    ]
+    assert c.active == {"logic": 3, "math": 5}  # code is not in the mix
+    with pytest.raises(RatchetError, match=r"no logic problem is left to train on \(max_pass_rate 4\)"):
+        Curriculum(settings, 0, pools, lambda problem: True).start(
+            {p.problem_id: float(p.domain == "logic") for p in c.candidates()} | {"logic-03": 1.0}
+        )
 
 
 def test_a_filter_that_leaves_nothing_is_an_error_that_says_why():
     unmeasured = [replace(problem, difficulty=None) for problem in sums(3)]
-    with pytest.raises(RatchetError, match="difficulty_not_measured 3"):
+    with pytest.raises(RatchetError, match="no math problem has a difficulty"):
         Curriculum(stage(max_difficulty=5), 0, {"math": unmeasured}, lambda problem: True)
+    with pytest.raises(RatchetError, match="prompt_too_long 3"):
+        Curriculum(stage(), 0, {"math": sums(3)}, lambda problem: False)
+    with pytest.raises(RatchetError, match="no code problem is left to train on"):
+        Curriculum(stage(mix={"math": 0.5, "code": 0.5}), 0, {"math": sums(3)}, lambda problem: True)
     c = Curriculum(stage(max_pass_rate=0.5), 0, {"math": sums(3)}, lambda problem: True)
     with pytest.raises(RatchetError, match="max_pass_rate 3"):
         c.start({problem.problem_id: 1.0 for problem in sums(3)})
 
 
-def test_replay_takes_its_share_of_every_batch_from_the_other_domain():
-    drawn = walk(curriculum(stage(prompts_per_batch=8, replay_share=0.25), code=6), 6)
+def test_every_batch_has_its_share_of_each_domain_in_an_order_of_its_own():
+    mixed = stage(prompts_per_batch=8, mix={"code": 0.25, "logic": 1, "math": 2.75})
+    drawn = walk(curriculum(mixed, code=6), 12)
     for batch in drawn:
-        assert [problem_id[:4] for problem_id in batch] == ["sum-"] * 6 + ["code"] * 2
-    replayed = [problem_id for batch in drawn[:3] for problem_id in batch[6:]]
-    assert len(set(replayed)) == 6  # once through before any comes again
-    with pytest.raises(RatchetError, match="replay_share"):
-        Curriculum(stage(replay_share=0.5), 0, {"math": sums(4)}, lambda problem: True)
+        assert [i.split("-")[0] for i in batch] == ["sum"] * 5 + ["logic"] * 2 + ["code"]
+    assert len({batch[7] for batch in drawn[:6]}) == 6  # once through before any comes again
+    assert len({i for batch in drawn[:4] for i in batch[5:7]}) == 8
+    again = walk(curriculum(mixed, math=33, code=6), 12)
+    assert [batch[5:] for batch in again] == [batch[5:] for batch in drawn]
+
+
+TWO_DOMAINS = [
+    ["sum-07", "sum-01", "sum-06", "code-02"],
+    ["sum-05", "sum-09", "sum-02", "code-00"],
+    ["sum-12", "sum-04", "sum-13", "code-01"],
+    ["sum-10", "sum-08", "sum-00", "code-02"],
+]
+ONE_DOMAIN = [
+    ["sum-06", "sum-05", "sum-03", "sum-01"],
+    ["sum-00", "sum-07", "sum-04", "sum-02"],
+    ["sum-03", "sum-04", "sum-07", "sum-05"],
+]
+
+
+def test_the_batches_of_a_domain_and_another_are_those_they_always_were():
+    """Drawn ids of earlier versions: a run that is repeated learns from the same prompts."""
+    two = walk(curriculum(stage(mix={"math": 0.75, "code": 0.25}), math=14, code=3), 4)
+    assert two == TWO_DOMAINS
+    assert walk(curriculum(stage(name="t"), math=9, seed=2), 3) == ONE_DOMAIN
+
+
+def test_schedules_follow_the_domain_with_the_largest_share():
+    c = curriculum(stage(mix={"code": 0.25, "math": 0.75}, rollouts=(8, 16)), math=9, code=2)
+    seen = []
+    for _ in range(4):
+        seen.append(c.draw().rollouts)
+        walk(c, 1)
+    assert seen == [8, 8, 8, 16]
+    assert {domain: stream.epoch for domain, stream in c.state.streams.items()} == {"math": 1, "code": 2}
+
+
+def test_the_stage_goes_on_while_one_domain_has_something_to_learn():
+    c = curriculum(stage(mix={"math": 0.5, "code": 0.5}, drop_easy_each_epoch=True), math=4, code=4)
+    drawn = walk(c, 4, passed=lambda problem_id: problem_id.startswith("sum"))
+    assert not c.finished and c.active == {"code": 4, "math": 0}
+    assert [len(batch) for batch in drawn] == [4] * 4 and sorted(drawn[3]) == [f"code-0{i}" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("places", "shares", "counts"),
+    [
+        (16, {"code": 0.55, "math": 0.45}, [9, 7]),
+        (16, {"math": 0.7, "code": 0.3}, [11, 5]),
+        (8, {"a": 0.9, "b": 0.05, "c": 0.05}, [6, 1, 1]),
+        (3, {"a": 98, "b": 1, "c": 1}, [1, 1, 1]),
+        (10, {"a": 1, "b": 1, "c": 1}, [4, 3, 3]),
+        (128, {"a": 1.0}, [128]),
+        (5, {}, []),
+    ],
+)
+def test_places_by_largest_remainder(places, shares, counts):
+    assert list(allot(places, shares).values()) == counts
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=6), st.integers(0, 120))
+def test_places_are_shared_out_in_proportion(weights, more):
+    shares = dict(zip("abcdef", weights, strict=False))
+    places = len(shares) + more
+    counts = allot(places, shares)
+    exact = {name: places * share / sum(weights) for name, share in shares.items()}
+    assert sum(counts.values()) == places and min(counts.values()) >= 1
+    assert all(counts[name] < exact[name] + 1 or counts[name] == 1 for name in shares)
+    if min(exact.values()) >= 1:
+        assert all(abs(counts[name] - exact[name]) < 1 + 1e-9 for name in shares)
+    assert all(counts[a] >= counts[b] for a in shares for b in shares if shares[a] > shares[b])
 
 
 def test_schedules_go_by_epoch_and_the_last_value_holds_on():
@@ -194,16 +296,17 @@ def test_a_reset_on_a_plateau_and_the_stage_ends_on_a_longer_one():
     assert walk_and_validate(c, [0.2]) == [False] and c.finished
 
 
-def test_more_prompts_are_drawn_from_where_the_epoch_is():
-    c = curriculum(stage(replay_share=0.25), math=14, code=6)
+def test_more_prompts_of_a_domain_are_drawn_from_where_its_epoch_is():
+    c = curriculum(stage(mix={"math": 0.75, "code": 0.25}), math=14, code=6)
     first = c.draw()
     c.record(dict.fromkeys(ids(first), False))
-    more = c.draw_more(2)
+    more = c.draw_more({"math": 2})
+    assert {problem.domain for problem in more} == {"math"}
     c.record({problem.problem_id: False for problem in more})
     c.advance()
-    own = [i for i in ids(first) + [p.problem_id for p in more] + ids(c.draw()) if i.startswith("sum")]
-    assert len(own) == len(set(own)) == 8
-    assert len(c.draw_more(100)) == 3  # never more than a batch
+    drawn = ids(first) + [p.problem_id for p in more] + ids(c.draw())
+    assert len(drawn) == len(set(drawn)) == 10
+    assert [p.domain for p in c.draw_more({"math": 100, "code": 100})] == ["math"] * 3 + ["code"]  # at most a batch
 
 
 def test_held_out_prompts_that_do_not_fit_are_set_aside_and_counted():

@@ -141,7 +141,22 @@ def test_a_mistaken_judge_is_wrong_at_its_rate_and_always_in_the_same_places():
     assert wrong == again != other
 
 
-def test_code_rewards():
+def test_a_graded_domain_earns_the_verifiers_fraction():
     rollouts = [rollout(0, 0, FAILED, fraction=0.5, domain="code"), rollout(0, 1, PASSED, fraction=1.0, domain="code")]
     assert group(rollouts, stage())[0].rewards == (0.0, 1.0)
-    assert group(rollouts, stage(domain="code", graded=("code",)))[0].rewards == (0.5, 1.0)
+    mixed = stage(mix={"code": 0.5, "math": 0.5}, graded=("code",))
+    assert group(rollouts, mixed)[0].rewards == (0.5, 1.0)
+    assert group([rollout(1, 0, FAILED, fraction=0.5)], mixed)[0].rewards == (0.0,)
+
+
+def test_entropy_is_kept_by_domain_where_there_are_several(alone, micro_model):
+    mix = {"math": 0.5, "logic": 0.5}
+    graded = [(FAILED, 0), (PASSED, 1), (PASSED, 2), (FAILED, 3)]
+    batch = [group([rollout(p, s, o, domain=d) for o, s in graded], stage(mix=mix))[0] for p, d in enumerate(mix)]
+    both = learner(micro_model, mix=mix)[1].learn(batch, 1.0)
+    for members in batch:
+        alone_facts = learner(micro_model)[1].learn([members], 1.0)
+        assert not [name for name in alone_facts if "/" in name]
+        for name in ("entropy", "trained_tokens"):
+            assert both[f"{members.domain}/{name}"] == pytest.approx(alone_facts[name], rel=1e-6)
+    assert both["trained_tokens"] == both["math/trained_tokens"] + both["logic/trained_tokens"]
