@@ -81,7 +81,7 @@ def test_reading_a_recipe_imports_nothing_heavy():
 def test_acereason_has_the_numbers_of_the_paper():
     stages = load_recipe("acereason-7b").training.stages
     assert [s.max_response_tokens for s in stages] == [8192, 16384, 24576, 24000, 32768, 32768]
-    assert [s.domain for s in stages] == ["math", "math", "math", "code", "code", "math"]
+    assert [list(s.mix) for s in stages] == [["math"], ["math"], ["math"], ["code"], ["code"], ["math"]]
     assert [s.rollouts for s in stages] == [8, 16, 16, 8, (8, 16), 16]
     assert [s.learning_rate for s in stages] == [1e-6, 1e-6, 1e-6, 5e-6, 5e-6, 1e-6]
     assert [s.max_pass_rate for s in stages] == [None, None, 6 / 16, None, None, 6 / 16]
@@ -118,13 +118,35 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ("temperature=[]", "a schedule must have a value"),
         ("prompts_per_batch=2", "at least updates_per_batch"),
         ("temperature=[0.6, 1.0]", "must have the same temperature"),
+        ("mix={math: 0, code: 1}", r"stages\.0\.mix\.math: Input should be greater than 0 \(given 0\)"),
+        ("mix={math: -0.5}", r"stages\.0\.mix\.math: Input should be greater than 0"),
+        ("mix={}", r"stages\.0\.mix: .* at least 1"),
+        ("mix=null", "give either domain: math or mix"),
+        ("domain=code", "give either domain: math or mix: .*, and not both"),
+        ("mix={a: 1, b: 1, c: 1, d: 1, e: 1}", "prompts_per_batch must be at least 5, a prompt for each domain"),
+        ("graded=[code]", "graded names code, and the stage's mix has only math"),
+        ("replay_share=0.3", "replay_share is no longer a key: write mix: {code: 0.55, math: 0.45}"),
+        ("code_reward=fraction", "code_reward is no longer a key: write graded"),
         ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; benchmarks are tiny-math, tiny-code"),
     ],
 )
 def test_settings_of_a_stage_that_do_not_go_together(override, message):
-    settings = ["entropy_target=0.5", "updates_per_batch=4", "dynamic_sampling_rounds=1"]
+    settings = ["entropy_target=0.5", "updates_per_batch=4", "dynamic_sampling_rounds=1", "prompts_per_batch=4"]
     with pytest.raises(RatchetError, match=message):
         load_recipe("tiny", [f"training.stages.0.{setting}" for setting in (*settings, override)])
+
+
+def test_a_mix_is_the_same_however_it_is_written():
+    stages = load_recipe("tiny", ["training.stages.4.mix={math: 2, code: 2}"]).training.stages
+    assert [list(stage.mix.items()) for stage in stages[2:]] == [
+        [("math", 1.0)],
+        [("code", 0.55), ("math", 0.45)],
+        [("code", 2.0), ("math", 2.0)],
+        [("math", 0.7), ("code", 0.3)],
+    ]
+    short = load_recipe("tiny", ["training.stages.0.mix=null", "training.stages.0.domain=math"])
+    assert short == load_recipe("tiny")
+    assert list(load_recipe("tiny", ["training.stages.0.mix={a: 1, b: 3}"]).training.stages[0].mix) == ["b", "a"]
 
 
 def test_offload_needs_something_that_is_offloaded():

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -28,14 +29,14 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 RECIPE = Recipe.model_validate(
     {
         "name": "micro",
-        "model": {"prompt": {"math": "{prompt}"}},
+        "model": {"prompt": {"math": "{prompt}", "code": "{prompt}"}},
         "training": {
             "checkpoint_every": 2,
             "hardware": {"processes": 2, "micro_batch_tokens": 200, "rollout_batch": 16},
             "stages": [
                 {
-                    "name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": STEPS, "rollouts": 8,
-                    "prompts_per_batch": 4, "learning_rate": 1e-3,
+                    "name": "math-12", "mix": {"math": 0.75, "code": 0.25}, "max_response_tokens": 12,
+                    "steps": STEPS, "rollouts": 8, "prompts_per_batch": 4, "learning_rate": 1e-3,
                     "max_difficulty": 6, "drop_easy_each_epoch": True,
                 }
             ],
@@ -67,11 +68,13 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
 def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **changes) -> subprocess.Popen:
     """A stage as a process of this test's; `before` and `after` what launches it."""
     work.mkdir(exist_ok=True)
-    pq.write_table(to_table(sums(40)), work / "problems.parquet")
+    code = [replace(p, problem_id=f"code-{p.problem_id}", domain="code", difficulty=None) for p in sums(3)]
+    for domain, problems in (("math", sums(40)), ("code", code)):
+        pq.write_table(to_table(problems), work / f"{domain}.parquet")
     spec = {
         "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
-        "problems": {"math": str(work / "problems.parquet")}, "traces": None, "validation": {}, "pass_rates": None,
-        "work_dir": str(work / "work"), **changes,
+        "problems": {domain: str(work / f"{domain}.parquet") for domain in ("math", "code")},
+        "traces": None, "validation": {}, "pass_rates": None, "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
     command = [*before, sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json"), *after]
@@ -153,6 +156,7 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert timeless[0] == timeless[1]
     assert [line["step"] for line in timeless[0]] == list(range(1, STEPS + 1))
     assert any(line["grad_norm"] > 0 for line in timeless[0])
+    assert {"math/pass_rate", "code/pass_rate", "math/entropy"} <= timeless[0][0].keys()
     assert max(line["mismatch_largest"] for line in timeless[0]) < 1e-4
     decisions = [(work / "work" / "decisions.jsonl").read_text() for work in (straight, killed)]
     assert decisions[0] == decisions[1] and "max_difficulty" in decisions[0]
