@@ -154,6 +154,6 @@ def from_json(plain: dict[str, Any]) -> Group:
 
 def _rollouts(plain: Sequence[dict[str, Any]]) -> Iterator[Rollout]:
     for fields in plain:
-        arrays = {name: np.array(fields[name], np.int32) for name in ("prompt", "response")}
+        arrays: dict[str, np.ndarray] = {name: np.array(fields[name], np.int32) for name in ("prompt", "response")}
         arrays["logprobs"] = np.array(fields["logprobs"], np.float32)
         yield Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"])})

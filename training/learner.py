@@ -174,7 +174,7 @@ class _TokenWatch:
 
     def __init__(self, stage: Stage) -> None:
         self._domains = tuple(stage.mix) if len(stage.mix) > 1 else ()
-        self._sums = dict.fromkeys(("tokens", "entropy", "mismatch_kl", "clip_fraction"), 0.0)
+        self._sums: dict[str, float] = dict.fromkeys(("tokens", "entropy", "mismatch_kl", "clip_fraction"), 0.0)
         self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
     def add(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
