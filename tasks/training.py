@@ -64,15 +64,15 @@ def check_model(path: str) -> None:
 
 
 def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
-    """Raises RatchetError when a stage trains on a domain that there are no problems of."""
+    """Raises RatchetError when a stage trains on a domain that curation has kept no problem of."""
     for stage in recipe.training.stages:
         for domain in stage.mix:
-            where = f"training.stages: the mix of {stage.name} names {domain}, "
-            if domain not in problems:
-                raise RatchetError(f"{where}which the recipe does not curate; it curates {', '.join(problems)}.")
             kept = problems[domain].kept
             if kept.is_file() and not pq.read_metadata(kept).num_rows:
-                raise RatchetError(f"{where}of which curation kept no problem: `ratchet why` says what became of each.")
+                raise RatchetError(
+                    f"training.stages: the mix of {stage.name} names {domain}, of which curation kept no problem. "
+                    "`ratchet why` says what became of each."
+                )
 
 
 def train_stage(

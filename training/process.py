@@ -24,6 +24,7 @@ from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journal
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
+from ratchet.training.rewards import is_graded
 from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
 from ratchet.verifiers.serving.local_pool import open_pool
@@ -165,7 +166,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
         open_pool(
             recipe.training.reward_servers,
             workers=1,
-            fraction=bool(stage.graded),
+            fraction=any(is_graded(domain, stage) for domain in stage.mix),
             minimum_isolation=recipe.verification.minimum_isolation,
         ) as pool,
     ):

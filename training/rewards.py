@@ -10,6 +10,7 @@ from ratchet.infra.inference.protocol import Completion, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Stage
 from ratchet.training.grpo import soft_overlong
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
 
@@ -41,14 +42,19 @@ class Judging:
 
 
 def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
-    """1 for a passed response and 0 for any other, or the verifier's fraction in a domain that the stage has graded. A
-    response that did not end, or nearly did not, loses what the stage's truncation policy says."""
-    earned = rollout.fraction if rollout.domain in stage.graded else float(rollout.outcome is Outcome.PASSED)
+    """1 for a passed response and 0 for any other, or in a graded domain the verifier's fraction. A response that did
+    not end, or nearly did not, loses what the stage's truncation policy says."""
+    earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
     if stage.false_positive_rewards or stage.false_negative_rewards:
         earned = _mistaken(earned, rollout, stage, seed)
     if stage.truncation == "soft_overlong":
         earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.overlong_buffer_tokens)
     return earned - stage.unfinished_penalty if rollout.truncated else earned
+
+
+def is_graded(domain: str, stage: Stage) -> bool:
+    """Always, or in this stage."""
+    return domain in stage.graded or domain_of(domain).reward == "graded"
 
 
 def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float:

@@ -227,7 +227,8 @@ class Stage(Section):
     """Shares of each batch's prompts, by domain, largest first; they need not sum to one. `domain: math` is short for
     `mix: {math: 1.0}`. The first domain's epochs are those of the stage's schedules."""
     graded: tuple[Domain, ...] = ()
-    """Domains whose reward is the fraction that the verifier gives (code: the share of tests passed), not 1 or 0."""
+    """Domains that earn the fraction that the verifier gives (code: the share of tests passed), where they would else
+    earn 1 or 0."""
     max_response_tokens: int = Field(..., ge=1)
     steps: int = Field(..., ge=1)
     """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""

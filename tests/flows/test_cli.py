@@ -27,7 +27,7 @@ def test_every_command_teaches_with_an_example(command):
         (["run", MINI, "--set", "training.stages.0.stps=3"], "Did you mean 'steps'"),
         (
             ["run", MINI, "--set", "training.stages.1.mix={code: 1, logic: 1}", DRY],
-            "the mix of code-32 names logic, which the recipe does not curate; it curates math, code.",
+            "There is no domain 'logic'. Known: math, code",
         ),
         (["curate", "maths", MINI], "There is no curation flow 'maths'"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),

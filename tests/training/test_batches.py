@@ -38,12 +38,12 @@ class Written:
 
 
 def puzzles(count: int) -> list[Problem]:
-    return [replace(problem, problem_id=f"logic-{i:02d}", domain="logic") for i, problem in enumerate(sums(count))]
+    return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
 
 
 def batches(useful, learns=None, math: int = 40, **settings) -> tuple[Batches, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
-    curriculum = Curriculum(asked, 0, {"math": sums(math), "logic": puzzles(40)}, lambda problem: True)
+    curriculum = Curriculum(asked, 0, {"math": sums(math), "code": puzzles(40)}, lambda problem: True)
     curriculum.start()
     worker = Written(useful)
     return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
@@ -71,20 +71,20 @@ def test_groups_that_teach_nothing_are_replaced_in_bounded_rounds():
 
 
 def test_groups_are_replaced_by_prompts_of_their_own_domain():
-    useful = lambda i: i.startswith("sum") or i in ("logic-03", "logic-17")  # noqa: E731
-    sampler, curriculum, worker = batches(useful, prompts_per_batch=8, mix={"math": 0.75, "logic": 0.25})
+    useful = lambda i: i.startswith("sum") or i in ("code-03", "code-17")  # noqa: E731
+    sampler, curriculum, worker = batches(useful, prompts_per_batch=8, mix={"math": 0.75, "code": 0.25})
     collected = sampler.collect(curriculum.draw())
     first, *more = [[i.split("-")[0] for i in ids] for ids, _ in worker.asked]
-    assert first == ["sum"] * 6 + ["logic"] * 2
-    assert more == [["logic"] * 2] * 3  # never more of a domain than a batch has
-    logic = [i for i in learnt_ids(collected) if i.startswith("logic")]
-    assert collected.missing == Counter({"logic": 2 - len(logic)}) and len(learnt_ids(collected)) == 6 + len(logic)
+    assert first == ["sum"] * 6 + ["code"] * 2
+    assert more == [["code"] * 2] * 3  # never more of a domain than a batch has
+    code = [i for i in learnt_ids(collected) if i.startswith("code")]
+    assert collected.missing == Counter({"code": 2 - len(code)}) and len(learnt_ids(collected)) == 6 + len(code)
 
 
 def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
-    mix = {"math": 0.5, "logic": 0.5}
+    mix = {"math": 0.5, "code": 0.5}
     _, learns = learner(micro_model, updates_per_batch=2, mix=mix)
-    few = lambda i: int(i[-2:]) % 3 == 0 or i.startswith("logic")  # noqa: E731
+    few = lambda i: int(i[-2:]) % 3 == 0 or i.startswith("code")  # noqa: E731
     sampler, curriculum, worker = batches(few, learns, prompts_per_batch=8, updates_per_batch=2, mix=mix)
     waited = 0
     for _ in range(6):
@@ -92,12 +92,12 @@ def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
         asked = len(worker.asked)
         collected = sampler.collect(curriculum.draw())
         domains = Counter(g.domain for g in collected.groups)
-        assert domains + collected.missing == Counter(math=4, logic=4)
+        assert domains + collected.missing == Counter(math=4, code=4)
         assert set(waiting) <= set(learnt_ids(collected)) | {g.problem_id for g in sampler.surplus}
-        assert {i.split("-")[0] for i in worker.asked[asked][0]} == {"sum", "logic"}
+        assert {i.split("-")[0] for i in worker.asked[asked][0]} == {"sum", "code"}
         waited += len(waiting)
         curriculum.advance()
-    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every logic group was learnt from at once
+    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learnt from at once
 
 
 def test_when_nothing_teaches_the_rounds_end():
@@ -174,19 +174,19 @@ def test_a_batch_in_numbers_and_in_words(policy):
 
 
 def test_a_mixed_batch_is_told_of_by_domain(policy):
-    asked = stage(mix={"math": 0.5, "logic": 0.5})
+    asked = stage(mix={"math": 0.5, "code": 0.5})
     groups = group(
-        [rollout(0, s, FAILED, truncated=s == 0, domain="logic") for s in range(4)]
+        [rollout(0, s, FAILED, truncated=s == 0, domain="code") for s in range(4)]
         + [rollout(1, s, INFRA if s == 3 else PASSED) for s in range(4)],
         asked,
     )
     facts = describe(groups, asked)
-    assert (facts["logic/pass_rate"], facts["math/pass_rate"], facts["pass_rate"]) == (0.0, 1.0, 3 / 7)
-    assert (facts["logic/reward"], facts["math/reward"], facts["reward"]) == (0.0, 1.0, 3 / 7)
-    assert (facts["logic/truncated"], facts["math/truncated"], facts["truncated"]) == (0.25, 0.0, 0.125)
-    assert (facts["logic/infra_errors"], facts["math/infra_errors"], facts["infra_errors"]) == (0.0, 1.0, 1.0)
+    assert (facts["code/pass_rate"], facts["math/pass_rate"], facts["pass_rate"]) == (0.0, 1.0, 3 / 7)
+    assert (facts["code/reward"], facts["math/reward"], facts["reward"]) == (0.0, 1.0, 3 / 7)
+    assert (facts["code/truncated"], facts["math/truncated"], facts["truncated"]) == (0.25, 0.0, 0.125)
+    assert (facts["code/infra_errors"], facts["math/infra_errors"], facts["infra_errors"]) == (0.0, 1.0, 1.0)
     lengths = {g.domain: sum(len(r.response) for r in g.rollouts) for g in groups}
-    assert facts["logic/response_tokens"] == lengths["logic"] / 4
+    assert facts["code/response_tokens"] == lengths["code"] / 4
     assert facts["response_tokens"] == sum(lengths.values()) / 8
     shown = [(row["domain"], row["shown"]) for row in samples(groups, 7, policy.tokenizer)]
-    assert shown == [*(("logic", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]
+    assert shown == [*(("code", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]

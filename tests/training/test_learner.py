@@ -150,7 +150,7 @@ def test_a_graded_domain_earns_the_verifiers_fraction():
 
 
 def test_entropy_is_kept_by_domain_where_there_are_several(alone, micro_model):
-    mix = {"math": 0.5, "logic": 0.5}
+    mix = {"math": 0.5, "code": 0.5}
     graded = [(FAILED, 0), (PASSED, 1), (PASSED, 2), (FAILED, 3)]
     batch = [group([rollout(p, s, o, domain=d) for o, s in graded], stage(mix=mix))[0] for p, d in enumerate(mix)]
     both = learner(micro_model, mix=mix)[1].learn(batch, 1.0)
@@ -159,4 +159,4 @@ def test_entropy_is_kept_by_domain_where_there_are_several(alone, micro_model):
         assert not [name for name in alone_facts if "/" in name]
         for name in ("entropy", "trained_tokens"):
             assert both[f"{members.domain}/{name}"] == pytest.approx(alone_facts[name], rel=1e-6)
-    assert both["trained_tokens"] == both["math/trained_tokens"] + both["logic/trained_tokens"]
+    assert both["trained_tokens"] == both["math/trained_tokens"] + both["code/trained_tokens"]
