@@ -10,6 +10,7 @@ from ratchet.training.groups import group
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import FAILED, INFRA, PASSED, groups, learner, rollout, stage
 
@@ -141,12 +142,14 @@ def test_a_mistaken_judge_is_wrong_at_its_rate_and_always_in_the_same_places():
     assert wrong == again != other
 
 
-def test_a_graded_domain_earns_the_verifiers_fraction():
+def test_a_graded_domain_earns_the_verifiers_fraction(monkeypatch):
     rollouts = [rollout(0, 0, FAILED, fraction=0.5, domain="code"), rollout(0, 1, PASSED, fraction=1.0, domain="code")]
     assert group(rollouts, stage())[0].rewards == (0.0, 1.0)
     mixed = stage(mix={"code": 0.5, "math": 0.5}, graded=("code",))
     assert group(rollouts, mixed)[0].rewards == (0.5, 1.0)
     assert group([rollout(1, 0, FAILED, fraction=0.5)], mixed)[0].rewards == (0.0,)
+    monkeypatch.setattr(type(domain_of("code")), "reward", "graded")
+    assert group(rollouts, stage(domain="code"))[0].rewards == (0.5, 1.0)
 
 
 def test_entropy_is_kept_by_domain_where_there_are_several(alone, micro_model):
