@@ -12,7 +12,7 @@ from typing import Any
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.recipe.model import Stage
 from ratchet.training.curriculum import Batch, Curriculum
-from ratchet.training.groups import Group, by_domain, from_json, group, to_json
+from ratchet.training.groups import Group, by_domain, from_json, group, to_json, with_advantages
 from ratchet.training.learner import Learner
 from ratchet.training.rewards import check_infra_errors
 from ratchet.training.rollout import RolloutWorker
@@ -75,6 +75,7 @@ class Batches:
         if stage.updates_per_batch > 1:
             kept, surplus = _split(collected.groups, wanted)
             collected.groups, self._surplus = kept, self._learner.old_logprobs(surplus, batch.temperature)
+        collected.groups = with_advantages(collected.groups, stage)  # of one batch, however many rounds it took
         return collected
 
     def _needed(self, collected: Collected) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from statistics import fmean
 from typing import Any
@@ -11,12 +11,23 @@ from typing import Any
 import numpy as np
 
 from ratchet.infra.recipe.model import Stage
-from ratchet.training import grpo
+from ratchet.training.advantages import ADVANTAGES
+from ratchet.training.advantages.advantage import AdvantageOutputs, GroupRewards
 from ratchet.training.rewards import reward
 from ratchet.training.rollout import Rollout
 from ratchet.verifiers.outcome import Outcome
 
 Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class GroupAdvantages:
+    """Advantages of one prompt's samples, exactly 0.0 for a sample that is not valid. `zero_variance`: the group's
+    valid samples all got the same reward. `metrics`: of the batch that the advantages come from, by name."""
+
+    values: tuple[float, ...] = ()
+    zero_variance: bool = True
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Group:
     rollouts: tuple[Rollout, ...]
     rewards: tuple[float, ...]
     valid: tuple[bool, ...]
-    advantages: grpo.GroupAdvantages
+    advantages: GroupAdvantages = GroupAdvantages()
     old_logprobs: tuple[np.ndarray, ...] | None = None
 
     @property
@@ -52,6 +63,11 @@ class Group:
         """Response tokens that count."""
         return sum(len(r.response) for r, ok in zip(self.rollouts, self.valid, strict=True) if ok)
 
+    def valid_rewards(self) -> GroupRewards:
+        """What its advantages are made of."""
+        counted = [(r, len(o.response)) for r, o, ok in zip(self.rewards, self.rollouts, self.valid, strict=True) if ok]
+        return GroupRewards(tuple(r for r, _ in counted), tuple(n for _, n in counted))
+
 
 def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Group]:
     """Rollouts of a batch, adjacent by problem, to groups with rewards and advantages."""
@@ -62,8 +78,27 @@ def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Grou
         valid = tuple(
             r.outcome is not Outcome.INFRA_ERROR and not (r.truncated and stage.truncation == "mask") for r in members
         )
-        groups.append(Group(members, rewards, valid, grpo.group_advantages(rewards, valid)))
-    return groups
+        groups.append(Group(members, rewards, valid))
+    return with_advantages(groups, stage)
+
+
+def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
+    """The groups with the advantages that they have as one batch."""
+    if not groups:
+        return []
+    given = [members.valid_rewards() for members in groups]
+    found: AdvantageOutputs = ADVANTAGES.get(stage.advantage)(given, stage)
+    return [
+        replace(members, advantages=GroupAdvantages(_placed(values, members.valid), r.nothing_to_compare, found.metrics))
+        for members, values, r in zip(groups, found.values, given, strict=True)
+    ]
+
+
+def _placed(values: Sequence[float], valid: Sequence[bool]) -> tuple[float, ...]:
+    """Values of the valid samples, and 0.0 for the others."""
+    places = zip((i for i, ok in enumerate(valid) if ok), values, strict=True)
+    by_place = {i: float(value) for i, value in places}
+    return tuple(by_place.get(i, 0.0) for i in range(len(valid)))
 
 
 def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
@@ -96,6 +131,8 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "all_failed_groups": fmean(g.all_failed for g in groups),
     }
     facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
+    for name in groups[0].advantages.metrics:
+        facts[name] = fmean(g.advantages.metrics[name] for g in groups)
     facts |= {f"outcome_{o.value}": fmean(r.outcome is o for r in rollouts) for o in Outcome}
     return {**facts, "infra_errors": float(sum(r.outcome is Outcome.INFRA_ERROR for r in rollouts))}
 
@@ -147,7 +184,7 @@ def from_json(plain: dict[str, Any]) -> Group:
         rollouts=rollouts,
         rewards=tuple(plain["rewards"]),
         valid=tuple(plain["valid"]),
-        advantages=grpo.GroupAdvantages(tuple(plain["advantages"]["values"]), plain["advantages"]["zero_variance"]),
+        advantages=GroupAdvantages(**plain["advantages"] | {"values": tuple(plain["advantages"]["values"])}),
         old_logprobs=tuple(np.array(old, np.float32) for old in plain["old_logprobs"]) or None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,13 @@ import torch
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Stage
-from ratchet.training import grpo, ranks
+from ratchet.training import ranks
 from ratchet.training.groups import Group, Metrics
+from ratchet.training.losses import LOSSES
+from ratchet.training.losses.loss import Loss, LossInputs, part_of_step
+from ratchet.training.losses.terms import LARGEST_LOG_RATIO, adapted_entropy_coefficient, importance_weights, kl
 from ratchet.training.packing import MicroBatch, Sample
-from ratchet.training.policy import Policy
+from ratchet.training.policy import Policy, TokenLoss
 
 
 class Learner:
@@ -23,6 +26,7 @@ class Learner:
 
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._stage = policy, stage
+        self._policy_loss: Loss = LOSSES.get(stage.loss)
         self._updates = 0  # optimizer steps since the stage's start or its last reset, skipped ones included
         self._entropy = stage.entropy_bonus  # the coefficient in use
         self._adapted = 0.0  # what it would be while the entropy is below its target
@@ -37,16 +41,16 @@ class Learner:
         parts = [groups[part :: self._stage.updates_per_batch] for part in range(self._stage.updates_per_batch)]
         if len(parts) == 1:
             self._check_on_policy(groups)
-        work = [(self._micro_batches(part), sum(g.tokens for g in part)) for part in parts]
+        work = [self._micro_batches(part) for part in parts]
         if len(parts) > 1:
-            work = [([self._with_old(b, temperature) for b in batches], tokens) for batches, tokens in work]
+            work = [[self._with_old(batch, temperature) for batch in batches] for batches in work]
         watch, norms, first_rate = _TokenWatch(self._stage), [], self.learning_rate(self._updates)
-        for batches, tokens in work:
+        for part, batches in zip(parts, work, strict=True):
             self._updates += 1
             if not batches:  # the same on every rank: no group of this part has anything to teach
                 continue
             rate = self.learning_rate(self._updates - 1)
-            norms.append(self._policy.update(batches, self._loss(tokens, watch, temperature), temperature, rate))
+            norms.append(self._policy.update(batches, self._loss(part, watch, temperature), temperature, rate))
             # Summed over all ranks and tokens, so nothing that is not finite can hide; DeepSpeed's word for it is -1.
             if not math.isfinite(norms[-1]) or norms[-1] < 0:
                 raise self._diverged("the gradient is not finite")
@@ -122,32 +126,39 @@ class Learner:
         old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
         return replace(batch, old_logprobs=old)
 
-    def _loss(self, tokens: int, watch: _TokenWatch, temperature: float) -> Callable[..., torch.Tensor]:
+    def _loss(self, part: Sequence[Group], watch: _TokenWatch, temperature: float) -> TokenLoss:
+        """The stage's loss and what the stage adds to it, of one optimizer step that learns from `part`."""
         stage, policy = self._stage, self._policy
+        tokens, sequences = sum(g.tokens for g in part), sum(sum(g.valid) for g in part)
 
         def loss(batch: MicroBatch, logprobs: torch.Tensor, entropies: torch.Tensor) -> torch.Tensor:
             now = logprobs.detach()
-            if batch.old_logprobs is None:
-                old, losses = now, grpo.on_policy_loss(logprobs, batch.weights)
-            else:
-                old = batch.old_logprobs
-                clip = (old, batch.weights, stage.clip_low, stage.clip_high)
-                losses = grpo.clipped_loss(logprobs, *clip)
-                watch.add("clip_fraction", grpo.clip_fraction(now, *clip), batch)
-            if stage.importance_cap is not None:
-                weights = grpo.importance_weights(old, batch.sampled_logprobs, stage.importance_cap)
-                losses = losses * weights
-                watch.add("importance_weight", weights, batch)
+            old = now if batch.old_logprobs is None else batch.old_logprobs
+            reference = None
             if stage.kl_coefficient and policy.reference is not None:
-                kl = grpo.kl(logprobs, policy.reference.score(batch, temperature), stage.kl_estimator)
-                losses = losses + stage.kl_coefficient * kl
-                watch.add("kl", kl.detach(), batch)
+                reference = policy.reference.score(batch, temperature)
+            given = LossInputs(
+                logprobs, old, batch.sampled_logprobs, reference, batch.weights, batch.mask, batch.lengths,
+                batch.whole_lengths, tokens, sequences, policy.sum_over_sharers,
+            )  # fmt: skip
+            found = self._policy_loss(given, stage)
+            values = found.values
+            for name, metric in found.metrics.items():
+                watch.add(name, metric, batch)
+            if stage.importance_cap is not None:
+                weights = importance_weights(old, batch.sampled_logprobs, stage.importance_cap)
+                values = values * weights
+                watch.add("importance_weight", weights, batch)
+            if reference is not None:
+                divergence = kl(logprobs, reference, stage.kl_estimator)
+                values = values + stage.kl_coefficient * divergence
+                watch.add("kl", divergence.detach(), batch)
             if self._entropy:
-                losses = losses - self._entropy * entropies
+                values = values - self._entropy * entropies
             watch.add("entropy", entropies.detach(), batch)
             watch.add_by_domain("entropy", entropies.detach(), batch)
             watch.compare(now, old, batch)
-            return grpo.token_level(losses, batch.mask, tokens, policy.ranks)
+            return part_of_step(values, batch.mask, found.denominator, policy.ranks)
 
         return loss
 
@@ -163,7 +174,7 @@ class Learner:
         stage = self._stage
         if stage.entropy_target is None or entropy is None:
             return
-        self._adapted = grpo.adapted_entropy_coefficient(
+        self._adapted = adapted_entropy_coefficient(
             self._adapted, entropy, stage.entropy_target, stage.entropy_step, stage.entropy_most
         )
         self._entropy = self._adapted if entropy < stage.entropy_target else 0.0
@@ -174,7 +185,7 @@ class _TokenWatch:
 
     def __init__(self, stage: Stage) -> None:
         self._domains = tuple(stage.mix) if len(stage.mix) > 1 else ()
-        self._sums: dict[str, float] = dict.fromkeys(("tokens", "entropy", "mismatch_kl", "clip_fraction"), 0.0)
+        self._sums: dict[str, float] = {"tokens": 0.0, "entropy": 0.0, "mismatch_kl": 0.0}
         self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
     def add(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
@@ -193,7 +204,7 @@ class _TokenWatch:
         # k3 with d = log π_trainer - log π_engine: sampled from the engine, so this is KL(engine ‖ trainer).
         difference = ((old - batch.sampled_logprobs) * batch.mask).double()
         self._sums["tokens"] += float(batch.mask.sum())
-        self._sums["mismatch_kl"] += float((difference.clamp(max=grpo.LARGEST_LOG_RATIO).expm1() - difference).sum())
+        self._sums["mismatch_kl"] += float((difference.clamp(max=LARGEST_LOG_RATIO).expm1() - difference).sum())
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
             if len(values):  # a rank's stretch of a sequence may be all prompt

@@ -51,7 +51,8 @@ class MicroBatch:
     weights: torch.Tensor
     mask: torch.Tensor
     sampled_logprobs: torch.Tensor
-    lengths: tuple[int, ...]  # response tokens of each sequence
+    lengths: tuple[int, ...]  # response tokens of each sequence here
+    whole_lengths: tuple[int, ...]  # and on all ranks that share it
     indices: tuple[int, ...]  # `Sample.index` of each sequence
     domains: tuple[str, ...]  # `Sample.domain` of each sequence
     old_logprobs: torch.Tensor | None = None
@@ -94,6 +95,7 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
         mask=torch.full((len(rows),), mask, device=device),
         sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
         lengths=tuple(lengths),
+        whole_lengths=tuple(lengths),
         indices=tuple(sample.index for sample in samples),
         domains=tuple(sample.domain for sample in samples),
         old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),

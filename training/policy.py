@@ -19,6 +19,7 @@ import deepspeed
 import numpy as np
 import torch
 from deepspeed.checkpoint import ds_to_universal
+from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from torch import nn
 
 from ratchet.infra.recipe.model import Hardware, Optimizer
@@ -114,8 +115,8 @@ class Policy:
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
         """One optimizer step over this rank's micro-batches. Collective. Returns the gradient's norm before clipping.
 
-        `loss` must already be divided by the step's global token count and multiplied by the number of ranks
-        (`grpo.token_level`): gradients are averaged over ranks.
+        `loss` must already be this micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are
+        averaged over ranks.
         """
         if not self.model.training:
             self.engine.train()
@@ -125,6 +126,14 @@ class Policy:
             self.engine.backward(loss(batch, *self.engine(batch, temperature)))
         self.engine.step()
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
+
+    def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum of each rank's `values`, any shape, over the ranks that share its sequences. Collective among them."""
+        if self.hardware.sequence_ranks == 1:
+            return values
+        total = values.clone()
+        torch.distributed.all_reduce(total, group=parallel_state_sp.get_sequence_parallel_group())
+        return total
 
     def reset(self) -> None:
         """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and the optimizer

@@ -9,7 +9,6 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Stage
-from ratchet.training.grpo import soft_overlong
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
@@ -55,6 +54,12 @@ def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
 def is_graded(domain: str, stage: Stage) -> bool:
     """Always, or in this stage."""
     return domain in stage.graded or domain_of(domain).reward == "graded"
+
+
+def soft_overlong(length: int, limit: int, buffer: int) -> float:
+    """What a response of `length` tokens has added to its reward: 0 up to `limit - buffer`, falling to -1 at `limit`
+    (DAPO, Yu et al. 2025, arXiv 2503.14476, equation 13). A response truncated at the limit has that length."""
+    return -max(0, length - (limit - buffer)) / buffer
 
 
 def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float:

@@ -14,9 +14,10 @@ import torch
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import PromptFormat, WarmStart
-from ratchet.training import grpo, ranks
+from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.journal import Journal
+from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import MicroBatch, Policy, Sample
 from ratchet.verifiers.prompts import message_ids
 
@@ -106,7 +107,7 @@ def train(
 
         def loss(part: MicroBatch, logprobs: torch.Tensor, _: torch.Tensor, tokens: int = tokens) -> torch.Tensor:
             watch.add(logprobs.detach(), part.mask)
-            return grpo.token_level(-logprobs, part.mask, tokens, policy.ranks)
+            return part_of_step(-logprobs, part.mask, tokens, policy.ranks)
 
         rate = learning_rate(step, len(batches), settings)
         norm = policy.update(policy.micro_batches(batch), loss, 1.0, rate)

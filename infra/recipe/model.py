@@ -248,6 +248,10 @@ class Stage(Section):
     """Sampling temperature; a list is a schedule over epochs, its last value holding on."""
     learning_rate: float = 1e-6
     warmup_steps: int = Field(0, ge=0)
+    loss: str = "grpo"
+    """What each token's loss is: grpo, dr_grpo, gspo, cispo, or the import path of one's own; docs/training.md."""
+    advantage: str = "grpo"
+    """How rewards become advantages: grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or an import path."""
     updates_per_batch: int = Field(1, ge=1)
     """1 is strictly on-policy: the probability ratio is identically one, and checked."""
     clip_low: float = Field(0.2, gt=0)

@@ -1,0 +1,22 @@
+"""Advantages, chosen by a stage's `advantage`: a name from here, or the import path of one's own (docs/training.md).
+
+An advantage is a function `(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs`
+(`advantages/advantage.py`). Each is one small file with its equation and its source.
+"""
+
+from __future__ import annotations
+
+from ratchet.infra.registry import Registry
+from ratchet.training.choosable import takes_two
+
+ADVANTAGES: Registry = Registry(
+    "advantage",
+    {
+        "grpo": "ratchet.training.advantages.grpo:advantages",
+        "dr_grpo": "ratchet.training.advantages.dr_grpo:advantages",
+        "rloo": "ratchet.training.advantages.rloo:advantages",
+        "reinforce_pp": "ratchet.training.advantages.reinforce_pp:advantages",
+        "reinforce_pp_baseline": "ratchet.training.advantages.reinforce_pp:baseline_advantages",
+    },
+    is_member=takes_two,
+)

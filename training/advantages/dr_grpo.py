@@ -1,0 +1,17 @@
+"""Dr. GRPO's advantage: by how much a response is better than its group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ratchet.infra.recipe.model import Stage
+from ratchet.training.advantages.advantage import AdvantageOutputs, GroupRewards
+
+
+def advantages(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
+    """A_i = r_i - mean r over the group (Liu et al. 2025, arXiv 2503.20783, section 3.2).
+
+    Divided by the deviation, prompts that nearly all or nearly no responses solve would weigh more than others. Goes
+    with the loss `dr_grpo`.
+    """
+    return AdvantageOutputs([group.centered() for group in groups])

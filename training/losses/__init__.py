@@ -1,0 +1,21 @@
+"""Policy losses, chosen by a stage's `loss`: a name from here, or the import path of one's own (docs/training.md).
+
+A loss is a function `(inputs: LossInputs, settings: Stage) -> LossOutputs` (`losses/loss.py`). Each is one small file
+with its equation and its source.
+"""
+
+from __future__ import annotations
+
+from ratchet.infra.registry import Registry
+from ratchet.training.choosable import takes_two
+
+LOSSES: Registry = Registry(
+    "loss",
+    {
+        "grpo": "ratchet.training.losses.grpo:loss",
+        "dr_grpo": "ratchet.training.losses.dr_grpo:loss",
+        "gspo": "ratchet.training.losses.gspo:loss",
+        "cispo": "ratchet.training.losses.cispo:loss",
+    },
+    is_member=takes_two,
+)

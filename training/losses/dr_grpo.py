@@ -1,0 +1,19 @@
+"""Dr. GRPO's loss: GRPO's, with a denominator that no response has a part in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ratchet.infra.recipe.model import Stage
+from ratchet.training.losses import grpo
+from ratchet.training.losses.loss import LossInputs, LossOutputs
+
+
+def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
+    """L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / (n · max_response_tokens)
+
+    with n responses in the step (Liu et al. 2025, arXiv 2503.20783, section 3.2 and the constant of its listing 1).
+    Divided by their own number of tokens, long wrong responses would be punished less than short ones. Goes with the
+    advantage `dr_grpo`. The gradient is smaller than GRPO's by the mean share of the limit that responses use.
+    """
+    return replace(grpo.loss(inputs, settings), denominator=inputs.step_sequences * settings.max_response_tokens)
