@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import Artifact, Draft, write_atomically
+from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
+from ratchet.training.advantages import ADVANTAGES
+from ratchet.training.losses import LOSSES
 from ratchet.verifiers.domain import domain_of
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
@@ -75,10 +78,27 @@ def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
                 )
 
 
+def check_choices(stage: Stage) -> dict[str, str]:
+    """The hash of the file that each of the stage's own choices is in, so that a change of it trains anew; nothing for
+    what is shipped. Raises RatchetError for a loss or an advantage that there is not."""
+    hashes = {}
+    for registry, name in ((LOSSES, stage.loss), (ADVANTAGES, stage.advantage)):
+        if name in registry:  # not imported here: that is torch, and seconds
+            continue
+        try:
+            chosen = registry.get(name)
+        except RatchetError as error:
+            raise RatchetError(f"The stage {stage.name}: {error}") from error
+        file = sys.modules[chosen.__module__].__file__
+        hashes[f"{registry.kind}_sha256"] = sha256_file(Path(file)) if file else ""
+    return hashes
+
+
 def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
     """One stage of the curriculum: from checkpoint to checkpoint."""
+    own_code = check_choices(stage)
     problems = {domain: problems[domain] for domain in stage.mix}
     spec = _stage_spec(recipe, stage, start, problems) | {
         "kind": "stage",
@@ -97,6 +117,7 @@ def train_stage(
         "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
         "engine": recipe.training.engine.kind,
         "max_infra_errors": recipe.training.max_infra_errors,
+        **own_code,
     }
     return run_step(STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec))
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Stage
 from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.advantages.advantage import AdvantageOutputs, GroupRewards
+from ratchet.training.advantages.advantage import Advantage, GroupRewards
 from ratchet.training.rewards import reward
 from ratchet.training.rollout import Rollout
 from ratchet.verifiers.outcome import Outcome
@@ -83,22 +84,24 @@ def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Grou
 
 
 def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
-    """The groups with the advantages that they have as one batch."""
-    if not groups:
-        return []
-    given = [members.valid_rewards() for members in groups]
-    found: AdvantageOutputs = ADVANTAGES.get(stage.advantage)(given, stage)
-    return [
-        replace(members, advantages=GroupAdvantages(_placed(values, members.valid), r.nothing_to_compare, found.metrics))
-        for members, values, r in zip(groups, found.values, given, strict=True)
-    ]
-
-
-def _placed(values: Sequence[float], valid: Sequence[bool]) -> tuple[float, ...]:
-    """Values of the valid samples, and 0.0 for the others."""
-    places = zip((i for i, ok in enumerate(valid) if ok), values, strict=True)
-    by_place = {i: float(value) for i, value in places}
-    return tuple(by_place.get(i, 0.0) for i in range(len(valid)))
+    """The groups, in this order, with the advantages that those of each domain have as one batch. Raises RatchetError
+    when the stage's advantage does not return one number for each reward."""
+    advantage: Advantage = ADVANTAGES.get(stage.advantage)
+    done = list(groups)
+    for domain in dict.fromkeys(members.domain for members in groups):
+        places = [i for i, members in enumerate(groups) if members.domain == domain]
+        given = [groups[i].valid_rewards() for i in places]
+        outputs = advantage(given, stage)
+        if [len(values) for values in outputs.values] != [len(each.rewards) for each in given]:
+            raise RatchetError(
+                f"the advantage {stage.advantage} must return one number for each reward that it is given"
+            )
+        metrics = dict(outputs.metrics)
+        for i, values, each in zip(places, outputs.values, given, strict=True):
+            rest = iter(values)
+            placed = tuple(float(next(rest)) if ok else 0.0 for ok in groups[i].valid)
+            done[i] = replace(groups[i], advantages=GroupAdvantages(placed, each.nothing_to_compare, metrics))
+    return done
 
 
 def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
@@ -121,7 +124,11 @@ def _describe(groups: Sequence[Group]) -> Metrics:
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
     judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
     lengths = [len(r.response) for r in rollouts]
-    facts = {
+    own: dict[str, list[float]] = {}
+    for members in groups:
+        for name, value in members.advantages.metrics.items():
+            own.setdefault(name, []).append(value)
+    facts = {name: fmean(values) for name, values in own.items()} | {
         "reward": fmean(rewards) if rewards else 0.0,
         "pass_rate": fmean(judged) if judged else 0.0,
         "response_tokens": fmean(lengths),
@@ -131,8 +138,6 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "all_failed_groups": fmean(g.all_failed for g in groups),
     }
     facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
-    for name in groups[0].advantages.metrics:
-        facts[name] = fmean(g.advantages.metrics[name] for g in groups)
     facts |= {f"outcome_{o.value}": fmean(r.outcome is o for r in rollouts) for o in Outcome}
     return {**facts, "infra_errors": float(sum(r.outcome is Outcome.INFRA_ERROR for r in rollouts))}
 

@@ -15,10 +15,13 @@ from ratchet.infra.recipe.model import Stage
 from ratchet.training import ranks
 from ratchet.training.groups import Group, Metrics
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.loss import Loss, LossInputs, part_of_step
+from ratchet.training.losses.loss import Loss, LossInputs, LossOutputs, part_of_step
 from ratchet.training.losses.terms import LARGEST_LOG_RATIO, adapted_entropy_coefficient, importance_weights, kl
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
+
+TOKEN_METRICS = {"tokens", "entropy", "mismatch_kl", "importance_weight", "kl"}
+"""What is measured of every token whatever the loss."""
 
 
 class Learner:
@@ -142,6 +145,7 @@ class Learner:
                 batch.whole_lengths, tokens, sequences, policy.sum_over_sharers,
             )  # fmt: skip
             found = self._policy_loss(given, stage)
+            self._check_outputs(found, given)
             values = found.values
             for name, metric in found.metrics.items():
                 watch.add(name, metric, batch)
@@ -161,6 +165,15 @@ class Learner:
             return part_of_step(values, batch.mask, found.denominator, policy.ranks)
 
         return loss
+
+    def _check_outputs(self, found: LossOutputs, given: LossInputs) -> None:
+        """What is not one number for each token would be broadcast without a word."""
+        wrong = [n for n, v in {"values": found.values, **found.metrics}.items() if v.shape != given.logprobs.shape]
+        if wrong or TOKEN_METRICS & found.metrics.keys():
+            raise RatchetError(
+                f"stage {self._stage.name}: the loss {self._stage.loss} must return one number for each token, and no "
+                f"metric called {', '.join(sorted(TOKEN_METRICS))}; see {', '.join(wrong) or 'its metrics'}"
+            )
 
     def _diverged(self, what: str) -> RatchetError:
         return RatchetError(

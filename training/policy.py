@@ -128,7 +128,7 @@ class Policy:
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
 
     def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum of each rank's `values`, any shape, over the ranks that share its sequences. Collective among them."""
+        """The sum of `values`, any shape, over the ranks that share this rank's sequences. Collective among them."""
         if self.hardware.sequence_ranks == 1:
             return values
         total = values.clone()

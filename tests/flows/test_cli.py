@@ -29,6 +29,11 @@ def test_every_command_teaches_with_an_example(command):
             ["run", MINI, "--set", "training.stages.1.mix={code: 1, logic: 1}", DRY],
             "There is no domain 'logic'. Known: math, code",
         ),
+        (["run", MINI, "--set", "training.stages.0.loss=gsppo", DRY], "Did you mean 'gspo'"),
+        (
+            ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
+            "ModuleNotFoundError: No module named 'no'",
+        ),
         (["curate", "maths", MINI], "There is no curation flow 'maths'"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
@@ -14,6 +16,9 @@ from ratchet.training.rollout import Rollout
 from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
+
+SEQUENCE_LOSS = {"loss": "gspo", "updates_per_batch": 2, "learning_rate": 0.0, "clip_low": 0.02, "clip_high": 0.04}
+"""A loss that is not a sum over tokens, and so has to see whole responses."""
 
 
 def stage(**settings) -> Stage:
@@ -42,6 +47,16 @@ def groups(seed: int, version: int = 0, count: int = 5, **settings) -> list[Grou
             outcome = INFRA if problem % 5 == 3 and sample == 3 else outcome
             rollouts.append(rollout(problem, sample, outcome, version=version))
     return group(rollouts, stage(**settings))
+
+
+def moved(scored: list[Group]) -> list[Group]:
+    """Groups with old log-probabilities as if the policy had moved since: some ratios are clipped, some are not."""
+    random = np.random.default_rng(0)
+
+    def noisy(old: np.ndarray) -> np.ndarray:
+        return (old + random.normal(0, 0.15, len(old))).astype(np.float32)
+
+    return [replace(g, old_logprobs=tuple(map(noisy, g.old_logprobs or ()))) for g in scored]
 
 
 def learner(model: str, hardware: Hardware | None = None, **settings) -> tuple[Policy, Learner]:

@@ -143,7 +143,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do_and_leaves_no_checkpoint(p
 
 def test_optimizer_moments_come_back(alone, micro_model, tmp_path):
     """Two updates in a row equal one update, a restart from the checkpoint, and the other update, bit for bit."""
-    from ratchet.training import grpo
+    from ratchet.training.losses.loss import part_of_step
     from tests.training.test_policy import samples
 
     def update(policy: Policy, seed: int) -> None:
@@ -151,7 +151,7 @@ def test_optimizer_moments_come_back(alone, micro_model, tmp_path):
         tokens = sum(len(sample.response) for sample in given)
         policy.update(
             policy.micro_batches(given),
-            lambda batch, logprobs, _: grpo.token_level(-logprobs, batch.mask, tokens, 1),
+            lambda batch, logprobs, _: part_of_step(-logprobs, batch.mask, tokens, 1),
             1.0,
             1e-2,
         )

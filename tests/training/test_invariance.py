@@ -18,7 +18,7 @@ from ratchet.training import logprobs
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.growth import grow
 from ratchet.training.model import load_model, share_attention
-from tests.training.batch import gradient, groups, largest_difference, learner, weights
+from tests.training.batch import SEQUENCE_LOSS, gradient, groups, largest_difference, learner, moved, weights
 from tests.training.conftest import MICRO
 
 TOLERANCE = 2e-5
@@ -96,6 +96,14 @@ def test_two_ranks_that_share_each_sequence(alone, wide_model, two, stage):
         torch.testing.assert_close(shared, one, atol=1e-5, rtol=0)
     learns.learn(groups(0), 1.0)
     assert largest_difference(gradient(policy), two[1][f"shared gradient {stage}"]) < TOLERANCE
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_a_ratio_of_whole_responses_on_two_ranks_that_share_each(alone, wide_model, two, stage):
+    policy, learns = learner(wide_model, Hardware(packed=True), **SEQUENCE_LOSS)
+    metrics = learns.learn(moved(learns.old_logprobs(groups(0), 0.7)), 0.7)
+    assert 0 < metrics["clip_fraction"] < 1
+    assert largest_difference(gradient(policy), two[1][f"shared sequence loss {stage}"]) < 10 * TOLERANCE
 
 
 def test_heads_that_cannot_be_shared_out_are_an_error(micro_model):

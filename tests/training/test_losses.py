@@ -2,7 +2,6 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +9,16 @@ import torch
 
 from ratchet.infra.recipe.model import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
-from ratchet.training.grpo import adapted_entropy_coefficient, importance_weights, kl, soft_overlong
-from tests.training.batch import gradient, groups, largest_difference, learner, stage
+from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl
+from ratchet.training.rewards import soft_overlong
+from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
 
 
 def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Tensor:
     """The loss of one optimizer step, from the definitions."""
-    total, count = torch.zeros((), dtype=torch.float64), 0
+    total = torch.zeros((), dtype=torch.float64)
+    tokens = sum(len(r.response) for g in batch for r, ok in zip(g.rollouts, g.valid, strict=True) if ok)
+    responses = sum(sum(g.valid) for g in batch)
     for members in batch:
         judged = [reward for reward, ok in zip(members.rewards, members.valid, strict=True) if ok]
         mean = math.fsum(judged) / len(judged)
@@ -26,21 +28,28 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                 continue
             advantage = 0.0 if deviation < 1e-8 else (members.rewards[i] - mean) / (deviation + 1e-6)
             ids = torch.tensor([*rollout.prompt.tolist(), *rollout.response.tolist()])
+            divided_by = {
+                "grpo": tokens, "cispo": tokens, "dr_grpo": responses * settings.max_response_tokens,
+                "gspo": responses * len(rollout.response),
+            }[settings.loss]  # fmt: skip
             distribution = (model(input_ids=ids[None]).logits[0] / temperature).log_softmax(-1)
             if reference is not None:
                 with torch.no_grad():
                     other = (reference(input_ids=ids[None]).logits[0] / temperature).log_softmax(-1)
-            for t in range(len(rollout.response)):
-                place = len(rollout.prompt) + t
-                token = distribution[place - 1, ids[place]]
-                old = token.detach()
-                if members.old_logprobs is not None:
-                    old = torch.tensor(float(members.old_logprobs[i][t]), dtype=torch.float64)
-                ratio = (token - old).exp()
+            first = len(rollout.prompt)
+            own = distribution[range(first - 1, len(ids) - 1), ids[first:]]
+            before = own.detach()
+            if members.old_logprobs is not None:
+                before = torch.tensor(members.old_logprobs[i], dtype=torch.float64)
+            for t, (token, old) in enumerate(zip(own, before, strict=True)):
+                place = first + t
+                ratio = ((own - before).mean() if settings.loss == "gspo" else token - old).exp()
                 clipped = min(max(ratio, torch.tensor(1 - settings.clip_low)), torch.tensor(1 + settings.clip_high))
                 objective = ratio * advantage
                 if settings.updates_per_batch > 1:
                     objective = min(ratio * advantage, clipped * advantage)
+                if settings.loss == "cispo":
+                    objective = clipped.detach() * advantage * token
                 if settings.importance_cap is not None:
                     objective = objective * min(math.exp(old - float(rollout.logprobs[t])), settings.importance_cap)
                 loss = -objective
@@ -50,8 +59,8 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                     loss = loss + settings.kl_coefficient * estimate
                 probabilities = distribution[place - 1].exp()
                 loss = loss + settings.entropy_bonus * (probabilities * distribution[place - 1]).sum()
-                total, count = total + loss, count + 1
-    return total / count
+                total = total + loss / divided_by
+    return total
 
 
 @pytest.mark.parametrize(
@@ -69,6 +78,9 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
             "updates_per_batch": 2, "clip_high": 0.3, "kl_coefficient": 0.1, "entropy_bonus": 0.02,
             "importance_cap": 2.0,
         },
+        {"loss": "dr_grpo", "advantage": "grpo", "kl_coefficient": 0.1},
+        {"loss": "gspo", "updates_per_batch": 2, "clip_low": 0.02, "clip_high": 0.04, "kl_coefficient": 0.1},
+        {"loss": "cispo", "updates_per_batch": 2, "clip_low": 0.05, "clip_high": 0.1, "entropy_bonus": 0.02},
     ],
     ids=str,
 )  # fmt: skip
@@ -84,9 +96,7 @@ def test_gradient_of_the_step(alone, micro_model, settings):
         for weight in policy.model.parameters():  # away from the reference, so that there is a KL to speak of
             weight += torch.from_numpy(random.normal(0, 0.02, weight.shape)).float()
     if asked.updates_per_batch > 1:  # as if the policy had moved since: some ratios are clipped, some are not
-        scored = learns.old_logprobs(batch, 0.7)
-        noise = lambda old: (old + random.normal(0, 0.15, len(old))).astype(np.float32)  # noqa: E731
-        batch = [replace(g, old_logprobs=tuple(map(noise, g.old_logprobs))) for g in scored]
+        batch = moved(learns.old_logprobs(batch, 0.7))
     metrics = learns.learn(batch, 0.7)
 
     model = copy.deepcopy(policy.model).double()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ratchet.infra.recipe.model import Hardware, Optimizer
-from ratchet.training import grpo
 from ratchet.training.logprobs import ChunkedLogProbabilities
+from ratchet.training.losses.loss import part_of_step
 from ratchet.training.packing import Sample, collate, plan_micro_batches
 from ratchet.training.policy import Policy
 
@@ -107,9 +107,7 @@ def step(model_directory: str, given_samples: list[Sample], budget: int, **hardw
     tokens = sum(len(sample.response) for sample in given_samples)
     norm = policy.update(
         policy.micro_batches(given_samples, budget),
-        lambda batch, logprobs, _: grpo.token_level(
-            grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1
-        ),
+        lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
         1.0,
         1e-3,
     )
@@ -132,9 +130,7 @@ def test_zero_stages_make_the_same_update(alone, micro_model, stage):
     tokens = sum(len(sample.response) for sample in samples(6))
     other_norm = policy.update(
         policy.micro_batches(samples(6), 60),
-        lambda batch, logprobs, _: grpo.token_level(
-            grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1
-        ),
+        lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
         1.0,
         1e-3,
     )
@@ -151,7 +147,7 @@ def test_gradient_is_reinforce(alone, micro_model):
     batch = collate(given_samples, CPU)
     logprobs, _ = policy.engine.module(batch, 1.0)
     ours = torch.autograd.grad(
-        grpo.token_level(grpo.on_policy_loss(logprobs, batch.weights), batch.mask, tokens, 1),
+        part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
         list(policy.model.parameters()),
     )
     surrogate = 0.0
@@ -170,7 +166,7 @@ def test_a_padding_micro_batch_changes_nothing(alone, micro_model):
     policy = Policy(micro_model, Hardware(), Optimizer())
     before = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
     idle = replace(collate(samples(1), CPU), mask=torch.zeros(len(samples(1)[0].response)))
-    loss = lambda batch, logprobs, _: grpo.token_level(-logprobs, batch.mask, 1, 1)  # noqa: E731
+    loss = lambda batch, logprobs, _: part_of_step(-logprobs, batch.mask, 1, 1)  # noqa: E731
     assert policy.update([idle], loss, 1.0, 1e-3) == 0.0
     for name, weight in policy.model.named_parameters():
         assert torch.equal(weight, before[name])

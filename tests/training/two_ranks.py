@@ -13,7 +13,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from ratchet.infra.recipe.model import Hardware
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints
-from tests.training.batch import gradient, groups, learner, weights
+from tests.training.batch import SEQUENCE_LOSS, gradient, groups, learner, moved, weights
 
 
 def one_rank(model: str, wide_model: str, out: Path) -> None:
@@ -35,6 +35,9 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         found[f"shared scores {stage}"] = [torch.from_numpy(old) for g in scored for old in g.old_logprobs]
         learns.learn(groups(0), 1.0)
         found[f"shared gradient {stage}"] = gradient(policy)
+        policy, learns = learner(wide_model, Hardware(zero_stage=stage, processes=2, sequence_ranks=2), **SEQUENCE_LOSS)
+        learns.learn(moved(learns.old_logprobs(groups(0), 0.7)), 0.7)
+        found[f"shared sequence loss {stage}"] = gradient(policy)
     if ranks.rank() == 0:
         torch.save(found, out / "found.pt")
     ranks.leave()

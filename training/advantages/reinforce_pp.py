@@ -25,7 +25,9 @@ def baseline_advantages(groups: Sequence[GroupRewards], settings: Stage) -> Adva
 
 
 def _normalized(values: Sequence[Sequence[float]], groups: Sequence[GroupRewards]) -> AdvantageOutputs:
-    flat = [(v, n) for each, group in zip(values, groups, strict=True) for v, n in zip(each, group.lengths, strict=True)]
+    flat = [
+        (v, n) for each, group in zip(values, groups, strict=True) for v, n in zip(each, group.lengths, strict=True)
+    ]
     tokens = sum(n for _, n in flat)
     mean = sum(v * n for v, n in flat) / tokens if tokens else 0.0
     deviation = (sum((v - mean) ** 2 * n for v, n in flat) / tokens) ** 0.5 if tokens else 0.0

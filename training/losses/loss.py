@@ -27,7 +27,7 @@ class LossInputs:
     advantages: torch.Tensor
     mask: torch.Tensor
     tokens_here: tuple[int, ...]
-    """Of each sequence's tokens, how many are in the tensors: where ranks share a sequence, a stretch of it, or none."""
+    """How many tokens of each sequence are in the tensors: where ranks share a sequence, a stretch of it, or none."""
     lengths: tuple[int, ...]
     """Response tokens of each sequence, wherever they are."""
     step_tokens: int

@@ -1,0 +1,76 @@
+"""A loss and an advantage of one's own, by import path: the example of docs/training.md, and what is refused."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.registry import IMPORT_PATH
+from ratchet.tasks.training import check_choices
+from ratchet.training.losses.loss import LossOutputs
+from tests.training.batch import groups, learner, stage
+
+DOCS = Path(__file__).parents[2] / "docs" / "training.md"
+
+
+@pytest.fixture(scope="module")
+def my_losses(tmp_path_factory) -> Iterator[Path]:
+    """The example of the documentation as a file in a directory on the import path."""
+    code = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert code is not None
+    file = tmp_path_factory.mktemp("mine") / "my_losses.py"
+    file.write_text(code.group(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(IMPORT_PATH, str(file.parent))
+        patch.setattr(sys, "path", [*sys.path])
+        yield file
+
+
+@pytest.mark.parametrize("path", ["my_losses:better_only", "ratchet.training.losses.cispo"])
+def test_a_loss_by_its_import_path_trains(alone, micro_model, my_losses, path):
+    policy, learns = learner(micro_model, loss=path, updates_per_batch=2)
+    before = [weight.detach().clone() for weight in policy.model.parameters()]
+    metrics = learns.learn(groups(0), 1.0)
+    assert not all(torch.equal(*each) for each in zip(before, policy.model.parameters(), strict=True))
+    assert ("above_cap" in metrics) == path.startswith("my_losses")
+
+
+def test_another_file_is_another_stage(my_losses):
+    shipped, own = check_choices(stage()), check_choices(stage(loss="my_losses:better_only"))
+    assert not shipped and own.keys() == {"loss_sha256"}
+    my_losses.write_text(my_losses.read_text() + "# changed\n")
+    assert check_choices(stage(loss="my_losses:better_only")) != own
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "gspoo"}, r"stage s: There is no loss 'gspoo'. Did you mean 'gspo'\? Known: grpo, dr_grpo, gspo"),
+        ({"advantage": "rlo"}, r"There is no advantage 'rlo'. Did you mean 'rloo'\?"),
+        ({"loss": "my_lossses:better_only"}, "'my_lossses:better_only' cannot be imported: ModuleNotFoundError"),
+        ({"loss": "my_losses:best_only"}, "my_losses has no loss 'best_only'; it has better_only"),
+        ({"loss": "my_losses:Stage"}, "my_losses has no loss 'Stage'"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_told(my_losses, settings, message):
+    with pytest.raises(RatchetError, match=message):
+        check_choices(stage(**settings))
+
+
+def scalar(inputs, settings) -> LossOutputs:
+    return LossOutputs(inputs.logprobs.mean(), 1)
+
+
+def misnamed(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.logprobs, 1, {"entropy": inputs.mask})
+
+
+@pytest.mark.parametrize(("name", "what"), [("scalar", "see values"), ("misnamed", "no metric called entropy")])
+def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, what):
+    _, learns = learner(micro_model, loss=f"{__name__}:{name}")
+    with pytest.raises(RatchetError, match=f"must return one number for each token.*{what}"):
+        learns.learn(groups(0), 1.0)
