@@ -31,22 +31,22 @@ class ChunkedLogProbabilities(torch.autograd.Function):
         entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
         for rows in _slices(len(hidden), chunk):
             chosen = torch.zeros(len(targets[rows]), dtype=torch.float32, device=hidden.device)
-            highest = total = weighted = None  # of each row: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
+            before = None  # of each row, over the tiles so far: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
             for tile in _slices(len(weight), VOCABULARY_TILE):
                 logits = _logits(hidden[rows], weight, bias, tile, temperature)
                 inside, columns = _inside(targets[rows], tile)
                 chosen = torch.where(inside, logits.gather(-1, columns[:, None]).squeeze(-1), chosen)
-                before, highest = highest, logits.amax(-1)
-                if before is not None:
-                    highest = torch.maximum(before, highest)
-                    lower = before - highest
-                    weighted = (weighted + lower * total) * lower.exp()
-                    total = total * lower.exp()
+                highest = logits.amax(-1) if before is None else torch.maximum(before[0], logits.amax(-1))
                 logits = logits.sub_(highest[:, None])
                 shifted = logits.exp()
-                tile_total, tile_weighted = shifted.sum(-1), torch.linalg.vecdot(shifted, logits)
-                total = tile_total if total is None else total + tile_total
-                weighted = tile_weighted if weighted is None else weighted + tile_weighted
+                total, weighted = shifted.sum(-1), torch.linalg.vecdot(shifted, logits)
+                if before is not None:
+                    lower = before[0] - highest
+                    weighted = (before[2] + lower * before[1]) * lower.exp() + weighted
+                    total = before[1] * lower.exp() + total
+                before = highest, total, weighted
+            assert before is not None, "a vocabulary has tokens"
+            highest, total, weighted = before
             normalizers[rows] = total.log() + highest
             logprobs[rows] = chosen - normalizers[rows]
             entropies[rows] = total.log() - weighted / total
@@ -56,7 +56,8 @@ class ChunkedLogProbabilities(torch.autograd.Function):
         return logprobs, entropies
 
     @staticmethod
-    def backward(ctx: Any, grad_logprobs, grad_entropies):
+    def backward(ctx: Any, *grad_outputs: Any):
+        grad_logprobs, grad_entropies = grad_outputs
         hidden, weight, bias, targets, normalizers, entropies = ctx.saved_tensors
         grad_hidden = torch.zeros_like(hidden, dtype=torch.float32)
         grad_weight = torch.empty_like(weight)
@@ -82,7 +83,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
                 if bias is not None:
                     grad_tile_bias += grad.sum(0)
             grad_weight[tile] = grad_tile
-            if bias is not None:
+            if grad_bias is not None:
                 grad_bias[tile] = grad_tile_bias
         return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None
 

@@ -27,7 +27,7 @@ def _without_dropout(model: Any) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        if isinstance(getattr(module, "attention_dropout", None), float):
+        elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
 
 

@@ -61,7 +61,8 @@ class Policy:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
         self.reference = Reference(model, hardware) if with_reference else None
-        self.engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
+        engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
+        self.engine: Any = engine
 
     def _configuration(self) -> dict[str, Any]:
         zero: dict[str, Any] = {"stage": self.hardware.zero_stage}

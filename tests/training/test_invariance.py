@@ -103,7 +103,7 @@ def test_a_ratio_of_whole_responses_on_two_ranks_that_share_each(alone, wide_mod
     policy, learns = learner(wide_model, Hardware(packed=True), **SEQUENCE_LOSS)
     metrics = learns.learn(moved(learns.old_logprobs(groups(0), 0.7)), 0.7)
     assert 0 < metrics["clip_fraction"] < 1
-    assert largest_difference(gradient(policy), two[1][f"shared sequence loss {stage}"]) < 10 * TOLERANCE
+    assert largest_difference(gradient(policy), two[1][f"shared sequence loss {stage}"]) < TOLERANCE
 
 
 def test_heads_that_cannot_be_shared_out_are_an_error(micro_model):
