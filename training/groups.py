@@ -13,7 +13,7 @@ import numpy as np
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Stage
 from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.advantages.advantage import Advantage, GroupRewards
+from ratchet.training.advantages.advantage import GroupRewards
 from ratchet.training.rewards import reward
 from ratchet.training.rollout import Rollout
 from ratchet.verifiers.outcome import Outcome
@@ -86,7 +86,7 @@ def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Grou
 def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
     """The groups, in this order, with the advantages that those of each domain have as one batch. Raises RatchetError
     when the stage's advantage does not return one number for each reward."""
-    advantage: Advantage = ADVANTAGES.get(stage.advantage)
+    advantage = ADVANTAGES.get(stage.advantage)
     done = list(groups)
     for domain in dict.fromkeys(members.domain for members in groups):
         places = [i for i, members in enumerate(groups) if members.domain == domain]

@@ -15,7 +15,7 @@ from ratchet.infra.recipe.model import Stage
 from ratchet.training import ranks
 from ratchet.training.groups import Group, Metrics
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.loss import Loss, LossInputs, LossOutputs, part_of_step
+from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from ratchet.training.losses.terms import LARGEST_LOG_RATIO, adapted_entropy_coefficient, importance_weights, kl
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
@@ -29,7 +29,7 @@ class Learner:
 
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._stage = policy, stage
-        self._policy_loss: Loss = LOSSES.get(stage.loss)
+        self._policy_loss = LOSSES.get(stage.loss)
         self._updates = 0  # optimizer steps since the stage's start or its last reset, skipped ones included
         self._entropy = stage.entropy_bonus  # the coefficient in use
         self._adapted = 0.0  # what it would be while the entropy is below its target

@@ -190,3 +190,14 @@ def test_a_mixed_batch_is_told_of_by_domain(policy):
     assert facts["response_tokens"] == sum(lengths.values()) / 8
     shown = [(row["domain"], row["shown"]) for row in samples(groups, 7, policy.tokenizer)]
     assert shown == [*(("code", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]
+
+
+def test_an_advantage_over_the_batch_is_over_what_is_learnt_from_however_many_rounds_it_took():
+    sampler, curriculum, _ = batches(lambda i: int(i[-2:]) % 2 == 1, advantage="reinforce_pp")
+    collected = sampler.collect(curriculum.draw())
+    assert collected.rounds > 1
+    both = [
+        (a, len(r.response)) for g in collected.groups for a, r in zip(g.advantages.values, g.rollouts, strict=True)
+    ]
+    tokens = np.repeat([a for a, _ in both], [n for _, n in both])
+    assert tokens.mean() == pytest.approx(0, abs=1e-9) and tokens.std() == pytest.approx(1)

@@ -6,10 +6,15 @@ An advantage is a function `(groups: Sequence[GroupRewards], settings: Stage) ->
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ratchet.infra.registry import Registry
 from ratchet.training.choosable import takes_two
 
-ADVANTAGES: Registry = Registry(
+if TYPE_CHECKING:
+    from ratchet.training.advantages.advantage import Advantage
+
+ADVANTAGES: Registry[Advantage] = Registry(
     "advantage",
     {
         "grpo": "ratchet.training.advantages.grpo:advantages",

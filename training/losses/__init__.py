@@ -6,10 +6,15 @@ with its equation and its source.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ratchet.infra.registry import Registry
 from ratchet.training.choosable import takes_two
 
-LOSSES: Registry = Registry(
+if TYPE_CHECKING:  # torch, and seconds: a plan does without
+    from ratchet.training.losses.loss import Loss
+
+LOSSES: Registry[Loss] = Registry(
     "loss",
     {
         "grpo": "ratchet.training.losses.grpo:loss",
