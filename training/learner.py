@@ -141,9 +141,18 @@ class Learner:
             if stage.kl_coefficient and policy.reference is not None:
                 reference = policy.reference.score(batch, temperature)
             given = LossInputs(
-                logprobs, old, batch.sampled_logprobs, reference, batch.weights, batch.mask, batch.lengths,
-                batch.whole_lengths, tokens, sequences, policy.sum_over_sharers,
-            )  # fmt: skip
+                logprobs=logprobs,
+                old_logprobs=old,
+                sampled_logprobs=batch.sampled_logprobs,
+                reference_logprobs=reference,
+                advantages=batch.weights,
+                mask=batch.mask,
+                tokens_here=batch.lengths,
+                lengths=batch.whole_lengths,
+                step_tokens=tokens,
+                step_sequences=sequences,
+                sum_over_sharers=policy.sum_over_sharers,
+            )
             found = self._policy_loss(given, stage)
             self._check_outputs(found, given)
             values = found.values
@@ -168,7 +177,10 @@ class Learner:
 
     def _check_outputs(self, found: LossOutputs, given: LossInputs) -> None:
         """What is not one number for each token would be broadcast without a word."""
-        wrong = [n for n, v in {"values": found.values, **found.metrics}.items() if v.shape != given.logprobs.shape]
+        tensors = {"values": found.values, **found.metrics}
+        if isinstance(found.denominator, torch.Tensor):
+            tensors["denominator"] = found.denominator
+        wrong = [name for name, tensor in tensors.items() if tensor.shape != given.logprobs.shape]
         if wrong or TOKEN_METRICS & found.metrics.keys():
             raise RatchetError(
                 f"stage {self._stage.name}: the loss {self._stage.loss} must return one number for each token, and no "

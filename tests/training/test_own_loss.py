@@ -69,7 +69,16 @@ def misnamed(inputs, settings) -> LossOutputs:
     return LossOutputs(-inputs.logprobs, 1, {"entropy": inputs.mask})
 
 
-@pytest.mark.parametrize(("name", "what"), [("scalar", "see values"), ("misnamed", "no metric called entropy")])
+def one_for_each_response(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.logprobs, inputs.mask.new_tensor(inputs.lengths))
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("scalar", "see values"), ("misnamed", "no metric called entropy"), ("one_for_each_response", "see denominator")
+    ],
+)  # fmt: skip
 def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, what):
     _, learns = learner(micro_model, loss=f"{__name__}:{name}")
     with pytest.raises(RatchetError, match=f"must return one number for each token.*{what}"):
