@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
 from ratchet.evaluation.regimes import pass_at_k_bound, solve_rate_variance
@@ -23,7 +24,7 @@ from ratchet.evaluation.statistics import (
     standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
-from ratchet.evaluation.topics import by_topic, cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.evaluation.topics import by_topic
 from ratchet.evaluation.votes import RIGHT
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome

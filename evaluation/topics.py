@@ -1,4 +1,4 @@
-"""What a benchmark's file says of its questions, and accuracy by topic with the difficulty of its questions taken out.
+"""Accuracy by topic, also with the difficulty of the topic's questions taken out.
 
 Accuracy by topic alone is confounded: LiveCodeBench Pro finds 75 % on a topic that demands a rating of 1,900 and 37 %
 on one that demands 2,500. The adjusted accuracy compares each question with questions as hard as it is.
@@ -6,70 +6,15 @@ on one that demands 2,500. The adjusted accuracy compares each question with que
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ratchet.evaluation.statistics import share_interval, standard_error_across_questions
-from ratchet.infra.problems import Problem
 
-TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", "tags", "cf_tags", "unique_id")
-DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")
-RATING_KEYS = ("rating", "cf_rating")
-CLUSTER_KEYS = ("contest_id", "cf_contest_id")
-MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # where some copies of MATH500 keep the subject
 STRATA = 5  # of numeric difficulty, by quantiles
 FEWEST = 3  # questions that make a topic
-
-
-def topics_of(problem: Problem) -> tuple[str, ...]:
-    """What a benchmark's file says a question is about; a question may have several topics, or none."""
-    metadata = _metadata(problem)
-    value = next((metadata[key] for key in TOPIC_KEYS if metadata.get(key)), None)
-    if isinstance(value, str) and (found := MATH500_ID.fullmatch(value)):
-        value = found[1]
-    elif isinstance(value, str) and value == metadata.get("unique_id"):
-        return ()
-    values = value if isinstance(value, list) else [] if value is None else [value]
-    return tuple(dict.fromkeys(str(topic).replace("_", " ").strip().lower() for topic in values))
-
-
-def difficulty_of(problem: Problem) -> float | str | None:
-    """A number where it is one, else a word such as "hard"; None where the file says nothing."""
-    value = metadata_value(problem, DIFFICULTY_KEYS)
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value).strip().lower() if value is not None else None
-    return number if math.isfinite(number) else None
-
-
-def rating_of(problem: Problem) -> float | None:
-    """Its rating on Codeforces, where the file has one."""
-    value = metadata_value(problem, RATING_KEYS)
-    return float(value) if isinstance(value, int | float) else None
-
-
-def cluster_of(problem: Problem) -> str | None:
-    """The contest it comes from: problems of one contest are alike."""
-    value = metadata_value(problem, CLUSTER_KEYS)
-    return None if value is None else str(value)
-
-
-def metadata_value(problem: Problem, keys: Sequence[str]) -> str | int | float | None:
-    """The first of these entries of the problem's metadata that is a text or a number, and says anything."""
-    metadata = _metadata(problem)
-    value = next((metadata[key] for key in keys if metadata.get(key) not in (None, "")), None)
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-
-
-def _metadata(problem: Problem) -> dict[str, Any]:
-    metadata = json.loads(problem.metadata or "{}")
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def by_topic(

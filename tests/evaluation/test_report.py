@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.evaluation import queries, tables
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.comparison import paired_difference
 from ratchet.evaluation.document import Document, Section, inline, to_html, to_markdown
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.evaluation.topics import cluster_of, difficulty_of, topics_of
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 
