@@ -174,7 +174,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
     columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
-    rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pylist()
+    rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}
     for benchmark in plan.spec.benchmarks:
@@ -189,7 +189,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             "set_aside": plan.spec.set_aside.get(name, {}),
             "released": [min(released), max(released)] if released else None,
             **score(
-                [row for row in rows if row["benchmark"] == name],
+                rows[rows.benchmark == name],
                 problems,
                 plan.spec.pass_at,
                 vote=domain_of(benchmark.domain).answers_vote,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ratchet.evaluation.statistics import share_interval, standard_error_across_questions
 
@@ -23,47 +24,39 @@ def by_topic(
     """One row a topic, most questions first: plain accuracy, and adjusted accuracy where difficulties are known.
 
     All three by problem_id; `rates` are solve rates. adjusted = mean over all questions + mean over the topic's
-    questions of (solve rate - mean rate of all questions in the same difficulty stratum), cut to [0, 1]: what the
+    questions of (solve rate - mean rate of all questions in the same difficulty stratum), clipped to [0, 1]: what the
     accuracy would be if the topic were as hard as the benchmark. Its error is that of the differences across the
     topic's questions.
     """
-    questions = list(rates)
-    rate = np.array([rates[question] for question in questions])
-    members: dict[str, list[int]] = {}
-    for i, question in enumerate(questions):
-        for topic in topics.get(question, ()):
-            members.setdefault(topic, []).append(i)
-    expected = _expected(rate, [difficulties.get(question) for question in questions])
+    rate = pd.Series(rates, dtype=float)
+    expected = _expected(rate, [difficulties.get(question) for question in rates])
+    own = pd.Series({question: list(topics.get(question, ())) for question in rates}, dtype=object).explode().dropna()
     rows = []
-    for topic, chosen in sorted(members.items(), key=lambda item: (-len(item[1]), item[0])):
-        if len(chosen) < FEWEST:
+    for topic, size in sorted(own.value_counts().items(), key=lambda item: (-item[1], item[0])):
+        if size < FEWEST:
             continue
-        own = rate[chosen]
-        error = standard_error_across_questions(own)
-        low, high = share_interval(float(own.mean()), error, own.size)
-        row = {"topic": topic, "questions": own.size, "value": float(own.mean()), "standard_error": error}
-        row |= {"low": low, "high": high, "adjusted": None, "adjusted_standard_error": None}
+        chosen = own.index[own == topic]
+        value, error = float(rate[chosen].mean()), standard_error_across_questions(rate[chosen])
+        low, high = share_interval(value, error, size)
+        row = {"topic": topic, "questions": size, "value": value, "standard_error": error, "low": low, "high": high}
+        row |= {"adjusted": None, "adjusted_standard_error": None}
         if expected is not None:
-            over = own - expected[chosen]
+            over = rate[chosen] - expected[chosen]
             row["adjusted"] = float(np.clip(rate.mean() + over.mean(), 0, 1))
             row["adjusted_standard_error"] = standard_error_across_questions(over)
         rows.append(row)
     return rows
 
 
-def _expected(rate: np.ndarray, difficulties: Sequence[float | str | None]) -> np.ndarray | None:
-    """The mean rate of each question's difficulty stratum, shape [questions]; None where difficulties are missing."""
-    if not len(rate) or any(difficulty is None for difficulty in difficulties):
+def _expected(rate: pd.Series, difficulties: Sequence[float | str | None]) -> pd.Series | None:
+    """The mean rate of each question's difficulty stratum, by question; None where difficulties are missing."""
+    if rate.empty or any(difficulty is None for difficulty in difficulties):
         return None
     try:
-        values = np.array([float(difficulty) for difficulty in difficulties])
+        values = np.array([float(difficulty) for difficulty in difficulties])  # type: ignore[arg-type]
     except ValueError:
-        _, strata = np.unique([str(difficulty) for difficulty in difficulties], return_inverse=True)
+        strata = np.array([str(difficulty) for difficulty in difficulties])
     else:
-        distinct = np.unique(values)
-        if distinct.size <= STRATA:
-            strata = np.searchsorted(distinct, values)
-        else:
-            strata = np.searchsorted(np.quantile(values, np.arange(1, STRATA) / STRATA), values, side="right")
-    sums, sizes = np.bincount(strata, rate), np.bincount(strata)
-    return (sums / np.maximum(sizes, 1))[strata]
+        edges = np.quantile(values, np.arange(1, STRATA) / STRATA)
+        strata = values if len(np.unique(values)) <= STRATA else np.searchsorted(edges, values, side="right")
+    return rate.groupby(strata).transform("mean")

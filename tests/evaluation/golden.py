@@ -76,6 +76,6 @@ def scores_of(pool: Pool, given: Sequence[Problem], responses: dict[str, list[st
     grading = Grading(pool, {"given": given}, {"given": ""})
     grading.submit(rows)
     grading.collect()
-    graded = grading.graded(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)).to_pylist()
+    graded = grading.graded(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)).to_pandas()
     asked = [problem for problem in given if problem.problem_id in responses]
     return score(graded, asked, (1,), vote=given[0].domain == "math")
