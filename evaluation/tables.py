@@ -191,7 +191,9 @@ def warnings(name: str, series: Series) -> list[str]:
         if none := [k for k, point in points if not point["questions"]]:
             found.append(f"{where}: pass@k is undefined for k = {', '.join(none)}: there are fewer responses.")
         if partial := [k for k, point in points if 0 < point["questions"] < scores["questions_graded"]]:
-            found.append(f"{where}: pass@k for k = {', '.join(partial)} covers only questions with that many responses.")
+            found.append(
+                f"{where}: pass@k for k = {', '.join(partial)} covers only questions with that many responses."
+            )
     scores = series[-1][1]
     published = scores["published_questions"]
     if published and published != scores["questions"]:

@@ -38,7 +38,9 @@ def page(
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     missing = "; ".join(f"`{step}` ({reason})" for step, reason in not_done.items())
     sections = [
-        Section("Funnel", f"**Not done:** {missing}." if missing else "", _rules(rules), drawing=funnel_drawing(funnel)),
+        Section(
+            "Funnel", f"**Not done:** {missing}." if missing else "", _rules(rules), drawing=funnel_drawing(funnel)
+        ),
         Section("What was kept", drawing=_kept_drawing(kept.to_pandas())),
     ]
     if decontaminated:

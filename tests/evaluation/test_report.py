@@ -102,7 +102,9 @@ class Page(HTMLParser):
 def test_report_is_self_contained_complete_and_escaped(tmp_path):
     directories = [("start", evaluation(tmp_path, "start", 0.3)), (NASTY, evaluation(tmp_path, "end", 0.8))]
     extra = Section(
-        "Funnel " + NASTY, f"Text {NASTY} $x^2_$", [{"step": NASTY, "a|b": "x|y", "kept": 1200}],
+        "Funnel " + NASTY,
+        f"Text {NASTY} $x^2_$",
+        [{"step": NASTY, "a|b": "x|y", "kept": 1200}],
         drawing=Drawing("rows", "Rows " + NASTY, b"\x89PNG"),
     )
     files = write_report(
@@ -249,7 +251,11 @@ def test_what_was_not_asked_the_same_is_said_and_not_averaged(tmp_path):
 def test_what_a_reader_is_warned_of(tmp_path):
     scores = read_scores("a", evaluation(tmp_path, "a", 0.5)).scores["benchmarks"]["tiny-math"]
     said = " ".join(tables.warnings("m", [("a", scores)]))
-    assert "responses were truncated" in said and "pass@k is undefined for k = 8" in said and "1 questions are in the training set" in said
+    assert (
+        "responses were truncated" in said
+        and "pass@k is undefined for k = 8" in said
+        and "1 questions are in the training set" in said
+    )
     fewer = {
         **scores,
         "published_questions": 30,
