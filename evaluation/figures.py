@@ -104,7 +104,7 @@ def length_and_truncation(benchmarks: Benchmarks, labels: Sequence[str]) -> Draw
 
     return draw(
         "length-and-truncation",
-        "Left: mean response length, right and wrong responses apart. Right: share of responses truncated at the limit.",
+        "Left: mean response length, right and wrong responses apart. Right: share of truncated responses.",
         [("Response length", lengths), ("Truncated responses", truncation)],
     )
 

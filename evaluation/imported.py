@@ -47,8 +47,8 @@ class ImportedGenerations:
 
 
 def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
-    """The responses in a foreign file to a benchmark, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the row when
-    it is no such file, or holds a question that the benchmark does not have: then it is of another benchmark."""
+    """A benchmark's responses in a foreign file, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the
+    row when it is no such file, or holds a question that the benchmark does not have."""
     try:
         rows = _rows(path)
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -183,7 +183,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
         benchmarks[name] = {
             "domain": benchmark.domain,
             "content_hash": plan.content_hashes[name],
-            "prompt": plan.prompts[name].model_dump(),
+            "prompt": plan.templates[name],
             "published_questions": benchmark.questions,
             "public_since": None if benchmark.released is None else str(benchmark.released),
             "set_aside": plan.spec.set_aside.get(name, {}),

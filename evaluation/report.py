@@ -15,7 +15,7 @@ from ratchet.evaluation.comparison import paired_difference, question_changes, s
 from ratchet.evaluation.creativity import LENGTHS, creativity_index
 from ratchet.evaluation.scores import estimate
 from ratchet.evaluation.standings import rating_in_contests
-from ratchet.evaluation.tables import SIGNIFICANT, Benchmarks, Row, Series, number, signed, with_error
+from ratchet.evaluation.tables import Benchmarks, Row, Series, number, signed, with_error
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Document, Headline, Section, to_html, to_markdown

@@ -17,6 +17,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import Benchmark, Endpoint, InferenceEngine, PromptFormat
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
 
 
@@ -132,6 +133,16 @@ class Plan:
         """How each benchmark's problems are asked."""
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.benchmarks}
 
+    @cached_property
+    def templates(self) -> dict[str, dict[str, str]]:
+        """The same in full: the templates of each benchmark's domain as they are used here, and the response prefix."""
+        found = {}
+        for benchmark in self.spec.benchmarks:
+            own, asked = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
+            filled = {name: asked.templates.get(name, template) for name, template in own.items()}
+            found[benchmark.name] = {**filled, "response_prefix": asked.response_prefix}
+        return found
+
     @property
     def sampling(self) -> Sampling:
         return Sampling(**self.spec.sampling.model_dump())
@@ -185,7 +196,7 @@ class Plan:
             "generations": [self._decides(name) for name in self.problems],
             "benchmarks": list(self.content_hashes.items()),
             "samples": [b.samples for b in self.spec.benchmarks],
-            "prompts": [prompt.model_dump() for prompt in self.prompts.values()],
+            "prompts": list(self.templates.values()),
         }
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 

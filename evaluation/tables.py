@@ -159,7 +159,7 @@ def topic_rows(benchmarks: Benchmarks) -> list[Row]:
 
 def setting_row(name: str, scores: Scores) -> Row:
     published, released, checked = scores["published_questions"], scores["released"], scores["contamination"]
-    prompt = f"{scores['prompt'][scores['domain']]} {scores['prompt']['response_prefix']}"
+    prompt = f"{next(iter(scores['prompt'].values()))} {scores['prompt']['response_prefix']}"
     return {
         "benchmark": name,
         "questions": f"{scores['questions']}"

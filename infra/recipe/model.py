@@ -501,7 +501,7 @@ CATALOGUE: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).pare
 
 
 def benchmark_name(name: str) -> str:
-    """The catalogue's spelling of a name, in any case, with or without dashes: AIME24, humaneval+; any other as it is."""
+    """The catalogue's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as is."""
     spellings = {known.replace("-", ""): known for known in CATALOGUE}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
