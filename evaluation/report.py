@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
 from ratchet.evaluation import figures, queries, responses, tables
 from ratchet.evaluation.comparison import paired_difference, question_changes, setting_differences
@@ -282,9 +282,9 @@ def _creativity(evaluations: Sequence[Evaluated], corpus: Sequence[str]) -> Sect
     for evaluation in evaluations:
         for name in evaluation.scores["benchmarks"]:
             texts = responses.texts(evaluation.directory, name)
-            index = pd.Series(creativity_index(texts.tolist(), corpus), texts.index)
-            means = index.groupby(level=0, sort=False).mean().dropna()
-            found = tables.estimate(estimate(means.to_numpy()))
+            texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
+            means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
+            found = tables.estimate(estimate(means[~np.isnan(means)]))
             rows.append({"benchmark": name, "checkpoint": evaluation.label, "creativity index": found})
     return Section(
         "Creativity",

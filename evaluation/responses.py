@@ -39,7 +39,7 @@ class Pick:
 def against_the_reference(directory: Path, benchmark: str) -> list[Pick]:
     """Where the model is sure and yet judged wrong: most of its votes went to one wrong answer (the reference may be
     wrong, or a spelling not understood), or its programs pass most tests and not all (a test may be wrong)."""
-    columns = ["benchmark", "problem_id", "outcome", "fraction", "answer_class", "extracted"]
+    columns = ["problem_id", "outcome", "fraction", "answer_class", "extracted"]
     rows = table(directory / "generations.parquet", benchmark, columns)
     picks = []
     for question, votes in rows[rows.answer_class.notna()].groupby("problem_id", sort=False):
@@ -81,7 +81,7 @@ def pages(evaluations: Sequence[tuple[str, Path]], picks: Sequence[Pick]) -> dic
         given = {label: _whole(d / "generations.parquet", benchmark, wanted) for label, d in evaluations}
         for question, pick in chosen.items():
             if question in asked.index:
-                own = {label: rows[rows.problem_id == question] for label, rows in given.items()}
+                own = {label: rows.loc[rows.problem_id == question] for label, rows in given.items()}
                 written[pick.file] = _page(question, asked.loc[question].to_dict(), benchmark, own)
     return written
 
@@ -105,10 +105,9 @@ def _page(name: str, question: dict[str, Any], benchmark: str, given: Mapping[st
     )
 
 
-def texts(directory: Path, benchmark: str) -> pd.Series:
-    """Every response, by problem_id."""
-    rows = table(directory / "generations.parquet", benchmark, ["benchmark", "problem_id", "text"])
-    return rows.set_index("problem_id")["text"]
+def texts(directory: Path, benchmark: str) -> pd.DataFrame:
+    """Every response: `problem_id` and `text`."""
+    return table(directory / "generations.parquet", benchmark, ["problem_id", "text"])
 
 
 def table(path: Path, benchmark: str, columns: list[str] | None = None, wanted: Sequence[Any] = ()) -> pd.DataFrame:
@@ -119,5 +118,5 @@ def table(path: Path, benchmark: str, columns: list[str] | None = None, wanted: 
 
 def _whole(path: Path, benchmark: str, wanted: Sequence[Any]) -> pd.DataFrame:
     """All columns, and None where a value is missing."""
-    rows = table(path, benchmark, wanted=wanted)
-    return rows.astype(object).where(rows.notna(), None)
+    rows = table(path, benchmark, wanted=wanted).astype(object)
+    return pd.DataFrame(rows.where(rows.notna(), None))

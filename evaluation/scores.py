@@ -48,8 +48,8 @@ def score(
     answers can be compared with one another. `contaminated` are the problem_ids found in the training set, None when
     nobody looked. pass@1 is always among the scores.
     """
-    graded = rows[rows.outcome != Outcome.INFRA_ERROR.value].sort_values("sample", kind="stable")
-    graded = graded.assign(right=graded.outcome == Outcome.PASSED.value)
+    rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
+    graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
     counts = graded.groupby("problem_id").right.agg(c="sum", n="count")
     counts = counts.reindex([problem.problem_id for problem in problems], fill_value=0)
     answered = counts[counts.n > 0]
@@ -77,7 +77,9 @@ def score(
         "response_tokens": response_tokens(graded),
         "length_histogram": length_histogram(graded),
         "solve_rates": solve_rates(n, c) if n.size else None,
-        "topics": by_topic(rates, *({p.problem_id: of(p) for p in problems} for of in (topics_of, difficulty_of))),
+        "topics": by_topic(
+            rates, {p.problem_id: topics_of(p) for p in problems}, {p.problem_id: difficulty_of(p) for p in problems}
+        ),
         "rating": _rating(problems, rates),
         "contamination": None,
         "problems": dict(zip(counts.index, counts[["c", "n"]].to_numpy().tolist(), strict=True)),

@@ -66,7 +66,7 @@ class EvaluationSpec(Part):
     dtype: Literal["float32", "bfloat16"]
     rollout_batch: int = Field(..., ge=1)
     """Responses decoded together, and stored together."""
-    engine: InferenceEngine = InferenceEngine()
+    engine: InferenceEngine
     """What samples: inside each sampling process, wherever training has it."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""

@@ -32,10 +32,10 @@ def by_topic(
     expected = _expected(rate, [difficulties.get(question) for question in rates])
     own = pd.Series({question: list(topics.get(question, ())) for question in rates}, dtype=object).explode().dropna()
     rows = []
-    for topic, size in sorted(own.value_counts().items(), key=lambda item: (-item[1], item[0])):
+    for topic, chosen in sorted(own.groupby(own).groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        size = len(chosen)
         if size < FEWEST:
             continue
-        chosen = own.index[own == topic]
         value, error = float(rate[chosen].mean()), standard_error_across_questions(rate[chosen])
         low, high = share_interval(value, error, size)
         row = {"topic": topic, "questions": size, "value": value, "standard_error": error, "low": low, "high": high}

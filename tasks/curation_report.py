@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib.axes import Axes
 
 from ratchet.data_curation.data_card import Manifest, file_names
@@ -74,8 +75,8 @@ def _headlines(rules: pd.DataFrame, kept: int, decontaminated: Mapping[str, Any]
 
 def _rules(rules: pd.DataFrame) -> list[dict[str, Any]]:
     shares = (rules.dropped / rules.rows_in.clip(lower=1)).map("{:.1%}".format)
-    rules = rules.assign(share=shares)[["step", "rule", "rows_in", "dropped", "share", "rows_out"]]
-    return rules.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records")
+    shown = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
+    return shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records")
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
@@ -164,7 +165,7 @@ def _contamination(manifest: Manifest, rejected: pa.Table) -> list[Section]:
     note += f" Missed, for example: {', '.join(test['missed'])}." if test["missed"] else ""
     drawing = draw("coverage", caption, [("", paint)], width=7.2)
     sections = [Section("Contamination", text, table, drawing=drawing, note=unmarked(note))]
-    rows = rejected.filter(pa.compute.equal(rejected["step"], "decontaminate"))["evidence"].to_pylist()
+    rows = rejected.filter(pc.field("step") == "decontaminate")["evidence"].to_pylist()
     items = [(found["benchmark"], found["item"]) for found in map(json.loads, rows) if "item" in found]
     if items:
         most = pd.DataFrame(items, columns=["benchmark", "item"]).value_counts().head(10)

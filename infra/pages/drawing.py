@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from ratchet.infra.pages import Drawing
 
 FIRST, LAST, MUTED, GRID, INK = "#a3adbd", "#3056d3", "#6b7280", "#e7eaf0", "#1f2937"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib
     "font.size": 10,

@@ -80,6 +80,7 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "pass_at": [1, 2, 4, 8],
         "dtype": "float32",
         "rollout_batch": 8,
+        "engine": "transformers",
         "processes": 1,
         "minimum_isolation": "C",
         "reward_servers": [],

@@ -42,7 +42,9 @@ def test_what_cannot_be_graded_is_named(tmp_path, rows, complaint):
 
 def test_the_users_own_file_and_row_are_named(tmp_path):
     pq.write_table(to_table([{**GOOD, "source_id": "7", "answer": None}]), tmp_path / "kept.parquet")
-    with pytest.raises(RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): .*it has no reference answer"):
+    with pytest.raises(
+        RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): .*it has no reference answer"
+    ):
         load_problems(MINE.model_copy(update={"path": "mine.jsonl"}), tmp_path / "kept.parquet")
 
 
