@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 PREAMBLE = """import pandas
 from math import comb
@@ -114,10 +115,10 @@ def shown(queries: Mapping[str, str]) -> str:
     return "\n".join(f"# {name}\n{code}" for name, code in queries.items())
 
 
-def loading(directories: Mapping[str, str], benchmarks: Sequence[str]) -> str:
+def loading(directories: Mapping[str, Path], benchmarks: Sequence[str]) -> str:
     """What comes before every query: one line for each evaluation and benchmark, of which the reader runs one."""
     lines = [
-        f"rows, graded, q, asked = load({directory!r}, {benchmark!r})  # {_comment(label)}"
+        f"rows, graded, q, asked = load({str(directory)!r}, {benchmark!r})  # {_comment(label)}"
         for label, directory in directories.items()
         for benchmark in benchmarks
     ]

@@ -86,8 +86,8 @@ def compose(
         raise ValueError(f"a report needs evaluations with different labels, not {labels}")
     several = len(labels) > 1
     benchmarks = by_benchmark(evaluations)
-    directories = {evaluation.label: str(evaluation.directory) for evaluation in evaluations}
-    picks = _picks(evaluations, benchmarks)
+    directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
+    picks = _picks(benchmarks, directories)
     sampling = evaluations[0].scores["settings"]["sampling"]
     parts = [
         Section("Warnings", "\n\n".join(warnings(evaluations, benchmarks)), warning=True),
@@ -147,7 +147,7 @@ def compose(
             "CodeElo's rating, which is from places in contests and is often hundreds of points higher.",
             queries=queries.shown(queries.RATING),
         ),
-        *([_contest_rating(evaluations, contests)] if contests else ()),
+        *([_contest_rating(benchmarks, directories, contests)] if contests else ()),
         Section(
             "Contamination",
             table=tables.each(benchmarks, tables.contamination_rows),
@@ -174,7 +174,7 @@ def compose(
             drawing=figures.length_histograms(benchmarks, sampling and sampling["max_tokens"]),
             queries=queries.shown(queries.LENGTH_BARS),
         ),
-        *([_creativity(evaluations, corpus)] if corpus else ()),
+        *([_creativity(benchmarks, directories, corpus)] if corpus else ()),
         Section(
             "Responses to review",
             table=[
@@ -202,7 +202,7 @@ def compose(
         headlines=[headline(name, series) for name, series in benchmarks.items()],
         sections=[part for part in parts if part.text or part.table or part.drawing],
     )
-    return document, responses.pages([(e.label, e.directory) for e in evaluations], picks)
+    return document, responses.pages(directories, picks)
 
 
 def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
@@ -212,6 +212,11 @@ def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, 
         name: [(e.label, e.scores["benchmarks"][name]) for e in evaluations if name in e.scores["benchmarks"]]
         for name in names
     }
+
+
+def _evaluated(benchmarks: Benchmarks) -> list[tuple[str, str]]:
+    """Every benchmark with every checkpoint that was evaluated on it."""
+    return [(name, label) for name, series in benchmarks.items() for label, _ in series]
 
 
 def _changed(benchmarks: Benchmarks) -> list[Section]:
@@ -252,8 +257,7 @@ def _ends_compare(series: Series) -> bool:
     return len(series) > 1 and tables.comparable(series[0][1], series[-1][1])
 
 
-def _picks(evaluations: Sequence[Evaluated], benchmarks: Benchmarks) -> list[responses.Pick]:
-    directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
+def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[responses.Pick]:
     picks: dict[tuple[str, str], responses.Pick] = {}
     for name, series in benchmarks.items():
         found = responses.against_the_reference(directories[series[-1][0]], name)
@@ -277,38 +281,38 @@ def warnings(evaluations: Sequence[Evaluated], benchmarks: Benchmarks) -> list[s
     return found + [text for name, series in benchmarks.items() for text in tables.warnings(name, series)]
 
 
-def _creativity(evaluations: Sequence[Evaluated], corpus: Sequence[str]) -> Section:
+def _creativity(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> Section:
     rows: list[Row] = []
-    for evaluation in evaluations:
-        for name in evaluation.scores["benchmarks"]:
-            texts = responses.texts(evaluation.directory, name)
-            texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
-            means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-            found = tables.estimate(estimate(means[~np.isnan(means)]))
-            rows.append({"benchmark": name, "checkpoint": evaluation.label, "creativity index": found})
+    for name, label in _evaluated(benchmarks):
+        texts = responses.texts(directories[label], name)
+        texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
+        means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
+        found = tables.estimate(estimate(means[~np.isnan(means)]))
+        rows.append({"benchmark": name, "checkpoint": label, "creativity index": found})
     return Section(
         "Creativity",
         f"How little of the responses stands in {len(corpus):,} given texts: the share of tokens in no quoted n-gram, "
         f"summed over n from {LENGTHS[0]} to {LENGTHS[-1]} (Lu et al. 2024); from 0, all quoted, to {len(LENGTHS)}.",
-        sorted(rows, key=lambda row: row["benchmark"]),
+        rows,
         group_by="benchmark",
         note="Mean over questions ± standard error across questions. Comparable only against the same texts.",
         queries=queries.shown(queries.CREATIVITY),
     )
 
 
-def _contest_rating(evaluations: Sequence[Evaluated], contests: Sequence[dict[str, Any]]) -> Section:
+def _contest_rating(
+    benchmarks: Benchmarks, directories: Mapping[str, Path], contests: Sequence[dict[str, Any]]
+) -> Section:
     rows: list[Row] = []
-    for evaluation in evaluations:
-        for name in evaluation.scores["benchmarks"]:
-            if found := rating_in_contests(evaluation.directory, name, list(contests)):
-                rating = with_error(found.value, found.standard_error, 0)
-                row = {"benchmark": name, "checkpoint": evaluation.label, "rating": rating}
-                rows.append(row | {"contests": found.observations})
+    for name, label in _evaluated(benchmarks):
+        if found := rating_in_contests(directories[label], name, list(contests)):
+            rating = with_error(found.value, found.standard_error, 0)
+            row = {"benchmark": name, "checkpoint": label, "rating": rating}
+            rows.append(row | {"contests": found.observations})
     return Section(
         "Rating in contests",
         "" if rows else "The evaluations have no problem of the contests that were given.",
-        sorted(rows, key=lambda row: row["benchmark"]),
+        rows,
         group_by="benchmark",
         note="CodeElo's method: the rating at which the place among the participants would be expected, mean over "
         "contests ± standard error across contests. Not comparable with a rating from the problems' ratings.",

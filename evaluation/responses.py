@@ -69,16 +69,17 @@ def most_changed(benchmark: str, before: Counts, after: Counts) -> list[Pick]:
     return [Pick(benchmark, q, reason.format(*before[q], *after[q]), abs(changes[q])) for q in ordered[:AT_MOST]]
 
 
-def pages(evaluations: Sequence[tuple[str, Path]], picks: Sequence[Pick]) -> dict[str, str]:
-    """One HTML page for each question picked, by file name: statement, reference, and of each evaluation a right and a
+def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, str]:
+    """One HTML page for each question picked, by file name: statement, reference, and of each evaluation, whose
+    `directories` are given by label, a right and a
     wrong response, whole."""
     written: dict[str, str] = {}
     for benchmark in dict.fromkeys(pick.benchmark for pick in picks):
         chosen = {pick.question: pick for pick in picks if pick.benchmark == benchmark}
         wanted = [("problem_id", "in", list(chosen))]
-        asked = pd.concat([_whole(d / "questions.parquet", benchmark, wanted) for _, d in evaluations])
+        asked = pd.concat([_whole(d / "questions.parquet", benchmark, wanted) for d in directories.values()])
         asked = asked.drop_duplicates("problem_id", keep="last").set_index("problem_id")
-        given = {label: _whole(d / "generations.parquet", benchmark, wanted) for label, d in evaluations}
+        given = {label: _whole(d / "generations.parquet", benchmark, wanted) for label, d in directories.items()}
         for question, pick in chosen.items():
             if question in asked.index:
                 own = {label: rows.loc[rows.problem_id == question] for label, rows in given.items()}

@@ -18,20 +18,20 @@ Series = Sequence[tuple[str, Scores]]  # (label of the checkpoint, its scores), 
 Benchmarks = Mapping[str, Series]
 
 
-def undefined(value: float | None) -> bool:
-    return value is None or math.isnan(value)
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None or math.isnan(value) else format(value, form)
 
 
 def number(value: float | None, decimals: int = 3) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.{decimals}f}"
+    return _shown(value, f".{decimals}f")
 
 
 def signed(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:+.3f}".replace("-", "−")
+    return _shown(value, "+.3f").replace("-", "−")
 
 
 def percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.1%}"
+    return _shown(value, ".1%")
 
 
 def with_error(value: float | None, error: float | None, decimals: int = 3) -> str:
@@ -79,7 +79,7 @@ def score_rows(scores: Scores) -> list[Row]:
 
 def _largest(points: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The largest k that every response allows."""
-    return max((k for k, point in points.items() if not undefined(point["value"])), key=int, default=None)
+    return max((k for k, point in points.items() if number(point["value"]) != "–"), key=int, default=None)
 
 
 def error_rows(scores: Scores) -> list[Row]:

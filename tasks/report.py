@@ -12,6 +12,7 @@ from ratchet.evaluation.comparison import setting_differences
 from ratchet.evaluation.creativity import read_texts
 from ratchet.evaluation.report import write_report
 from ratchet.evaluation.standings import read_standings
+from ratchet.evaluation.tables import estimate, number, percent
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Section
@@ -107,23 +108,19 @@ def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
     for label, evaluation in zip(_labels(evaluations), evaluations, strict=True):
         scores = json.loads((evaluation.path / "scores.json").read_text())
         for name, benchmark in scores["benchmarks"].items():
-            first, last = next(iter(benchmark["pass_at"])), next(reversed(benchmark["pass_at"]))
-            one, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
+            (first, one), *_ = points = list(benchmark["pass_at"].items())
+            last, most = points[-1]
             rows.append(
                 {
                     "benchmark": name,
                     "after": label,
-                    f"pass@{first}": f"{_number(one)} ± {_number(error)}",
-                    f"pass@{last}": _number(benchmark["pass_at"][last]["value"]),
-                    "tokens": _number(benchmark["response_tokens"]["all"]["mean"], 0),
-                    "truncated": "–" if benchmark["truncation_rate"] is None else f"{benchmark['truncation_rate']:.1%}",
+                    f"pass@{first}": estimate(one),
+                    f"pass@{last}": number(most["value"]),
+                    "tokens": number(benchmark["response_tokens"]["all"]["mean"], 0),
+                    "truncated": percent(benchmark["truncation_rate"]),
                 }
             )
     return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
-
-
-def _number(value: float | None, decimals: int = 3) -> str:
-    return "–" if value is None else f"{value:.{decimals}f}"
 
 
 def _curation_sections(data: Curated) -> list[Section]:

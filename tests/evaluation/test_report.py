@@ -170,7 +170,7 @@ def test_every_number_is_what_the_query_beside_it_says(tmp_path):
     names: dict = {}
     checked = 0
     for name, [(label, scores)] in series.items():
-        exec(queries.loading({label: str(path)}, [name]), names)
+        exec(queries.loading({label: path}, [name]), names)
         row = tables.score_rows(scores)[0]
         for title, code in queries.SCORES.items():
             for k in (1, 2, 4) if title == "pass@k" else (4,):
