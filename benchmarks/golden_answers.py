@@ -26,17 +26,17 @@ def main() -> None:
     with VerifierPool() as pool, tempfile.TemporaryDirectory() as scratch:
         for name in golden.FILES:
             started = time.monotonic()
-            given = golden.benchmark(arguments.directory, name, Path(scratch))
+            problems = golden.problems(arguments.directory, name, Path(scratch))
             asked = (
                 lambda p: [golden.golden(p)],
                 lambda p: [""],
                 lambda p: list(golden.rewritings(p)),
             )
-            scores = [golden.scores_of(pool, given, {p.problem_id: ask(p) for p in given.problems}) for ask in asked]
+            scores = [golden.scores_of(pool, problems, {p.problem_id: ask(p) for p in problems}) for ask in asked]
             right, empty, rewritten = (s["pass_at"]["1"]["value"] for s in scores)
             refused = sum(n - passed for passed, n in scores[2]["problems"].values())
             print(
-                f"| {name} | {len(given.problems)} | {right:.4f} | {empty:.4f} | {rewritten:.4f} | {refused} | "
+                f"| {name} | {len(problems)} | {right:.4f} | {empty:.4f} | {rewritten:.4f} | {refused} | "
                 f"{time.monotonic() - started:.0f} |", flush=True,
             )  # fmt: skip
             failed |= (right, empty) != (1, 0) or rewritten < 0.99

@@ -39,14 +39,12 @@ def write_spec(directory: Path, questions: int, samples: int) -> Path:
     pq.write_table(to_table(rows), directory / "problems.parquet")
     (directory / "model").mkdir()
     (directory / "model" / "config.json").write_text("{}")
-    benchmark = {
-        "name": "sums", "domain": "math", "path": str(directory / "problems.parquet"), "samples": samples,
-        "prompt": {}, "published_questions": None, "public_since": None, "set_aside": {},
-        "published": None,
-    }  # fmt: skip
     spec = {
         "model": {"identity": "none", "directory": str(directory / "model")}, "label": "again",
-        "benchmarks": [benchmark], "sampling": {"temperature": 0.6, "top_p": 0.95, "max_tokens": 32768}, "seed": 0,
+        "benchmarks": [{"name": "sums", "domain": "math", "samples": samples}],
+        "problems": {"sums": str(directory / "problems.parquet")}, "set_aside": {}, "prompt": {},
+        "engine": "transformers",
+        "sampling": {"temperature": 0.6, "top_p": 0.95, "max_tokens": 32768}, "seed": 0,
         "pass_at": [2**i for i in range(10)], "dtype": "bfloat16", "rollout_batch": 256, "processes": 2,
         "minimum_isolation": "C", "reward_servers": [], "max_infra_errors": 0.05, "contaminated": None,
         "store_dir": str(directory / "store"), "work_dir": str(directory / "work"),

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ratchet.evaluation.pass_at_k import pass_at_k
 from ratchet.evaluation.statistics import NAN, share_interval, standard_error_across_clusters, student_interval
@@ -66,7 +67,7 @@ def paired_difference(
     )
 
 
-def sign_flip_p_value(differences: Sequence[float], draws: int = 10_000, seed: int = 0) -> float:
+def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
     """Two-sided p-value of "no difference": how often do random signs give a mean at least as far from zero?
 
     Signs are flipped per question (or cluster), never per response, because the responses to one question are not
@@ -123,11 +124,12 @@ def question_changes(before: Counts, after: Counts) -> list[QuestionChange]:
     @cache
     def p_value(passed: int, graded: int, passed_after: int, graded_after: int) -> float:
         table = [[passed, graded - passed], [passed_after, graded_after - passed_after]]
-        return min(float(fisher_exact(table)[1]), 1.0)  # rounding may put it above
+        p = float(fisher_exact(table)[1])  # type: ignore[arg-type]
+        return min(p, 1.0)  # rounding may put it above
 
-    q_values = false_discovery_control([p_value(*before[q], *after[q]) for q in common])
+    q_values = false_discovery_control([p_value(*before[q], *after[q]) for q in common]).tolist()
     return [
-        QuestionChange(q, (before[q][0], before[q][1]), (after[q][0], after[q][1]), float(value))
+        QuestionChange(q, (before[q][0], before[q][1]), (after[q][0], after[q][1]), value)
         for q, value in zip(common, q_values, strict=True)
     ]
 

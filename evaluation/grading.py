@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.evaluation.benchmarks import Benchmark
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.votes import answer_classes
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
@@ -31,14 +31,14 @@ GRADED_SCHEMA = pa.schema(
 class Grading:
     """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
 
-    `prefixes` are, by benchmark, what the prompt made every response start with: an opened `<think>` belongs to what is
-    judged.
+    `problems` and `prefixes` by benchmark; a prefix is what the prompt made every response start with: an opened
+    `<think>` belongs to what is judged.
     """
 
-    def __init__(self, pool: Pool, benchmarks: Sequence[Benchmark], prefixes: Mapping[str, str]) -> None:
+    def __init__(self, pool: Pool, problems: Mapping[str, Sequence[Problem]], prefixes: Mapping[str, str]) -> None:
         self.pool, self.prefixes = pool, prefixes
-        self.problems = {b.name: {problem.problem_id: problem for problem in b.problems} for b in benchmarks}
-        self.votes = {b.name for b in benchmarks if domain_of(b.domain).answers_vote}
+        self.problems = {name: {problem.problem_id: problem for problem in each} for name, each in problems.items()}
+        self.votes = {name for name, each in problems.items() if all(domain_of(p.domain).answers_vote for p in each)}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
         self.classes: dict[tuple[str, str, int], int | None] = {}
 

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import Benchmark
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.spec import Plan
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import Problem
 
 ROWS_AT_ONCE = 256
 Answer = tuple[str, int | None]  # text, and tokens where known
@@ -46,16 +46,16 @@ class ImportedGenerations:
     in_order = stream
 
 
-def import_generations(path: Path, benchmark: Benchmark) -> pa.Table:
-    """The responses in a foreign file, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the row when
-    it is no such file, or holds a question that the benchmark does not have: then it is of another benchmark."""
+def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
+    """A benchmark's responses in a foreign file, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the
+    row when it is no such file, or holds a question that the benchmark does not have."""
     try:
         rows = _rows(path)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RatchetError(f"{path}: neither Parquet nor a JSON list of objects ({error}).") from error
     if not rows:
         raise RatchetError(f"{path}: there are no responses in it.")
-    find = _Finder(benchmark)
+    find = _Finder(problems)
     samples: Counter[str] = Counter()
     generations = []
     for number, row in enumerate(rows):
@@ -63,12 +63,12 @@ def import_generations(path: Path, benchmark: Benchmark) -> pa.Table:
         problem = find.problem(question)
         if problem is None:
             raise RatchetError(
-                f"{path}, row {number}: benchmark {benchmark.name} has no question "
+                f"{path}, row {number}: benchmark {benchmark} has no question "
                 f"{next((q for q in question if q), '')[:80]!r}. Is it of this benchmark, in this version?"
             )
         for text, tokens in answers:
             generations.append(
-                {"benchmark": benchmark.name, "problem_id": problem, "sample": samples[problem], "text": text,
+                {"benchmark": benchmark, "problem_id": problem, "sample": samples[problem], "text": text,
                  "finish_reason": finish, "tokens": tokens}
             )  # fmt: skip
             samples[problem] += 1
@@ -130,10 +130,10 @@ def _paired(texts: Sequence[str], tokens: Sequence[int | None]) -> list[Answer]:
 class _Finder:
     """Problems by the id that their source gives them, by our own, or by their statement in a longer prompt."""
 
-    def __init__(self, benchmark: Benchmark) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         self.by_id: dict[str, str] = {}
         self.by_statement: dict[str, str] = {}
-        for problem in benchmark.problems:
+        for problem in problems:
             metadata = json.loads(problem.metadata or "{}")
             for name in (problem.problem_id, metadata.get("question_id"), metadata.get("task_id")):
                 if name not in (None, ""):

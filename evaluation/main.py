@@ -26,15 +26,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.evaluation.topics import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
 from ratchet.verifiers.serving.local_pool import open_pool
 
@@ -70,7 +71,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             _generations(spec_path, plan) as generations,
             open_pool(spec.reward_servers, spec.processes, minimum_isolation=spec.minimum_isolation) as pool,
         ):
-            grading = Grading(pool, plan.benchmarks, _prefixes(plan))
+            grading = Grading(pool, plan.problems, _prefixes(plan))
             done = 0
             for table in generations.stream():
                 grading.submit(table.to_pylist())
@@ -98,7 +99,8 @@ def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generati
 def _prefixes(plan: Plan) -> dict[str, str]:
     """What the prompt made each benchmark's responses begin with. What an endpoint sends, or somebody stored, is taken
     to be the whole response."""
-    return {b.name: b.prompt.response_prefix if plan.spec.model.directory else "" for b in plan.spec.benchmarks}
+    own = plan.spec.model.directory is not None
+    return {name: prompt.response_prefix if own else "" for name, prompt in plan.prompts.items()}
 
 
 def _finished(work_dir: Path, plan: Plan) -> bool:
@@ -146,17 +148,17 @@ def _write_generations(path: Path, tables: Iterable[pa.Table]) -> None:
 
 def _write_questions(path: Path, plan: Plan) -> None:
     rows = []
-    for benchmark, spec in zip(plan.benchmarks, plan.spec.benchmarks, strict=True):
-        flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(benchmark.name, ())
+    for name, problems in plan.problems.items():
+        flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(name, ())
         rows += [
             {
-                "benchmark": benchmark.name,
+                "benchmark": name,
                 "problem_id": problem.problem_id,
                 "source": problem.source,
                 "source_id": problem.source_id,
                 "source_url": problem.source_url,
                 "released": problem.released,
-                "prompt": user_message(problem, spec.prompt),
+                "prompt": user_message(problem, plan.prompts[name]),
                 "reference": problem.answer,
                 "contaminated": None if flagged is None else problem.problem_id in flagged,
                 "topics": list(topics_of(problem)),
@@ -164,7 +166,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
                 "rating": rating_of(problem),
                 "cluster": cluster_of(problem),
             }
-            for problem in benchmark.problems
+            for problem in problems
         ]
     with disk_errors(path):
         pq.write_table(pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA), path)
@@ -172,25 +174,26 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
     columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
-    rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pylist()
+    rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}
-    for benchmark, spec in zip(plan.benchmarks, plan.spec.benchmarks, strict=True):
-        released = [problem.released.isoformat() for problem in benchmark.problems if problem.released]
-        benchmarks[benchmark.name] = {
+    for benchmark in plan.spec.benchmarks:
+        name, problems = benchmark.name, plan.problems[benchmark.name]
+        released = [problem.released.isoformat() for problem in problems if problem.released]
+        benchmarks[name] = {
             "domain": benchmark.domain,
-            "content_hash": benchmark.content_hash,
-            "prompt": spec.prompt.model_dump(),
-            "published_questions": spec.published_questions,
-            "public_since": spec.public_since,
-            "set_aside": spec.set_aside,
+            "content_hash": plan.content_hashes[name],
+            "prompt": plan.templates[name],
+            "published_questions": benchmark.questions,
+            "public_since": None if benchmark.released is None else str(benchmark.released),
+            "set_aside": plan.spec.set_aside.get(name, {}),
             "released": [min(released), max(released)] if released else None,
             **score(
-                [row for row in rows if row["benchmark"] == benchmark.name],
-                benchmark.problems,
+                rows[rows.benchmark == name],
+                problems,
                 plan.spec.pass_at,
-                vote=benchmark.domain == "math",
-                contaminated=None if flagged is None else flagged.get(benchmark.name, ()),
+                vote=domain_of(benchmark.domain).answers_vote,
+                contaminated=None if flagged is None else flagged.get(name, ()),
             ),
         }
     with disk_errors(work_dir):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 NAN = float("nan")
 
@@ -32,7 +33,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return float(every[k - 1]) if k <= n else NAN
 
 
-def pass_at_k_table(n: Sequence[int], c: Sequence[int]) -> np.ndarray:
+def pass_at_k_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     """`pass_at_every_k` of many questions, shape [questions, max n]; NaN beyond a question's own n.
 
     Questions with the same n and c share one computation, so the cost hardly grows with their number.
@@ -49,14 +50,14 @@ def pass_at_k_table(n: Sequence[int], c: Sequence[int]) -> np.ndarray:
     return table[question]
 
 
-def all_pass_table(n: Sequence[int], c: Sequence[int]) -> np.ndarray:
+def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     """Unbiased pass^1 … pass^n, C(c, k) / C(n, k): the chance that k responses drawn without replacement are all right
     (Yao et al. 2024, arXiv 2406.12045). Shape and NaN as in `pass_at_k_table`."""
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
 def pass_at_k_by_subsampling(
-    n: Sequence[int], c: Sequence[int], k: int, draws: int = 100, seed: int = 0
+    n: ArrayLike, c: ArrayLike, k: int, draws: int = 100, seed: int = 0
 ) -> tuple[float, float]:
     """AceReason's estimator (arXiv 2505.16400, section 4.4): draw k responses of each question without replacement,
     ask whether any is right, average over questions, then over `draws` repetitions. The paper has n = 128, 100 draws.

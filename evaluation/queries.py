@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 PREAMBLE = """import pandas
 from math import comb
@@ -53,7 +54,7 @@ SCORES = {
     "at fixed questions": "(q.c / q.n * (1 - q.c / q.n) / (q.n - 1)).sum() ** 0.5 / len(q)",
     "truncated": '(graded.finish_reason == "length").mean()',
     "no answer": '((graded.outcome == "unparseable") & (graded.finish_reason != "length")).mean()',
-    "right if finished": 'graded[graded.finish_reason == "stop"].right.mean()',
+    "accuracy if completed": 'graded[graded.finish_reason == "stop"].right.mean()',
     "infra errors": '(rows.outcome == "infra_error").sum()',
 }
 ERRORS = {
@@ -64,10 +65,10 @@ ERRORS = {
     "across runs": 'graded.groupby("sample").right.mean().sem()',
     "bootstrap over questions": "bootstrap_over_questions(q.c / q.n)",
 }
-COUNTS = {
+ESTIMATORS = {
     "pass@k": PASS_AT_K,
     "by subsampling": "pass_at_k_by_subsampling(q.n, q.c, k)",
-    "at most": "1 - q[q.n >= 2].apply(lambda q: comb(q.n - q.c, 2) / comb(q.n, 2), axis=1).mean() ** (k / 2)",
+    "upper bound": "1 - q[q.n >= 2].apply(lambda q: comb(q.n - q.c, 2) / comb(q.n, 2), axis=1).mean() ** (k / 2)",
     "pass^k": "score(q[q.n >= k].apply(lambda q: comb(q.c, k) / comb(q.n, k), axis=1))",
     "maj@k": MAJORITY,
 }
@@ -114,10 +115,10 @@ def shown(queries: Mapping[str, str]) -> str:
     return "\n".join(f"# {name}\n{code}" for name, code in queries.items())
 
 
-def loading(directories: Mapping[str, str], benchmarks: Sequence[str]) -> str:
+def loading(directories: Mapping[str, Path], benchmarks: Sequence[str]) -> str:
     """What comes before every query: one line for each evaluation and benchmark, of which the reader runs one."""
     lines = [
-        f"rows, graded, q, asked = load({directory!r}, {benchmark!r})  # {_comment(label)}"
+        f"rows, graded, q, asked = load({str(directory)!r}, {benchmark!r})  # {_comment(label)}"
         for label, directory in directories.items()
         for benchmark in benchmarks
     ]

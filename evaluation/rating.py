@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -29,7 +30,7 @@ class Rating:
     """Problems of `map_rating`, contests of `contest_rating`."""
 
 
-def expected_score(rating: float, opponent: np.ndarray | float) -> np.ndarray | float:
+def expected_score(rating: float, opponent: ArrayLike) -> np.ndarray:
     """1 / (1 + 10^((opponent - rating) / 400)): the chance to solve a problem, or to beat a participant, so rated."""
     return expit(LOG10_400 * (rating - np.asarray(opponent, dtype=float)))
 
@@ -52,10 +53,14 @@ def map_rating(
 
     # |L'| <= LOG10_400 * problems + prior pull: beyond this distance the prior wins.
     reach = LOG10_400 * max(y.size, 1) * prior_sd**2 + 1
-    value = float(brentq(slope, prior_mean - reach, prior_mean + reach, xtol=1e-6))
+    value = _root(slope, prior_mean - reach, prior_mean + reach)
     p = expected_score(value, ratings)
     curvature = LOG10_400**2 * float((p * (1 - p)).sum()) + 1 / prior_sd**2
     return Rating(value, 1 / math.sqrt(curvature), int(y.size))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    return float(brentq(function, low, high, xtol=1e-6))  # type: ignore[arg-type]  # a float, without full_output
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Contest:
         top = float(ratings.max()) + 100
         if too_low(0.0) <= 0:
             return 0.0
-        return top if too_low(top) >= 0 else float(brentq(too_low, 0.0, top, xtol=1e-6))
+        return top if too_low(top) >= 0 else _root(too_low, 0.0, top)
 
 
 def contest_rating(contests: Sequence[Contest], tries: Sequence[Sequence[Sequence[bool]]]) -> Rating:

@@ -6,11 +6,11 @@ of the base model, a checkpoint in between and the last one. Here the same three
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from ratchet.evaluation.pass_at_k import pass_at_k_table
@@ -19,12 +19,12 @@ Regime = Literal["diminish", "plateau", "sustained", "unclear"]
 REGIMES: tuple[Regime, ...] = ("diminish", "plateau", "sustained", "unclear")
 
 
-def solve_rate_variance(n: Sequence[int], c: Sequence[int]) -> tuple[float, float]:
+def solve_rate_variance(n: ArrayLike, c: ArrayLike) -> tuple[float, float]:
     """Variance across questions of the measured solve rates c/n, and of the true ones.
 
     Few responses inflate the first: each question adds p (1 - p) / n of its own, which c/n (1 - c/n) / (n - 1)
     estimates without bias. Both NaN for fewer than two questions, the second also where a question has one response;
-    it is cut at 0.
+    it is at least 0.
     """
     n, rates = np.asarray(n, dtype=float), np.asarray(c, dtype=float) / np.asarray(n, dtype=float)
     if rates.size < 2:
@@ -35,7 +35,7 @@ def solve_rate_variance(n: Sequence[int], c: Sequence[int]) -> tuple[float, floa
     return measured, max(measured - float((rates * (1 - rates) / (n - 1)).mean()), 0.0)
 
 
-def pass_at_k_bound(n: Sequence[int], c: Sequence[int], k: int) -> float:
+def pass_at_k_bound(n: ArrayLike, c: ArrayLike, k: int) -> float:
     """1 - ((1 - E rho)^2 + Var rho)^(k/2), which no pass@k of k >= 2 exceeds (Dang et al. 2025, arXiv 2504.10478).
 
     rho is a question's solve rate: its mean and spread alone cap pass@k. Equality at k = 2; the inequality is Jensen's
@@ -63,9 +63,9 @@ class RegimeFound:
 
 
 def regime(
-    base: tuple[Sequence[int], Sequence[int]],
-    middle: tuple[Sequence[int], Sequence[int]],
-    last: tuple[Sequence[int], Sequence[int]],
+    base: tuple[ArrayLike, ArrayLike],
+    middle: tuple[ArrayLike, ArrayLike],
+    last: tuple[ArrayLike, ArrayLike],
     k: int,
     draws: int = 1000,
     level: float = 0.95,

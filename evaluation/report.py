@@ -13,14 +13,12 @@ import numpy as np
 from ratchet.evaluation import figures, queries, responses, tables
 from ratchet.evaluation.comparison import paired_difference, question_changes, setting_differences
 from ratchet.evaluation.creativity import LENGTHS, creativity_index
-from ratchet.evaluation.document import Document, Headline, Section, to_html, to_markdown
 from ratchet.evaluation.scores import estimate
 from ratchet.evaluation.standings import rating_in_contests
-from ratchet.evaluation.tables import SIGNIFICANT, Series, number, signed
+from ratchet.evaluation.tables import Benchmarks, Row, Series, number, signed, with_error
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
-
-__all__ = ["Evaluated", "Section", "read_scores", "write_report"]
+from ratchet.infra.pages import Document, Headline, Section, to_html, to_markdown
 
 
 @dataclass(frozen=True)
@@ -65,17 +63,14 @@ def write_report(
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
     document, pages = compose(evaluated, title, sections, corpus, contests)
-    markdown, images = to_markdown(document)
+    files = {**document.images, **{name: text.encode() for name, text in pages.items()}}
     with disk_errors(directory):
-        for folder in ("figures", "responses") if pages else ("figures",):
-            (directory / folder).mkdir(parents=True, exist_ok=True)
-        for name, image in images.items():
-            (directory / name).write_bytes(image)
-        for name, text in pages.items():
-            (directory / name).write_text(text, encoding="utf-8")
-        write_atomically(directory / "report.md", markdown)
+        for name, content in files.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_bytes(content)
+        write_atomically(directory / "report.md", to_markdown(document))
         write_atomically(directory / "report.html", to_html(document))
-    return [directory / name for name in ("report.html", "report.md", *images, *pages)]
+    return [directory / name for name in ("report.html", "report.md", *files)]
 
 
 def compose(
@@ -85,20 +80,19 @@ def compose(
     corpus: Sequence[str] = (),
     contests: Sequence[dict[str, Any]] = (),
 ) -> tuple[Document, dict[str, str]]:
-    """The document, and the pages of single questions by file name."""
+    """The document, and the pages of single questions by file name. Sections with nothing to show are left out."""
     labels = [evaluation.label for evaluation in evaluations]
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"a report needs evaluations with different labels, not {labels}")
+    several = len(labels) > 1
     benchmarks = by_benchmark(evaluations)
-    directories = {evaluation.label: str(evaluation.directory) for evaluation in evaluations}
-    picks = _picks(evaluations, benchmarks)
-    pages = responses.pages([(e.label, e.directory) for e in evaluations], picks)
-    warnings = what_to_mind(evaluations, benchmarks)
+    directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
+    picks = _picks(benchmarks, directories)
     sampling = evaluations[0].scores["settings"]["sampling"]
     parts = [
-        Section("What to mind", "\n\n".join(warnings), warning=True) if warnings else None,
+        Section("Warnings", "\n\n".join(warnings(evaluations, benchmarks)), warning=True),
         Section(
-            "pass@1" if len(labels) == 1 else "pass@1 over the pipeline",
+            "pass@1 over the pipeline" if several else "pass@1",
             drawing=figures.pass_at_1_over_the_pipeline(benchmarks, labels),
             queries=queries.shown({"pass@1": "score(q.c / q.n)"}),
         ),
@@ -110,81 +104,105 @@ def compose(
         Section(
             "Scores",
             "Mean over questions ± standard error across questions.",
-            [tables.score_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            tables.each(benchmarks, tables.score_rows),
             group_by="benchmark",
             note="At fixed questions: the standard error of pass@1 if the same questions were sampled again. "
-            "Right if finished: pass@1 among responses that were not cut. Infra errors are failures of our own "
-            "machinery: counted here, part of no score.",
+            "Accuracy if completed: pass@1 among responses that were not truncated. Infra errors are failures of our "
+            "own machinery: counted here, part of no score.",
             queries=queries.shown(queries.SCORES),
         ),
         Section(
-            "How sure is pass@1",
+            "Uncertainty of pass@1",
             "Each error answers for another repetition: other questions of the same kind, or the same ones again.",
-            [tables.error_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            tables.each(benchmarks, tables.error_rows),
             group_by="benchmark",
             note="95 % interval: Wilson's at the effective sample size, across questions. Across clusters: where "
             "questions come from contests, if other contests had been taken.",
             queries=queries.shown(queries.ERRORS | queries.CLUSTERS),
         ),
         Section(
-            "More ways to count",
-            table=[row for name, label, scores in _each(benchmarks) for row in tables.count_rows(name, label, scores)],
+            "Other estimators",
+            table=tables.each(benchmarks, tables.estimator_rows),
             group_by="benchmark",
             note="pass@k: unbiased (Chen et al. 2021). By subsampling: AceReason's estimator, 100 draws, ± its "
-            "Monte-Carlo error; its expectation is pass@k. At most: no pass@k with this mean and spread of solve rates "
-            "can exceed it, but for sampling error (Dang et al. 2025). pass^k: all k right. maj@k: the vote of k. A "
-            "dash: k is larger than n.",
-            queries=queries.shown(queries.COUNTS),
+            "Monte-Carlo error; its expectation is pass@k. Upper bound: no pass@k with this mean and spread of solve "
+            "rates can exceed it, but for sampling error (Dang et al. 2025). pass^k: all k right. maj@k: the vote of "
+            "k. A dash: k is larger than n.",
+            queries=queries.shown(queries.ESTIMATORS),
         ),
-        *_changed(evaluations, benchmarks),
-        tables.topic_section(benchmarks),
-        tables.rating_section(benchmarks),
-        _contest_rating(evaluations, benchmarks, contests) if contests else None,
-        tables.contamination_section(benchmarks),
+        *(_changed(benchmarks) if several else ()),
         Section(
-            "Solve rates" if len(labels) == 1 else "Solve rates, before and after",
+            "Topics",
+            table=tables.topic_rows(benchmarks),
+            group_by="benchmark",
+            note="At equal difficulty: what the accuracy would be if the topic's questions were as hard as the "
+            "benchmark's. A topic can be low because its questions are hard.",
+            queries=queries.shown(queries.TOPICS),
+        ),
+        Section(
+            "Rating",
+            table=tables.each(benchmarks, tables.rating_rows),
+            group_by="benchmark",
+            note="Maximum a posteriori from the problems' ratings (LiveCodeBench Pro's method), prior 1500 ± 500. Not "
+            "CodeElo's rating, which is from places in contests and is often hundreds of points higher.",
+            queries=queries.shown(queries.RATING),
+        ),
+        *([_contest_rating(benchmarks, directories, contests)] if contests else ()),
+        Section(
+            "Contamination",
+            table=tables.each(benchmarks, tables.contamination_rows),
+            group_by="benchmark",
+            note="Flagged: a row of the training set covers the question's statement (docs/curation.md, "
+            "decontamination; the evidence is in the contamination artifact).",
+            queries=queries.shown(queries.CONTAMINATION),
+        ),
+        Section(
+            "Solve rates, before and after" if several else "Solve rates",
             drawing=figures.solve_rate_histograms(benchmarks),
             queries=queries.shown(queries.SOLVE_RATES),
         ),
         Section(
             "Response length and truncation",
             drawing=figures.length_and_truncation(benchmarks, labels),
-            table=[tables.length_row(name, label, scores) for name, label, scores in _each(benchmarks)],
+            table=tables.each(benchmarks, tables.length_rows),
             group_by="benchmark",
             note="Tokens per response.",
             queries=queries.shown(queries.LENGTHS),
         ),
         Section(
-            "Lengths of right and wrong responses",
+            "Length of right and wrong responses",
             drawing=figures.length_histograms(benchmarks, sampling and sampling["max_tokens"]),
             queries=queries.shown(queries.LENGTH_BARS),
         ),
-        _creativity(evaluations, benchmarks, corpus) if corpus else None,
+        *([_creativity(benchmarks, directories, corpus)] if corpus else ()),
         Section(
-            "Responses to look at",
-            "Where the score is most likely to be wrong, and where it changed most: whole responses, right and wrong.",
-            [{"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "why": p.reason} for p in picks],
+            "Responses to review",
+            table=[
+                {"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "reason": p.reason} for p in picks
+            ],
             group_by="benchmark",
-        ) if picks else None,
-        Section(
-            "What was asked",
-            _settings_text(evaluations),
-            [tables.asked_row(name, series[-1][1]) for name, series in benchmarks.items()],
+            note="Where the score is most likely to be wrong, and where it changed most: whole responses, right and "
+            "wrong.",
         ),
         Section(
-            "The rows",
+            "Settings",
+            _settings(evaluations),
+            [tables.setting_row(name, series[-1][1]) for name, series in benchmarks.items()],
+        ),
+        Section(
+            "Data",
             "Every number above comes from these files. Run this first, then the query beside the number.",
             queries=queries.loading(directories, list(benchmarks)),
         ),
         *sections,
-    ]  # fmt: skip
+    ]
     document = Document(
         title=title,
         subtitle=_subtitle(evaluations),
         headlines=[headline(name, series) for name, series in benchmarks.items()],
-        sections=[part for part in parts if part is not None],
+        sections=[part for part in parts if part.text or part.table or part.drawing],
     )
-    return document, pages
+    return document, responses.pages(directories, picks)
 
 
 def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
@@ -196,58 +214,61 @@ def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, 
     }
 
 
-def _each(benchmarks: Mapping[str, Series]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    return [(name, label, scores) for name, series in benchmarks.items() for label, scores in series]
+def _evaluated(benchmarks: Benchmarks) -> list[tuple[str, str]]:
+    """Every benchmark with every checkpoint that was evaluated on it."""
+    return [(name, label) for name, series in benchmarks.items() for label, _ in series]
 
 
-def _changed(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[Section | None]:
+def _changed(benchmarks: Benchmarks) -> list[Section]:
     """What two or more evaluations say together."""
-    if len(evaluations) < 2:
-        return []
-    compared = {
-        name: [
-            (change.before[0] / change.before[1], change.after[0] / change.after[1], change.q_value < SIGNIFICANT)
-            for change in question_changes(series[0][1]["problems"], series[-1][1]["problems"])
-        ]
-        for name, series in benchmarks.items()
-        if len(series) > 1 and tables.comparable(series[0][1], series[-1][1])
-    }
     return [
         Section(
-            "What changed, question by question",
-            "Paired differences: the same questions before and after, so that what makes a question hard cancels.",
+            "Paired differences",
+            "The same questions before and after, so that what makes a question hard cancels.",
             tables.difference_rows(benchmarks),
             group_by="benchmark",
             note="± standard error across questions, or across clusters where they have them; Student's 95 % "
             "interval; p: sign-flip test over the same, two-sided. Newly solved: no response was right before and at "
-            "least one is after; newly lost: the reverse; in brackets, those that are significant by themselves "
+            "least one is after; newly lost: the reverse; in parentheses, those that are significant by themselves "
             "(Fisher's exact test, false discovery rate 5 %). " + tables.zero_of_n(benchmarks),
             queries=queries.shown(queries.DIFFERENCES),
         ),
         Section(
-            "Every question",
-            drawing=figures.changes_by_question(compared),
+            "Solve rate of each question",
+            drawing=figures.changes_by_question({
+                name: question_changes(series[0][1]["problems"], series[-1][1]["problems"])
+                for name, series in benchmarks.items() if _ends_compare(series)
+            }),
             queries=queries.shown(queries.CHANGES),
-        )
-        if compared
-        else None,
-        tables.regime_section(benchmarks),
-    ]
+        ),
+        Section(
+            "Regimes",
+            table=tables.regime_rows(benchmarks),
+            note="Whether training widened what the model solves, or only made it surer. Diminish: pass@1 rose, pass@k "
+            "did not. Plateau: pass@k rose early only. Sustained: it still rose late. By Student's paired 95 % "
+            "intervals over questions; confidence: the share of 1,000 bootstrapped sets of questions that are sorted "
+            "the same. After ProRL (arXiv 2505.24864), which sorts by eye.",
+            queries=queries.shown(queries.REGIMES),
+        ),
+    ]  # fmt: skip
 
 
-def _picks(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[responses.Pick]:
-    directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
+def _ends_compare(series: Series) -> bool:
+    return len(series) > 1 and tables.comparable(series[0][1], series[-1][1])
+
+
+def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[responses.Pick]:
     picks: dict[tuple[str, str], responses.Pick] = {}
     for name, series in benchmarks.items():
         found = responses.against_the_reference(directories[series[-1][0]], name)
-        if len(series) > 1 and tables.comparable(series[0][1], series[-1][1]):
+        if _ends_compare(series):
             found += responses.most_changed(name, series[0][1]["problems"], series[-1][1]["problems"])
         for pick in found:
             picks.setdefault((pick.benchmark, pick.question), pick)
     return list(picks.values())
 
 
-def what_to_mind(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series]) -> list[str]:
+def warnings(evaluations: Sequence[Evaluated], benchmarks: Benchmarks) -> list[str]:
     """In plain words, everything that a reader of the scores would otherwise have to find out."""
     first = evaluations[0]
     found = []
@@ -260,19 +281,14 @@ def what_to_mind(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Seri
     return found + [text for name, series in benchmarks.items() for text in tables.warnings(name, series)]
 
 
-def _creativity(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series], corpus: Sequence[str]) -> Section:
-    rows = []
-    for name in benchmarks:
-        for evaluation in evaluations:
-            if name in evaluation.scores["benchmarks"]:
-                by_question = responses.texts(evaluation.directory, name)
-                flat = [text for texts in by_question.values() for text in texts]
-                index = iter(creativity_index(flat, corpus).tolist())
-                means = [np.nanmean([next(index) for _ in texts] or [np.nan]) for texts in by_question.values()]
-                found = estimate(np.array(means)[~np.isnan(means)])
-                rows.append(
-                    {"benchmark": name, "checkpoint": evaluation.label, "creativity index": tables.with_error(found)}
-                )
+def _creativity(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> Section:
+    rows: list[Row] = []
+    for name, label in _evaluated(benchmarks):
+        texts = responses.texts(directories[label], name)
+        texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
+        means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
+        found = tables.estimate(estimate(means[~np.isnan(means)]))
+        rows.append({"benchmark": name, "checkpoint": label, "creativity index": found})
     return Section(
         "Creativity",
         f"How little of the responses stands in {len(corpus):,} given texts: the share of tokens in no quoted n-gram, "
@@ -285,16 +301,14 @@ def _creativity(evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Serie
 
 
 def _contest_rating(
-    evaluations: Sequence[Evaluated], benchmarks: Mapping[str, Series], contests: Sequence[dict[str, Any]]
+    benchmarks: Benchmarks, directories: Mapping[str, Path], contests: Sequence[dict[str, Any]]
 ) -> Section:
-    rows = []
-    for name in benchmarks:
-        for evaluation in evaluations:
-            found = rating_in_contests(evaluation.directory, name, list(contests))
-            if found and name in evaluation.scores["benchmarks"]:
-                rating = f"{found.value:.0f} ± {number(found.standard_error, 0)}"
-                row = {"benchmark": name, "checkpoint": evaluation.label, "rating": rating}
-                rows.append(row | {"contests": found.observations})
+    rows: list[Row] = []
+    for name, label in _evaluated(benchmarks):
+        if found := rating_in_contests(directories[label], name, list(contests)):
+            rating = with_error(found.value, found.standard_error, 0)
+            row = {"benchmark": name, "checkpoint": label, "rating": rating}
+            rows.append(row | {"contests": found.observations})
     return Section(
         "Rating in contests",
         "" if rows else "The evaluations have no problem of the contests that were given.",
@@ -324,7 +338,7 @@ def _sampled(evaluation: Evaluated) -> str:
     )
 
 
-def _settings_text(evaluations: Sequence[Evaluated]) -> str:
+def _settings(evaluations: Sequence[Evaluated]) -> str:
     lines = []
     for evaluation in evaluations:
         scores = evaluation.scores
@@ -341,7 +355,7 @@ def headline(name: str, series: Series) -> Headline:
     (_, first), (last_label, last) = series[0], series[-1]
     end = last["pass_at"]["1"]
     detail = f"± {number(end['standard_error'])}, {last['questions']} questions, at “{last_label}”"
-    if len(series) < 2 or not tables.comparable(first, last):
+    if not _ends_compare(series):
         return Headline(f"{name} · pass@1", number(end["value"]), detail=detail)
     paired = paired_difference(first["problems"], last["problems"], clusters=last.get("clusters"))
     sure = not paired.low <= 0 <= paired.high

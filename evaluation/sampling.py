@@ -213,7 +213,6 @@ def sample_share(spec_path: Path, index: int) -> None:
     """Every missing batch of one process, in order."""
     plan = load_plan(read_spec(spec_path))
     stored = {name: store.stored() for name, store in plan.stores.items()}
-    prompt_formats = {b.name: b.prompt for b in plan.spec.benchmarks}
     todo = []
     for batch in plan.batches[index :: plan.spec.processes]:
         if requests := not_stored(batch, stored[batch.benchmark]):
@@ -222,7 +221,7 @@ def sample_share(spec_path: Path, index: int) -> None:
         return
     engine, tokenizer = _open_engine(plan, index)
     try:
-        prompts = _prompts(plan, tokenizer, todo, prompt_formats)
+        prompts = _prompts(plan, tokenizer, todo, plan.prompts)
         for benchmark, requests in todo:
             sample_batch(engine, plan, plan.stores[benchmark], requests, prompts)
     finally:

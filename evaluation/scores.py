@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
 from ratchet.evaluation.regimes import pass_at_k_bound, solve_rate_variance
@@ -23,17 +25,16 @@ from ratchet.evaluation.statistics import (
     standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
-from ratchet.evaluation.topics import by_topic, cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.evaluation.topics import by_topic
 from ratchet.evaluation.votes import RIGHT
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome
 
 NAN = float("nan")
-Row = Mapping[str, Any]
 
 
 def score(
-    rows: Sequence[Row],
+    rows: pd.DataFrame,
     problems: Sequence[Problem],
     pass_at: Sequence[int],
     vote: bool,
@@ -41,56 +42,58 @@ def score(
 ) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows` have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`; `problems` is the
-    benchmark in order, questions without a single row included. Rows whose outcome is `infra_error` say nothing about
-    the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose answers can be
-    compared with one another. `contaminated` are the problem_ids found in the training set, None when nobody looked.
-    pass@1 is always among the scores.
+    `rows`, one a response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`;
+    `problems` is the benchmark in order, questions without a single row included. Rows whose outcome is `infra_error`
+    say nothing about the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose
+    answers can be compared with one another. `contaminated` are the problem_ids found in the training set, None when
+    nobody looked. pass@1 is always among the scores.
     """
-    graded = [row for row in rows if row["outcome"] != Outcome.INFRA_ERROR]
-    by_problem: dict[str, list[Row]] = {problem.problem_id: [] for problem in problems}
-    for row in sorted(graded, key=lambda row: row["sample"]):
-        by_problem[row["problem_id"]].append(row)
-    answered = {problem: rows for problem, rows in by_problem.items() if rows}
+    rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
+    graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
+    counts = graded.groupby("problem_id").right.agg(c="sum", n="count")
+    counts = counts.reindex([problem.problem_id for problem in problems], fill_value=0)
+    answered = counts[counts.n > 0]
+    n, c = answered.n.to_numpy(int), answered.c.to_numpy(int)
+    rates = dict(zip(answered.index, (c / n).tolist(), strict=True))
     pass_at = sorted({1, *pass_at})
-    n = np.array([len(rows) for rows in answered.values()], dtype=int)
-    c = np.array([sum(map(_passed, rows)) for rows in answered.values()], dtype=int)
-    rates = dict(zip(answered, (c / n).tolist(), strict=True))
-    curves = pass_at_k_table(n, c)
+    curves, all_pass = pass_at_k_table(n, c), all_pass_table(n, c)
     clusters = {p.problem_id: cluster for p in problems if (cluster := cluster_of(p))}
 
     result = {
-        "questions": len(by_problem),
+        "questions": len(counts),
         "questions_graded": len(answered),
         "samples": len(rows),
         "samples_graded": len(graded),
         "infra_errors": len(rows) - len(graded),
-        "infra_error_rate": (len(rows) - len(graded)) / len(rows) if rows else NAN,
+        "infra_error_rate": (len(rows) - len(graded)) / len(rows) if len(rows) else NAN,
         "pass_at": {str(k): _at(curves, k) for k in pass_at},
         "pass_curve": _pass_curve(curves),
-        "all_pass_at": {str(k): _at(all_pass_table(n, c), k) for k in pass_at},
+        "all_pass_at": {str(k): _at(all_pass, k) for k in pass_at},
         "pass_at_by_subsampling": {str(k): _subsampled(n, c, k) for k in pass_at},
         "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
-        "average": _average(answered, n, c, clusters),
+        # No cluster is called like a question.
+        "average": _average(n, c, graded, [clusters.get(question, (question,)) for question in answered.index]),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
         "length_histogram": length_histogram(graded),
         "solve_rates": solve_rates(n, c) if n.size else None,
-        "topics": by_topic(rates, *({p.problem_id: of(p) for p in problems} for of in (topics_of, difficulty_of))),
+        "topics": by_topic(
+            rates, {p.problem_id: topics_of(p) for p in problems}, {p.problem_id: difficulty_of(p) for p in problems}
+        ),
         "rating": _rating(problems, rates),
-        "contamination": None
-        if contaminated is None
-        else _contamination(list(answered), curves, pass_at, contaminated),
-        "problems": {problem: [sum(map(_passed, rows)), len(rows)] for problem, rows in by_problem.items()},
+        "contamination": None,
+        "problems": dict(zip(counts.index, counts[["c", "n"]].to_numpy().tolist(), strict=True)),
         "clusters": clusters,
     }
+    if contaminated is not None:
+        clean = curves[~answered.index.isin(list(contaminated))]
+        without = {str(k): _at(clean, k) for k in pass_at}
+        result["contamination"] = {"flagged": sorted(contaminated), "pass_at_without": without}
     if vote:
-        result["majority_at"] = {str(k): _majority(answered, k) for k in pass_at}
+        classes = graded.groupby("problem_id").answer_class.agg(list).reindex(answered.index)
+        votes = [[(None if pd.isna(a) else int(a), a == RIGHT) for a in each] for each in classes]
+        result["majority_at"] = {str(k): _majority(votes, k) for k in pass_at}
     return result
-
-
-def _passed(row: Row) -> bool:
-    return row["outcome"] == Outcome.PASSED
 
 
 def _at(curves: np.ndarray, k: int) -> dict[str, Any]:
@@ -121,16 +124,10 @@ def _pass_curve(curves: np.ndarray) -> dict[str, list]:
     return {"k": ks, **{name: [point[name] for point in points] for name in ("value", "low", "high")}}
 
 
-def _average(
-    answered: Mapping[str, Sequence[Row]], n: np.ndarray, c: np.ndarray, clusters: Mapping[str, str]
-) -> dict[str, Any]:
-    """avg@n with the error bars of `evaluation.statistics`."""
+def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Sequence[Hashable]) -> dict[str, Any]:
+    """avg@n with the error bars of `evaluation.statistics`; `clusters` names that of each question."""
     if not n.size:
         return {"value": NAN}
-    runs: dict[int, list[bool]] = {}
-    for rows in answered.values():
-        for row in rows:
-            runs.setdefault(row["sample"], []).append(_passed(row))
     rates = c / n
     band = bootstrap_over_questions(rates)
     average = {
@@ -139,15 +136,14 @@ def _average(
         "standard_error_across_questions": standard_error_across_questions(rates),
         "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
         # Of the mean over all runs; one run alone spreads by sqrt(runs) times this.
-        "standard_error_across_runs": standard_error_across_runs([float(np.mean(run)) for run in runs.values()]),
+        "standard_error_across_runs": standard_error_across_runs(graded.groupby("sample").right.mean()),
         "bootstrap_standard_error": band.standard_error,
         "bootstrap_low": band.low,
         "bootstrap_high": band.high,
     }
-    names = [clusters.get(problem, (problem,)) for problem in answered]  # no cluster is called like a question
-    if 1 < len(set(names)) < len(names):
-        average["clusters"] = len(set(names))
-        average["standard_error_across_clusters"] = standard_error_across_clusters(rates, names)
+    if 1 < len(set(clusters)) < len(clusters):
+        average["clusters"] = len(set(clusters))
+        average["standard_error_across_clusters"] = standard_error_across_clusters(rates, clusters)
     return average
 
 
@@ -160,71 +156,46 @@ def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str
     return {"value": found.value, "standard_error": found.standard_error, "problems": found.observations}
 
 
-def _contamination(
-    questions: Sequence[str], curves: np.ndarray, pass_at: Sequence[int], contaminated: Collection[str]
-) -> dict[str, Any]:
-    """Which questions stand in the training set, and the scores over the others alone."""
-    clean = np.array([question not in contaminated for question in questions], dtype=bool)
-    return {
-        "flagged": sorted(contaminated),
-        "pass_at_without": {str(k): _at(curves[clean], k) for k in pass_at},
-    }
-
-
-def _majority(answered: Mapping[str, Sequence[Row]], k: int) -> dict[str, Any]:
-    votes = ([(row["answer_class"], row["answer_class"] == RIGHT) for row in rows] for rows in answered.values())
+def _majority(votes: Sequence[Sequence[tuple[int | None, bool]]], k: int) -> dict[str, Any]:
     values = np.array([majority_at_k(each, k) for each in votes])
     return estimate(values[~np.isnan(values)])
 
 
-def _rates(graded: Sequence[Row]) -> dict[str, float]:
+def _rates(graded: pd.DataFrame) -> dict[str, float]:
     """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge. What depends on
     how a response ended is undefined where that is unknown, as in outputs imported from elsewhere."""
-    names = ("truncation_rate", "no_answer_rate", "timeout_rate", "accuracy_given_completion")
-    if not graded:
-        return dict.fromkeys(names, NAN)
-    completed = [row for row in graded if row["finish_reason"] == "stop"]
-    known = all(row["finish_reason"] != "unknown" for row in graded)
-    unanswered = sum(row["outcome"] == Outcome.UNPARSEABLE for row in (completed if known else graded))
+    completed, known = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
+    unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
-        "truncation_rate": sum(row["finish_reason"] == "length" for row in graded) / len(graded) if known else NAN,
-        "no_answer_rate": unanswered / len(graded),
-        "timeout_rate": sum(row["outcome"] == Outcome.TIMEOUT for row in graded) / len(graded),
-        "accuracy_given_completion": float(np.mean([_passed(row) for row in completed])) if completed else NAN,
+        "truncation_rate": float((graded.finish_reason == "length").mean()) if known else NAN,
+        "no_answer_rate": float((unparseable & (completed if known else True)).mean()),
+        "timeout_rate": float((graded.outcome == Outcome.TIMEOUT.value).mean()),
+        "accuracy_given_completion": float(graded.right[completed].mean()),
     }
 
 
-def response_tokens(graded: Sequence[Row]) -> dict[str, dict[str, float]]:
+def response_tokens(graded: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Response length in tokens, over all graded responses and by correctness; NaN where lengths are unknown."""
-    groups = {
-        "all": graded,
-        "correct": [row for row in graded if _passed(row)],
-        "wrong": [row for row in graded if not _passed(row)],
-    }
-    return {
-        name: _length_statistics([r["tokens"] for r in rows if r["tokens"] is not None])
-        for name, rows in groups.items()
-    }
+    groups = {"all": graded, "correct": graded[graded.right], "wrong": graded[~graded.right]}
+    return {name: _length_statistics(rows.tokens.dropna().astype(float)) for name, rows in groups.items()}
 
 
-def _length_statistics(tokens: Sequence[int]) -> dict[str, float]:
-    if not tokens:
-        return dict.fromkeys(("mean", "median", "p90", "p99"), NAN)
-    median, p90, p99 = np.quantile(tokens, [0.5, 0.9, 0.99])
-    return {"mean": float(np.mean(tokens)), "median": float(median), "p90": float(p90), "p99": float(p99)}
+def _length_statistics(tokens: pd.Series) -> dict[str, float]:
+    median, p90, p99 = tokens.quantile([0.5, 0.9, 0.99])
+    return {"mean": float(tokens.mean()), "median": float(median), "p90": float(p90), "p99": float(p99)}
 
 
 LENGTH_BINS = 24
 
 
-def length_histogram(graded: Sequence[Row]) -> dict[str, list] | None:
+def length_histogram(graded: pd.DataFrame) -> dict[str, list] | None:
     """Responses by length, right and wrong apart: `edges` in tokens, one more than there are counts."""
-    known = [row for row in graded if row["tokens"] is not None]
-    if not known:
+    known = graded.dropna(subset="tokens")
+    if not len(known):
         return None
-    edges = np.linspace(0, max(row["tokens"] for row in known) + 1, LENGTH_BINS + 1)
+    edges = np.linspace(0, known.tokens.max() + 1, LENGTH_BINS + 1)
     counted = {
-        name: np.histogram([row["tokens"] for row in known if _passed(row) is right], edges)[0].tolist()
+        name: np.histogram(known.tokens[known.right == right].astype(float), edges)[0].tolist()
         for name, right in (("correct", True), ("wrong", False))
     }
     return {"edges": edges.tolist(), **counted}

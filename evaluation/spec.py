@@ -11,32 +11,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ratchet.evaluation.benchmarks import Benchmark, load_benchmark
+from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.model import Endpoint, InferenceEngine, PromptFormat
+from ratchet.infra.recipe.model import Benchmark, Endpoint, InferenceEngine, PromptFormat
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
 
 
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class BenchmarkSpec(Part):
-    name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    domain: Literal["math", "code"]
-    path: Path
-    published: str | None
-    """The file as the user gave it, for errors to name."""
-    samples: int = Field(..., ge=1)
-    prompt: PromptFormat
-    published_questions: int | None
-    """How many questions the published benchmark has; a file with another number is flagged."""
-    public_since: str | None
-    set_aside: dict[str, int]
-    """Rows of its file that could not be read, by reason: flagged, and no part of any score."""
 
 
 class SamplingSpec(Part):
@@ -67,14 +53,20 @@ class EvaluationSpec(Part):
 
     model: ModelSpec
     label: str
-    benchmarks: Annotated[tuple[BenchmarkSpec, ...], Field(min_length=1)]
+    benchmarks: Annotated[tuple[Benchmark, ...], Field(min_length=1)]
+    problems: dict[str, Path]
+    """By benchmark, its problems: Parquet with `PROBLEM_SCHEMA`."""
+    set_aside: dict[str, dict[str, int]]
+    """By benchmark, rows of its file that could not be read, by reason: flagged, and no part of any score."""
+    prompt: PromptFormat
+    """How problems are asked, where a benchmark does not say otherwise."""
     sampling: SamplingSpec
     seed: int
     pass_at: tuple[Annotated[int, Field(ge=1)], ...]
     dtype: Literal["float32", "bfloat16"]
     rollout_batch: int = Field(..., ge=1)
     """Responses decoded together, and stored together."""
-    engine: InferenceEngine = InferenceEngine()
+    engine: InferenceEngine
     """What samples: inside each sampling process, wherever training has it."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""
@@ -89,11 +81,9 @@ class EvaluationSpec(Part):
     work_dir: Path
 
     @model_validator(mode="after")
-    def _unique_benchmarks(self) -> EvaluationSpec:
-        names = [benchmark.name for benchmark in self.benchmarks]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"benchmarks given twice: {twice}")
+    def _problems_of_each(self) -> EvaluationSpec:
+        if missing := [b.name for b in self.benchmarks if b.name not in self.problems]:
+            raise ValueError(f"problems has no file for {', '.join(missing)}")
         return self
 
 
@@ -135,7 +125,23 @@ class Plan:
     """All the work of an evaluation, in an order that depends on nothing but the spec's content."""
 
     spec: EvaluationSpec
-    benchmarks: tuple[Benchmark, ...]
+    problems: dict[str, tuple[Problem, ...]]
+    """By benchmark, in the spec's order."""
+
+    @cached_property
+    def prompts(self) -> dict[str, PromptFormat]:
+        """How each benchmark's problems are asked."""
+        return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.benchmarks}
+
+    @cached_property
+    def templates(self) -> dict[str, dict[str, str]]:
+        """The same in full: the templates of each benchmark's domain as they are used here, and the response prefix."""
+        found = {}
+        for benchmark in self.spec.benchmarks:
+            own, asked = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
+            filled = {name: asked.templates.get(name, template) for name, template in own.items()}
+            found[benchmark.name] = {**filled, "response_prefix": asked.response_prefix}
+        return found
 
     @property
     def sampling(self) -> Sampling:
@@ -143,18 +149,18 @@ class Plan:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """Benchmark by benchmark, problem by problem, sample by sample, cut every `rollout_batch` requests.
+        """Benchmark by benchmark, problem by problem, sample by sample, split every `rollout_batch` requests.
 
         The samples of a problem are neighbours, so an engine reads their prompt once. A batch never spans benchmarks:
         adding one changes no batch of the others.
         """
         batches: list[Batch] = []
-        for benchmark, spec in zip(self.benchmarks, self.spec.benchmarks, strict=True):
-            requests = []
-            for problem in benchmark.problems:
-                message = user_message(problem, spec.prompt)
-                given = hashlib.sha256(f"{message}\x00{spec.prompt.response_prefix}".encode()).hexdigest()[:16]
-                for sample in range(spec.samples):
+        for benchmark in self.spec.benchmarks:
+            requests, prompt = [], self.prompts[benchmark.name]
+            for problem in self.problems[benchmark.name]:
+                message = user_message(problem, prompt)
+                given = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
+                for sample in range(benchmark.samples):
                     seed = derive_seed(self.spec.seed, benchmark.name, problem.problem_id, sample)
                     requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, given)))
             for start in range(0, len(requests), self.spec.rollout_batch):
@@ -165,7 +171,11 @@ class Plan:
     @cached_property
     def stores(self) -> dict[str, GenerationStore]:
         """Where each benchmark's generations are kept."""
-        return {b.name: GenerationStore(self.spec.store_dir, b.name, self._decides(b.name)) for b in self.benchmarks}
+        return {name: GenerationStore(self.spec.store_dir, name, self._decides(name)) for name in self.problems}
+
+    @cached_property
+    def content_hashes(self) -> dict[str, str]:
+        return {name: content_hash(problems) for name, problems in self.problems.items()}
 
     def _decides(self, benchmark: str) -> dict[str, Any]:
         """Everything that decides a generation, beside the prompt, which each request brings along. The engine gives a
@@ -183,10 +193,10 @@ class Plan:
     def fingerprint(self) -> str:
         """sha256 of everything that decides the scores' rows: two evaluations with the same one have the same."""
         made_of = {
-            "generations": [self._decides(b.name) for b in self.benchmarks],
-            "benchmarks": [(b.name, b.content_hash) for b in self.benchmarks],
+            "generations": [self._decides(name) for name in self.problems],
+            "benchmarks": list(self.content_hashes.items()),
             "samples": [b.samples for b in self.spec.benchmarks],
-            "prompts": [b.prompt.model_dump() for b in self.spec.benchmarks],
+            "prompts": list(self.templates.values()),
         }
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
@@ -207,4 +217,4 @@ def load_plan(spec: EvaluationSpec) -> Plan:
                 f"responses may have {spec.sampling.max_tokens} tokens, and with its prompt the model in {directory} "
                 f"has only {positions} positions. Lower evaluation.max_tokens, or the scores would be of truncation."
             )
-    return Plan(spec, tuple(load_benchmark(b.name, b.domain, b.path, b.published) for b in spec.benchmarks))
+    return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in spec.benchmarks})

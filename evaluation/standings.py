@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pandas as pd
 
 from ratchet.evaluation.rating import Contest, Rating, contest_rating
 from ratchet.infra.errors import RatchetError
@@ -44,16 +44,11 @@ def read_standings(path: Path) -> list[dict[str, Any]]:
 def rating_in_contests(directory: Path, benchmark: str, contests: list[dict[str, Any]]) -> Rating | None:
     """The rating of one evaluation; None where it has no problem of these contests."""
     wanted = [("benchmark", "=", benchmark)]
-    questions = pq.read_table(
-        directory / "questions.parquet", columns=["benchmark", "problem_id", "source_url"], filters=wanted
-    ).to_pylist()
-    addresses = {row["problem_id"]: row["source_url"] for row in questions if row["source_url"]}
-    columns = ["benchmark", "problem_id", "sample", "outcome"]
-    rows = pq.read_table(directory / "generations.parquet", columns=columns, filters=wanted).to_pylist()
-    outcomes: dict[str, list[bool]] = {}
-    for row in sorted(rows, key=lambda row: row["sample"]):
-        if row["problem_id"] in addresses and row["outcome"] != "infra_error":
-            outcomes.setdefault(addresses[row["problem_id"]], []).append(row["outcome"] == "passed")
+    columns = ["problem_id", "sample", "outcome"]
+    rows = pd.read_parquet(directory / "generations.parquet", columns=columns, filters=wanted)
+    asked = pd.read_parquet(directory / "questions.parquet", columns=["problem_id", "source_url"], filters=wanted)
+    rows = rows[rows.outcome != "infra_error"].merge(asked, on="problem_id").sort_values("sample", kind="stable")
+    outcomes = (rows.outcome == "passed").groupby(rows.source_url).agg(list).to_dict()
     known = [contest for contest in contests if contest["problems"].keys() & outcomes.keys()]
     if not known:
         return None

@@ -14,19 +14,20 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
 NAN = float("nan")
 UNSEEN = 0.1  # with it, pass@32 of thirty questions of AIME's kind is covered in 95 % of simulations, and else in 90 %
 
 
-def standard_error_across_questions(scores: Sequence[float]) -> float:
+def standard_error_across_questions(scores: ArrayLike) -> float:
     """sd(scores) / sqrt(questions): the error if the questions had been other ones. NaN for fewer than two."""
     scores = np.asarray(scores, dtype=np.float64)
     return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else NAN
 
 
-def standard_error_at_fixed_questions(passed: Sequence[int], graded: Sequence[int]) -> float:
+def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> float:
     """sqrt(sum_i p_i (1 - p_i) / (n_i - 1)) / questions: the error of avg@n if only the sampling were repeated.
 
     `passed` and `graded` are counts per question; dividing by n_i - 1 makes each variance unbiased. NaN when a
@@ -39,7 +40,7 @@ def standard_error_at_fixed_questions(passed: Sequence[int], graded: Sequence[in
     return float(np.sqrt((p * (1 - p) / (graded - 1)).sum()) / graded.size)
 
 
-def standard_error_across_runs(run_scores: Sequence[float]) -> float:
+def standard_error_across_runs(run_scores: ArrayLike) -> float:
     """sd(run scores) / sqrt(runs), where run j is the benchmark's mean over the j-th response of every question.
 
     Estimates the same thing as `standard_error_at_fixed_questions` without assuming that samples are independent,
@@ -48,7 +49,7 @@ def standard_error_across_runs(run_scores: Sequence[float]) -> float:
     return standard_error_across_questions(run_scores)
 
 
-def standard_error_across_clusters(scores: Sequence[float], clusters: Sequence[Hashable]) -> float:
+def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashable]) -> float:
     """sqrt(C / (C-1) sum_g (sum_{i in g} (s_i - mean))^2) / questions: the error if other clusters had been asked.
 
     `clusters` names the cluster of each question; C is their number. With one question a cluster it is the error
@@ -104,7 +105,7 @@ class Bootstrap:
 
 
 def bootstrap_over_questions(
-    scores: Sequence[float],
+    scores: ArrayLike,
     statistic: Callable[..., np.ndarray] = np.mean,
     draws: int = 2000,
     level: float = 0.95,

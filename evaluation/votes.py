@@ -23,20 +23,18 @@ def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
     by_text: dict[str, int] = {}
     rivals: list[str] = []
     for verdict in verdicts:
+        answer = verdict.extracted or ""
+        text = "".join(answer.split())
         if verdict.outcome is Outcome.PASSED:
             classes.append(RIGHT)
-        elif verdict.outcome is Outcome.INFRA_ERROR or not (verdict.extracted or "").strip():
+        elif verdict.outcome is Outcome.INFRA_ERROR or not text:
             classes.append(None)
         else:
-            text = "".join(verdict.extracted.split())
             if text not in by_text:
-                same = next(
-                    (i for i, rival in enumerate(rivals[:MAX_CLASSES]) if _same(rival, verdict.extracted)), None
-                )
-                if same is None:
-                    rivals.append(verdict.extracted)
-                    same = len(rivals) - 1
-                by_text[text] = same
+                known = (i for i, rival in enumerate(rivals[:MAX_CLASSES]) if _same(rival, answer))
+                by_text[text] = next(known, len(rivals))
+                if by_text[text] == len(rivals):
+                    rivals.append(answer)
             classes.append(RIGHT + 1 + by_text[text])
     return classes
 

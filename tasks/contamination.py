@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import decontaminate
@@ -44,7 +45,7 @@ def contamination(
         rows = pa.concat_tables([pq.read_table(artifact.kept) for artifact in training])
         flagged = []
         for name, domain, problems in benchmarks:
-            own = rows.filter(pa.compute.equal(rows["domain"], domain))
+            own = rows.filter(pc.field("domain") == domain)
             found = flagged_items(pq.read_table(problems.kept), own, settings[domain])
             flagged += [{"benchmark": name, **row} for row in found]
         pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")

@@ -58,7 +58,7 @@ MAJORITY_VOTE = Step("majority_vote", 3, "problems")
 VALIDATE_TESTS = Step("validate_tests", 3, "problems", resumable=True)
 DIFFICULTY = Step("difficulty", 3, "problems")
 LENGTH = Step("length", 2, "problems")
-CURATED = Step("curated", 2, "problems")
+CURATED = Step("curated", 3, "problems")
 
 NO_PART_OF_THE_ANSWER = {
     "base_url", "api_key_env", "concurrency", "timeout_s", "silence_s", "prompt_price", "response_price",
@@ -319,7 +319,7 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         summaries = [step.manifest["summary"] for step in steps]
         table = funnel.funnel(summaries)
         pq.write_table(table, draft.path / "funnel.parquet")
-        (draft.path / "funnel.png").write_bytes(funnel.figure(table, domain))
+        (draft.path / "funnel.png").write_bytes(curation_report.funnel_drawing(table).png)
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         manifests = [step.manifest for step in steps]
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}

@@ -6,19 +6,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers import Window
-from ratchet.evaluation.benchmarks import load_benchmark
-from ratchet.evaluation.catalogue import CATALOGUE
+from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, content_key
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.recipe.model import Benchmark, Domain, Endpoint, PromptFormat, Recipe, Stage
+from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
 from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import given_files
@@ -27,57 +24,25 @@ from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.verifiers.domain import domain_of
 
-EVALUATE = Step("evaluate", 4, "evaluation", resumable=True)
-DEFAULT_SAMPLES = 16
+EVALUATE = Step("evaluate", 5, "evaluation", resumable=True)
 
 Subject = Artifact | Endpoint
 """What is evaluated: a checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """One benchmark of the recipe, with what the catalogue knows of it filled in."""
-
-    name: str
-    domain: Domain
-    samples: int
-    prompt: PromptFormat
-    published_questions: int | None
-    public_since: str | None
-    file: str | None
-    """As the user gave it, or its place on the hub; None for the tiny world's."""
-    problems: Artifact
+Chosen = tuple[Benchmark, Artifact]
+"""A benchmark of the recipe, and its problems."""
 
 
 def chosen_benchmarks(recipe: Recipe) -> list[Chosen]:
-    """Raises RatchetError when there is none, or one that says neither what it is nor where."""
+    """Raises RatchetError when there is none."""
     if not recipe.evaluation.benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
-    return [_chosen(recipe, benchmark) for benchmark in recipe.evaluation.benchmarks]
+    return [(benchmark, _problems(recipe, benchmark)) for benchmark in recipe.evaluation.benchmarks]
 
 
-def _chosen(recipe: Recipe, benchmark: Benchmark) -> Chosen:
-    known = CATALOGUE.get(benchmark.name)
-    domain = benchmark.domain or (known.domain if known else None)
-    if domain is None:
-        raise RatchetError(
-            f"evaluation.benchmarks: {benchmark.name} is no benchmark that is known by name; give its domain and path. "
-            f"Known are {', '.join(CATALOGUE)}."
-        )
-    file = benchmark.path or (known.hub if known else None)
-    return Chosen(
-        name=benchmark.name,
-        domain=domain,
-        samples=benchmark.samples or (known.samples if known else DEFAULT_SAMPLES),
-        prompt=recipe.model.prompt.model_copy(update=dict(known.prompt) if known else {}),
-        published_questions=known.questions if known else None,
-        public_since=str(known.released) if known else None,
-        file=file,
-        problems=_problems(recipe, domain, file, benchmark.name, known.window if known else None),
-    )
-
-
-def _problems(recipe: Recipe, domain: str, path: str | None, name: str, window: Window | None) -> Artifact:
+def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
+    name, path = benchmark.name, benchmark.path
     if path is None:
         raise RatchetError(f"evaluation.benchmarks: {name} has no path: give the file it is in.")
     files = given_files(recipe, [path])
@@ -86,22 +51,24 @@ def _problems(recipe: Recipe, domain: str, path: str | None, name: str, window: 
         raise RatchetError(
             f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
         )
-    return benchmark_problems(domain, files, "" if of_one_file else name, window)
+    return benchmark_problems(benchmark.domain, files, "" if of_one_file else name, benchmark.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
     """The recipe with these of its benchmarks, or of the catalogue's, and this many responses to each question."""
-    listed = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
-    for name in names:
-        if name not in listed and name not in CATALOGUE:
+    chosen = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
+    wanted = [benchmark_name(name) for name in names]
+    for name in wanted:
+        if name not in chosen and name not in CATALOGUE:
             raise RatchetError(
-                f"There is no benchmark {name!r}. The recipe has {', '.join(listed) or 'none'}; "
+                f"There is no benchmark {name!r}. The recipe has {', '.join(chosen) or 'none'}; "
                 f"known by name are {', '.join(CATALOGUE)}."
             )
-    chosen = [listed.get(name) or Benchmark(name=name) for name in names] if names else listed.values()
+    if wanted:
+        chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}
     if samples is not None:
-        chosen = [benchmark.model_copy(update={"samples": samples}) for benchmark in chosen]
-    return _updated(recipe, benchmarks=tuple(chosen))
+        chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
+    return _updated(recipe, benchmarks=tuple(chosen.values()))
 
 
 def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
@@ -137,7 +104,11 @@ def evaluate_model(
     """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
     was trained on, None when nobody knows: benchmark items among them are flagged."""
     benchmarks = chosen_benchmarks(recipe)
-    found = contamination(recipe, [(b.name, b.domain, b.problems) for b in benchmarks], training) if training else None
+    found = (
+        contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
+        if training
+        else None
+    )
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
@@ -145,10 +116,9 @@ def evaluate_model(
         spec = {
             **settings,
             "model": _model(subject, draft, benchmarks),
-            "benchmarks": [
-                {**facts, "path": str(b.problems.kept), "published": b.file, "set_aside": _set_aside(b.problems)}
-                for facts, b in zip(settings["benchmarks"], benchmarks, strict=True)
-            ],
+            "benchmarks": [b.model_dump(mode="json") for b, _ in benchmarks],
+            "problems": {b.name: str(problems.kept) for b, problems in benchmarks},
+            "set_aside": {b.name: _set_aside(problems) for b, problems in benchmarks},
             "contaminated": contaminated_items(found) if found else None,
             "processes": recipe.training.hardware.processes,
             "engine": recipe.training.engine.model_dump(mode="json"),
@@ -158,7 +128,7 @@ def evaluate_model(
             "store_dir": str(run.settings.home / "generations"),
             "work_dir": str(draft.path),
         }
-        if any(domain_of(b.domain).runs_programs for b in benchmarks):
+        if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         argv = [run.settings.python, "-P", "-m", "ratchet.evaluation.main"]
@@ -170,7 +140,7 @@ def evaluate_model(
         draft.extra["shown"] = ["scores.json"]
 
     inputs = [subject] if isinstance(subject, Artifact) else []
-    inputs += [*(b.problems for b in benchmarks), *([found] if found else [])]
+    inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
     served = {"endpoint": subject.model_dump(include={"base_url", "model"})} if isinstance(subject, Endpoint) else {}
     return run_step(EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make)
 
@@ -180,17 +150,9 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
     evaluation = recipe.evaluation
     return {
         "label": label,
-        "benchmarks": [
-            {
-                "name": b.name,
-                "domain": b.domain,
-                "samples": b.samples,
-                "prompt": b.prompt.model_dump(mode="json"),
-                "published_questions": b.published_questions,
-                "public_since": b.public_since,
-            }
-            for b in benchmarks
-        ],
+        # Where a benchmark's file is, and which of its days count, is in the key of the problems made from it.
+        "benchmarks": [b.model_dump(mode="json", exclude={"path", "window"}) for b, _ in benchmarks],
+        "prompt": recipe.model.prompt.model_dump(mode="json"),
         "sampling": {
             "temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens
         },
@@ -220,9 +182,9 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
     if subject.kind == FILE_KIND:
         if len(benchmarks) != 1:
             raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")
-        (chosen,) = benchmarks
-        benchmark = load_benchmark(chosen.name, chosen.domain, chosen.problems.kept, chosen.file)
-        pq.write_table(import_generations(subject.path, benchmark), draft.path / IMPORTED)
+        ((benchmark, given),) = benchmarks
+        problems = load_problems(benchmark, given.kept)
+        pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     if subject.kind == "model":
         return {"identity": subject.key, "directory": str(subject.path)}
@@ -243,8 +205,8 @@ def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
     if not stage.validates:
         return {}
     benchmarks = chosen_benchmarks(recipe)
-    named = [b for b in benchmarks if b.name in stage.validation]
-    return {b.name: b.problems for b in named or [b for b in benchmarks if b.domain in stage.mix]}
+    named = {b.name: problems for b, problems in benchmarks if b.name in stage.validation}
+    return named or {b.name: problems for b, problems in benchmarks if b.domain in stage.mix}
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:

@@ -10,17 +10,20 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.comparison import setting_differences
 from ratchet.evaluation.creativity import read_texts
-from ratchet.evaluation.report import Section, write_report
+from ratchet.evaluation.report import write_report
 from ratchet.evaluation.standings import read_standings
+from ratchet.evaluation.tables import estimate, number, percent
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.pages import Section
 from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks.curation import Curated
+from ratchet.tasks.curation_report import funnel_drawing
 from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 
-REPORT = Step("report", 3, "report")
+REPORT = Step("report", 4, "report")
 
 
 def report(
@@ -100,47 +103,37 @@ def require_same_settings(evaluations: Sequence[Artifact]) -> None:
 
 
 def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
-    """One row a checkpoint and benchmark: pass@1 with its standard error, pass@k at the largest k, share cut."""
+    """One row a checkpoint and benchmark: pass@1 with its standard error, pass@k at the largest k, share truncated."""
     rows = []
     for label, evaluation in zip(_labels(evaluations), evaluations, strict=True):
         scores = json.loads((evaluation.path / "scores.json").read_text())
         for name, benchmark in scores["benchmarks"].items():
-            first, last = next(iter(benchmark["pass_at"])), next(reversed(benchmark["pass_at"]))
-            one, error = benchmark["pass_at"][first]["value"], benchmark["pass_at"][first]["standard_error"]
+            (first, one), *_ = points = list(benchmark["pass_at"].items())
+            last, most = points[-1]
             rows.append(
                 {
                     "benchmark": name,
                     "after": label,
-                    f"pass@{first}": f"{_number(one)} ± {_number(error)}",
-                    f"pass@{last}": _number(benchmark["pass_at"][last]["value"]),
-                    "tokens": _number(benchmark["response_tokens"]["all"]["mean"], 0),
-                    "cut": "–" if benchmark["truncation_rate"] is None else f"{benchmark['truncation_rate']:.1%}",
+                    f"pass@{first}": estimate(one),
+                    f"pass@{last}": number(most["value"]),
+                    "tokens": number(benchmark["response_tokens"]["all"]["mean"], 0),
+                    "truncated": percent(benchmark["truncation_rate"]),
                 }
             )
     return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
 
 
-def _number(value: float | None, decimals: int = 3) -> str:
-    return "–" if value is None else f"{value:.{decimals}f}"
-
-
 def _curation_sections(data: Curated) -> list[Section]:
     directory = data.problems.path
-    rows = pq.read_table(directory / "funnel.parquet").to_pylist()
+    funnel = pq.read_table(directory / "funnel.parquet")
     missing = data.problems.manifest["parameters"]["not_done"]
     text = "Rows in, rows dropped by each rule, rows out." + (f" Not done: {', '.join(missing)}." if missing else "")
-    sections = [
-        Section(f"Curation: {data.domain}", text, rows, figure_png=(directory / "funnel.png").read_bytes()),
-    ]
+    drawing = funnel_drawing(funnel, f"funnel-{data.domain}")
+    sections = [Section(f"Curation: {data.domain}", text, funnel.to_pylist(), drawing=drawing)]
     scores = directory / "rule_scores.json"
     if scores.is_file():
-        sections.append(
-            Section(
-                f"How well each rule did: {data.domain}",
-                "Against what the tiny world did to each row, which curation never reads.",
-                json.loads(scores.read_text()),
-            )
-        )
+        text = "Against what the tiny world did to each row, which curation never reads."
+        sections.append(Section(f"How well each rule did: {data.domain}", text, json.loads(scores.read_text())))
     return sections
 
 

@@ -61,7 +61,7 @@ def test_every_package_is_in_the_wheel(wheel):
     named = {"ratchet." + str(folder.relative_to(ROOT)).replace("/", ".") for folder in folders}
     assert set(settings["packages"]) == named
     inside = set(zipfile.ZipFile(wheel).namelist())
-    kept = ("*.py", "*.yaml", "*.html", "*.css", "py.typed")
+    kept = ("*.py", "*.yaml", "*.html", "*.css", "*.md", "py.typed")
     files = {path.relative_to(ROOT) for top in tops for kind in kept for path in (ROOT / top).rglob(kind)}
     assert {f"ratchet/{file}" for file in files} <= inside
 

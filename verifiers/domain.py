@@ -165,10 +165,15 @@ def use_domains(recipe: Recipe) -> list[str]:
     _instances.clear()
     trained = [name for stage in recipe.training.stages for name in stage.mix]
     used = list(dict.fromkeys([*recipe.curation, *trained]))
-    named = [*used, *(b.domain for b in recipe.evaluation.benchmarks if b.domain)]
+    named = [*used, *(b.domain for b in recipe.evaluation.benchmarks)]
     templates = {name for domain in named for name in domain_of(domain).templates}
     for name in recipe.model.prompt.templates:
         if name not in templates:
             raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
                                f"{', '.join(sorted(templates))}.")  # fmt: skip
+    for benchmark in recipe.evaluation.benchmarks:
+        own = domain_of(benchmark.domain).templates
+        if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
+            raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
+                               f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
     return used

@@ -6,9 +6,13 @@ neither torch nor Prefect. All models are frozen and refuse unknown keys.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Domain = str
@@ -294,6 +298,11 @@ class Stage(Section):
     false_negative_rewards: float = Field(0.0, ge=0, le=1)
     """For experiments: the share of right responses that are not rewarded."""
 
+    @field_validator("validation")
+    @classmethod
+    def _known_names(cls, validation: dict[str, float]) -> dict[str, float]:
+        return {benchmark_name(name): weight for name, weight in validation.items()}
+
     @property
     def validates(self) -> bool:
         """Whether anything depends on a validation score."""
@@ -491,16 +500,52 @@ class Training(Section):
 # ---------------------------------------------------------------------------------------- evaluation
 
 
+CATALOGUE: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
+"""Fields of the benchmarks that are known by name."""
+
+
+def benchmark_name(name: str) -> str:
+    """The catalogue's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as is."""
+    spellings = {known.replace("-", ""): known for known in CATALOGUE}
+    return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
+
+
 class Benchmark(Section):
-    """A benchmark; of one that is known by its name (docs/evaluation.md) everything else may be left out."""
+    """A benchmark. What is not said of one that is known by name (docs/evaluation.md) comes from the catalogue."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    domain: Domain | None = None
+    domain: Domain
     path: str | None = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
-    (`generated://NAME/FILE`). None: where the benchmark of this name is published."""
-    samples: int | None = Field(None, ge=1)
-    """Responses per problem: n of pass@k. None: as many as the benchmark of this name is known for, else 16."""
+    (`generated://NAME/FILE`)."""
+    samples: int = Field(16, ge=1)
+    """Responses per problem: n of pass@k."""
+    prompt: dict[str, str] = {}
+    """What this benchmark wants otherwise than `model.prompt`."""
+    questions: int | None = Field(None, ge=1)
+    """How many questions the published benchmark has; the report flags a file with another number."""
+    released: date | None = None
+    """When the first of its problems was public."""
+    window: tuple[date, date] | None = None
+    """Only problems released from the first day up to, not including, the second."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_by_name(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+            return value
+        name = benchmark_name(value["name"])
+        given = {field: said for field, said in value.items() if said is not None}
+        if "domain" not in given and name not in CATALOGUE:
+            raise ValueError(
+                f"{name} is no benchmark that is known by name; give its domain and path. Known are "
+                f"{', '.join(CATALOGUE)}"
+            )
+        return {**CATALOGUE.get(name, {}), **given, "name": name}
+
+    def prompt_format(self, default: PromptFormat) -> PromptFormat:
+        """How its problems are asked, where the recipe's own way is `default`."""
+        return default.model_copy(update=self.prompt)
 
 
 class Endpoint(Section):
@@ -528,6 +573,14 @@ class Evaluation(Section):
     seed: int = 0
     endpoint: Endpoint = Endpoint()
     """How an endpoint is asked, where the model is one."""
+
+    @field_validator("benchmarks")
+    @classmethod
+    def _each_once(cls, benchmarks: tuple[Benchmark, ...]) -> tuple[Benchmark, ...]:
+        names = [benchmark.name for benchmark in benchmarks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"given twice: {', '.join(twice)}")
+        return benchmarks
 
 
 # -------------------------------------------------------------------------------------- verification

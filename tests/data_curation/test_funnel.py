@@ -1,7 +1,7 @@
 import pyarrow as pa
 
 from ratchet.data_curation.data_card import card
-from ratchet.data_curation.funnel import figure, funnel, samples
+from ratchet.data_curation.funnel import funnel, samples
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from tests.data_curation.conftest import problems
 
@@ -73,7 +73,3 @@ def test_samples_come_from_all_parts():
         ("rules", "figure"): ["1", "21", "41", "61", "81"],
         ("rules", "rare"): ["100"],
     }
-
-
-def test_the_figure_is_a_picture():
-    assert figure(funnel(SUMMARIES), "math").startswith(b"\x89PNG")

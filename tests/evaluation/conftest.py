@@ -69,16 +69,18 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "model": {"identity": "random", "directory": str(random_model)},
         "label": "start",
         "benchmarks": [
-            {"name": f"small-{domain}", "domain": domain, "path": str(benchmark_files[domain]), "samples": samples,
-             "prompt": {"math": "{prompt}", "code": "{prompt}"}, "published_questions": None, "public_since": None,
-             "set_aside": {}, "published": None}
+            {"name": f"small-{domain}", "domain": domain, "samples": samples}
             for domain, samples in (("math", 6), ("code", 4))
         ],
+        "problems": {f"small-{domain}": str(benchmark_files[domain]) for domain in ("math", "code")},
+        "set_aside": {},
+        "prompt": {"math": "{prompt}", "code": "{prompt}"},
         "sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 20},
         "seed": 7,
         "pass_at": [1, 2, 4, 8],
         "dtype": "float32",
         "rollout_batch": 8,
+        "engine": "transformers",
         "processes": 1,
         "minimum_isolation": "C",
         "reward_servers": [],

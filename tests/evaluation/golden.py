@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.readers import read_benchmark
-from ratchet.evaluation.benchmarks import Benchmark, load_benchmark
+from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.grading import Grading
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.scores import score
 from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Benchmark
 from ratchet.verifiers.math.equivalence import reference_text
 from ratchet.verifiers.serving.pool import Pool
 
@@ -33,13 +34,13 @@ AROUND_CODE = (
 )  # fmt: skip
 
 
-def benchmark(directory: Path, name: str, scratch: Path) -> Benchmark:
+def problems(directory: Path, name: str, scratch: Path) -> tuple[Problem, ...]:
     """A published file as an evaluation reads it."""
     ending = "jsonl.gz" if name == "HumanEval" else "json"
     split = read_benchmark(directory / "benchmarks" / f"{name}.{ending}", FILES[name])
     assert len(split.rejected) == 0
     pq.write_table(split.kept, scratch / f"{name}.parquet")
-    return load_benchmark(name, FILES[name], scratch / f"{name}.parquet")
+    return load_problems(Benchmark(name=name, domain=FILES[name]), scratch / f"{name}.parquet")
 
 
 def golden(problem: Problem) -> str:
@@ -65,23 +66,16 @@ def rewritings(problem: Problem) -> Iterator[str]:
         yield f"\\boxed{{{way}}}"
 
 
-def scores_of(pool: Pool, given: Benchmark, responses: dict[str, list[str]]) -> dict:
+def scores_of(pool: Pool, given: Sequence[Problem], responses: dict[str, list[str]]) -> dict:
     """What an evaluation reports when these are the model's responses, by problem_id."""
     rows = [
-        {
-            "benchmark": given.name,
-            "problem_id": problem,
-            "sample": i,
-            "text": text,
-            "finish_reason": "stop",
-            "tokens": 1,
-        }
+        {"benchmark": "given", "problem_id": problem, "sample": i, "text": text, "finish_reason": "stop", "tokens": 1}
         for problem, texts in responses.items()
         for i, text in enumerate(texts)
     ]
-    grading = Grading(pool, [given], {given.name: ""})
+    grading = Grading(pool, {"given": given}, {"given": ""})
     grading.submit(rows)
     grading.collect()
-    graded = grading.graded(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)).to_pylist()
-    asked = [problem for problem in given.problems if problem.problem_id in responses]
-    return score(graded, asked, (1,), vote=given.domain == "math")
+    graded = grading.graded(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)).to_pandas()
+    asked = [problem for problem in given if problem.problem_id in responses]
+    return score(graded, asked, (1,), vote=given[0].domain == "math")

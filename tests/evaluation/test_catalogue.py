@@ -1,31 +1,65 @@
 import re
 
+import pytest
+from pydantic import ValidationError
+
 from ratchet.data_curation.readers.problems import FORMATS
-from ratchet.evaluation.catalogue import CATALOGUE
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.load import SHIPPED, load_recipe
-from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Evaluation, PromptFormat
 from ratchet.verifiers.prompts import user_message
 
 
+def known(name: str, **said) -> Benchmark:
+    return Benchmark.model_validate({"name": name, **said})
+
+
 def test_every_benchmark_can_be_asked_and_graded():
-    for declared in CATALOGUE.values():
-        assert any(layout.domain in (None, declared.domain) for layout in FORMATS)
-        assert re.fullmatch(r"hf://datasets/[^/@]+/[^/@]+(@[^/]+)?/.+", declared.hub)
-        prompt = PromptFormat().model_copy(update=dict(declared.prompt))
-        problem = Problem("p", declared.domain, "STATEMENT", starter_code="def f(x):")
-        assert "def f(x):" in user_message(problem, prompt) or declared.domain == "math"
+    for benchmark in map(known, CATALOGUE):
+        assert any(layout.domain in (None, benchmark.domain) for layout in FORMATS)
+        assert re.fullmatch(r"hf://datasets/[^/@]+/[^/@]+(@[^/]+)?/.+", benchmark.path)
+        problem = Problem("p", benchmark.domain, "STATEMENT", starter_code="def f(x):")
+        asked = user_message(problem, benchmark.prompt_format(PromptFormat()))
+        assert "def f(x):" in asked or benchmark.domain == "math"
 
 
 def test_the_papers_windows_do_not_overlap_and_have_their_numbers():
-    five, six = CATALOGUE["livecodebench-v5"], CATALOGUE["livecodebench-v6"]
+    five, six = known("livecodebench-v5"), known("livecodebench-v6")
     assert five.window[1] == six.window[0] and (five.questions, six.questions) == (279, 175)
     samples = {"aime24": 64, "aime25": 64, "math500": 4, "livecodebench-v5": 8, "humaneval": 4}
-    assert {name: CATALOGUE[name].samples for name in samples} == samples
+    assert {name: known(name).samples for name in samples} == samples
 
 
 def test_shipped_recipes_name_benchmarks_that_are_known():
     for file in SHIPPED.glob("acereason*.yaml"):
         for benchmark in load_recipe(file).evaluation.benchmarks:
-            assert CATALOGUE[benchmark.name].domain == benchmark.domain
-            assert CATALOGUE[benchmark.name].samples == benchmark.samples
+            assert known(benchmark.name) == benchmark
+
+
+@pytest.mark.parametrize(
+    "written, name",
+    [("AIME24", "aime24"), ("aime-24", "aime24"), ("HumanEval+", "humaneval-plus"), ("mbpp_plus", "mbpp-plus"),
+     ("LiveCodeBench-v5", "livecodebench-v5")],
+)  # fmt: skip
+def test_names_in_any_case_with_or_without_dashes(written, name):
+    assert known(written) == known(name)
+
+
+def test_what_the_recipe_says_goes_before_the_catalogue():
+    own = known("math500", path="mine.jsonl", samples=2, prompt={"math": "{prompt}!"})
+    assert (own.path, own.samples, own.questions, own.domain) == ("mine.jsonl", 2, 500, "math")
+    asked = own.prompt_format(PromptFormat(response_prefix="<think>"))
+    assert (asked.templates["math"], asked.response_prefix) == ("{prompt}!", "<think>")
+    assert Benchmark.model_validate_json(own.model_dump_json()) == own
+
+
+@pytest.mark.parametrize(
+    "benchmarks, complaint",
+    [
+        ([{"name": "mine"}], "mine is no benchmark that is known by name; give its domain and path. Known are aime24"),
+        ([{"name": "AIME24"}, {"name": "aime24"}], "given twice: aime24"),
+    ],
+)
+def test_a_benchmark_that_cannot_be_is_refused(benchmarks, complaint):
+    with pytest.raises(ValidationError, match=complaint):
+        Evaluation.model_validate({"benchmarks": benchmarks})

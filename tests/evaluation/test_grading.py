@@ -3,7 +3,6 @@ import json
 import pyarrow as pa
 import pytest
 
-from ratchet.evaluation.benchmarks import Benchmark
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.infra.errors import RatchetError
@@ -36,8 +35,7 @@ def generations(*rows: tuple[str, str, str]) -> pa.Table:
 
 
 def grade(pool: VerifierPool, table: pa.Table, prefix: str = "") -> list[dict]:
-    benchmarks = [Benchmark("math", "math", (MATH,), "h"), Benchmark("code", "code", (CODE,), "h")]
-    grading = Grading(pool, benchmarks, dict.fromkeys(("math", "code"), prefix))
+    grading = Grading(pool, {"math": [MATH], "code": [CODE]}, dict.fromkeys(("math", "code"), prefix))
     grading.submit(table.to_pylist())
     grading.collect()
     graded = grading.graded(table)
@@ -71,7 +69,7 @@ def test_what_the_prompt_began_is_part_of_what_is_judged(pool):
 
 
 def test_too_many_responses_without_a_verdict_stop_the_evaluation(pool):
-    grading = Grading(pool, [Benchmark("math", "math", (MATH,), "h")], {"math": ""})
+    grading = Grading(pool, {"math": [MATH]}, {"math": ""})
     grading.submit(generations(("math", "\\boxed{2}", "stop"), ("math", "", "error")).to_pylist())
     grading.collect()
     grading.require_verdicts(0.5)

@@ -4,7 +4,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.evaluation.benchmarks import Benchmark
 from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.main import main
 from ratchet.infra.errors import RatchetError
@@ -12,8 +11,7 @@ from ratchet.infra.problems import Problem, problem_id
 
 SHORT, LONG = "What is 1 + 1?", "Let x = 2. What is 1 + 1? Add x."
 SUMS = tuple(Problem(problem_id("math", text), "math", text, answer=a) for text, a in ((SHORT, "2"), (LONG, "4")))
-MATH = Benchmark("sums", "math", SUMS, "h")
-CODE = Benchmark("lcb", "code", (Problem("c", "code", "Add.", metadata=json.dumps({"question_id": "abc301_a"})),), "h")
+CODE = (Problem("c", "code", "Add.", metadata=json.dumps({"question_id": "abc301_a"})),)
 
 
 def texts(table: pa.Table) -> dict[str, list]:
@@ -32,15 +30,15 @@ def test_lightevals_details(tmp_path):
          "model_response": {"text": ["no"], "output_tokens": [[7, 7]]}},
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
-    found = texts(import_generations(tmp_path / "details.parquet", MATH))
-    short, long = (problem.problem_id for problem in MATH.problems)
+    found = texts(import_generations(tmp_path / "details.parquet", "sums", SUMS))
+    short, long = (problem.problem_id for problem in SUMS)
     assert found == {long: [("\\boxed{4}", 3), ("\\boxed{5}", 1)], short: [("no", 2)]}
 
 
 def test_lightevals_older_details(tmp_path):
     rows = [{"full_prompt": f"<|user|>{SHORT}", "example": "x", "predictions": str(["\\boxed{2}", "it's 3"])}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
-    (found,) = texts(import_generations(tmp_path / "details.parquet", MATH)).values()
+    (found,) = texts(import_generations(tmp_path / "details.parquet", "sums", SUMS)).values()
     assert found == [("\\boxed{2}", None), ("it's 3", None)]
 
 
@@ -54,7 +52,7 @@ def test_lightevals_older_details(tmp_path):
 )
 def test_livecodebench_generations(tmp_path, row, expected):
     (tmp_path / "lcb.json").write_text(json.dumps([{"question_id": "abc301_a", **row}]))
-    table = import_generations(tmp_path / "lcb.json", CODE)
+    table = import_generations(tmp_path / "lcb.json", "lcb", CODE)
     assert table["text"].to_pylist() == expected
     assert set(table["finish_reason"].to_pylist()) == {"unknown"} and set(table["tokens"].to_pylist()) == {None}
 
@@ -72,19 +70,17 @@ def test_livecodebench_generations(tmp_path, row, expected):
 def test_files_that_are_no_responses_to_this_benchmark(tmp_path, content, complaint):
     (tmp_path / "file.json").write_text(content)
     with pytest.raises(RatchetError, match=complaint):
-        import_generations(tmp_path / "file.json", CODE)
+        import_generations(tmp_path / "file.json", "lcb", CODE)
 
 
 def test_imported_responses_are_scored_and_what_is_unknown_stays_so(spec, tmp_path):
     from ratchet.evaluation.spec import load_plan, read_spec
 
     (tmp_path / "first.json").write_text(json.dumps(spec))
-    problems = load_plan(read_spec(tmp_path / "first.json")).benchmarks[0]
-    rows = [
-        {"question_id": p.problem_id, "output_list": [f"\\boxed{{{p.answer}}}", "?"]} for p in problems.problems[:5]
-    ]
+    problems = load_plan(read_spec(tmp_path / "first.json")).problems["small-math"]
+    rows = [{"question_id": p.problem_id, "output_list": [f"\\boxed{{{p.answer}}}", "?"]} for p in problems[:5]]
     (tmp_path / "lcb.json").write_text(json.dumps(rows))
-    pq.write_table(import_generations(tmp_path / "lcb.json", problems), tmp_path / "imported.parquet")
+    pq.write_table(import_generations(tmp_path / "lcb.json", "small-math", problems), tmp_path / "imported.parquet")
     spec["model"] = {"identity": "file", "generations": str(tmp_path / "imported.parquet")}
     spec["benchmarks"] = spec["benchmarks"][:1]
     (tmp_path / "spec.json").write_text(json.dumps(spec))

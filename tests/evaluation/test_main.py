@@ -120,7 +120,7 @@ def check_scores_against_the_stored_rows(work_dir: Path) -> None:
 
 
 def test_failure_says_so_in_the_status_file(spec, tmp_path):
-    spec["benchmarks"][0]["path"] = "/nowhere/math.parquet"
+    spec["problems"]["small-math"] = "/nowhere/math.parquet"
     assert main(write(spec, tmp_path / "spec.json")) == 2
     status = json.loads((tmp_path / "work/status.json").read_text())
     assert status["state"] == "failed" and "/nowhere/math.parquet" in status["message"]

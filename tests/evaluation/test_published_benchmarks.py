@@ -25,9 +25,9 @@ def test_golden_answers_pass_and_empty_ones_do_not(pool, name, tmp_path):
     root = Path(os.environ.get("RATCHET_SHARED_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
     if not root.is_dir():
         pytest.skip(f"no published data sets at {root} (RATCHET_SHARED_DATA)")
-    given = golden.benchmark(root, name, tmp_path)
-    some = given.problems[:: SHARE[name]]
-    asked = some if given.domain == "code" else given.problems
+    given = golden.problems(root, name, tmp_path)
+    some = given[:: SHARE[name]]
+    asked = some if golden.FILES[name] == "code" else given
     right = golden.scores_of(pool, given, {p.problem_id: [golden.golden(p)] for p in asked})
     assert right["pass_at"]["1"]["value"] == 1.0
     empty = golden.scores_of(pool, given, {p.problem_id: ["", "\n", "```python\n```", "\\boxed{}"] for p in some})

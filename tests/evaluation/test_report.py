@@ -5,19 +5,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.evaluation import queries, tables
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.comparison import paired_difference
-from ratchet.evaluation.document import Document, Section, inline, to_html, to_markdown
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
-from ratchet.evaluation.report import by_benchmark, headline, read_scores, what_to_mind, write_report
+from ratchet.evaluation.report import by_benchmark, headline, read_scores, warnings, write_report
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.evaluation.topics import cluster_of, difficulty_of, topics_of
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.pages import Document, Drawing, Section, inline, to_html, to_markdown
 from ratchet.infra.problems import Problem
 
 NASTY = "<script>alert('x')</script>"
@@ -55,7 +56,7 @@ def evaluation(
             "domain": domain, "content_hash": content_hash, "published_questions": 12, "set_aside": {},
             "released": None, "public_since": "2024-01-01",
             "prompt": {"math": "{prompt}", "code": "{prompt}", "response_prefix": ""},
-            **score(own, problems, (1, 2, 4, 8), vote=domain == "math", contaminated=["q3"]),
+            **score(pd.DataFrame(own), problems, (1, 2, 4, 8), vote=domain == "math", contaminated=["q3"]),
         }  # fmt: skip
     scores = {
         "label": label, "seed": 0, "model": {"identity": "f" * 64, "endpoint": None},
@@ -101,7 +102,10 @@ class Page(HTMLParser):
 def test_report_is_self_contained_complete_and_escaped(tmp_path):
     directories = [("start", evaluation(tmp_path, "start", 0.3)), (NASTY, evaluation(tmp_path, "end", 0.8))]
     extra = Section(
-        "Funnel " + NASTY, f"Text {NASTY} $x^2_$", [{"step": NASTY, "a|b": "x|y", "kept": 1200}], b"\x89PNG"
+        "Funnel " + NASTY,
+        f"Text {NASTY} $x^2_$",
+        [{"step": NASTY, "a|b": "x|y", "kept": 1200}],
+        drawing=Drawing("rows", "Rows " + NASTY, b"\x89PNG"),
     )
     files = write_report(
         directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra], corpus=["an answer 1 of old"]
@@ -166,30 +170,30 @@ def test_every_number_is_what_the_query_beside_it_says(tmp_path):
     names: dict = {}
     checked = 0
     for name, [(label, scores)] in series.items():
-        exec(queries.loading({label: str(path)}, [name]), names)
-        row = tables.score_row(name, label, scores)
+        exec(queries.loading({label: path}, [name]), names)
+        row = tables.score_rows(scores)[0]
         for title, code in queries.SCORES.items():
             for k in (1, 2, 4) if title == "pass@k" else (4,):
                 column = title.replace("k", str(k)) if "@" in title else title
                 if column in row:
                     assert agree(str(row[column]), run(code, names | {"k": k})), column
                     checked += 1
-        row = tables.error_row(name, label, scores)
+        row = tables.error_rows(scores)[0]
         for title, code in queries.ERRORS.items():
             assert agree(row[title], run(code, names)), title
             checked += 1
         assert agree(row["across 9 clusters"], run(*queries.CLUSTERS.values(), names))
-        for row in tables.count_rows(name, label, scores):
-            for title, code in queries.COUNTS.items():
-                if title in row and row["k"] <= 4 and not (title == "at most" and row["k"] == 1):
+        for row in tables.estimator_rows(scores):
+            for title, code in queries.ESTIMATORS.items():
+                if title in row and row["k"] <= 4 and not (title == "upper bound" and row["k"] == 1):
                     assert agree(row[title], run(code, names | {"k": row["k"]})), (title, row["k"])
                     checked += 1
         solved = run(f"tuple({queries.SOLVE_RATES['questions in each bar']})", names)
         assert solved == scores["solve_rates"]["questions"]
         for title, code in queries.CONTAMINATION.items():
-            (row,) = tables.contamination_section({name: series[name]}).table
+            (row,) = tables.contamination_rows(scores)
             assert agree(str(row[title]), run(code, names)), title
-        for row in tables.topic_section({name: series[name]}).table:
+        for row in tables.topic_rows({name: series[name]}):
             (found,) = [r for r in eval(*queries.TOPICS.values(), names) if r["topic"] == row["topic"]]
             assert agree(row["accuracy"], [found["value"], found["standard_error"]])
             assert agree(row["at equal difficulty"], [found["adjusted"], found["adjusted_standard_error"]])
@@ -212,22 +216,22 @@ def test_the_difference_shown_is_what_its_query_says(tmp_path):
     names: dict = {"before": before, "after": after, "benchmark": "tiny-math"}
     exec(queries.PREAMBLE, names)
     for row in tables.difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]}):
-        names["k"] = int(row["of"].removeprefix("pass@"))
+        names["k"] = int(row["metric"].removeprefix("pass@"))
         for title, code in queries.DIFFERENCES.items():
             if title in row:
                 found = run(code, names)
                 if row[title] == "< 0.001":
-                    assert found[0] < 0.001, row["of"]
+                    assert found[0] < 0.001, row["metric"]
                 else:
-                    assert agree(str(row[title]).split(" (")[0], found), (row["of"], title)
+                    assert agree(str(row[title]).split(" (")[0], found), (row["metric"], title)
 
 
 def test_neighbours_and_the_ends_are_compared_and_regimes_found(tmp_path):
     evaluations = [read_scores(label, evaluation(tmp_path, label, 0.5)) for label in "abc"]
     rows = tables.difference_rows({"tiny-math": by_benchmark(evaluations)["tiny-math"]})
-    assert [row["from → to"] for row in rows if row["of"] == "pass@1"] == ["a → b", "b → c", "a → c"]
-    assert {row["of"] for row in rows} == {"pass@1", "pass@4"}
-    (math, _code) = tables.regime_section(by_benchmark(evaluations)).table
+    assert [row["from → to"] for row in rows if row["metric"] == "pass@1"] == ["a → b", "b → c", "a → c"]
+    assert {row["metric"] for row in rows} == {"pass@1", "pass@4"}
+    (math, _code) = tables.regime_rows(by_benchmark(evaluations))
     assert math["regime"] == "unclear" and math["checkpoints"] == "a → b → c"
 
 
@@ -239,15 +243,19 @@ def test_what_was_not_asked_the_same_is_said_and_not_averaged(tmp_path):
     rows = tables.difference_rows(by_benchmark(evaluations))
     assert "not comparable" in rows[0]["difference"] and "p" not in rows[0]
     benchmarks = by_benchmark(evaluations)
-    said = what_to_mind(evaluations, benchmarks)[0]
+    said = warnings(evaluations, benchmarks)[0]
     assert "not asked the same" in said and "sampling.temperature: 1.0 and 0.6" in said and "content" in said
     assert all(not headline(name, series).change for name, series in benchmarks.items())
 
 
-def test_what_a_reader_must_mind_comes_first(tmp_path):
+def test_what_a_reader_is_warned_of(tmp_path):
     scores = read_scores("a", evaluation(tmp_path, "a", 0.5)).scores["benchmarks"]["tiny-math"]
     said = " ".join(tables.warnings("m", [("a", scores)]))
-    assert "responses were cut" in said and "pass@k is undefined for k = 8" in said and "1 questions stand in" in said
+    assert (
+        "responses were truncated" in said
+        and "pass@k is undefined for k = 8" in said
+        and "1 questions are in the training set" in said
+    )
     fewer = {
         **scores,
         "published_questions": 30,
@@ -278,12 +286,12 @@ def test_inline_marks():
         'see <a href="http://127.0.0.1:5000/#/a?b=1&amp;c">run</a> and <code>x&lt;y</code>'
     )
     assert "<a" not in inline("[x](javascript:alert(1)) [y](data:text/html,z)")
-    assert inline('**a** "b"') == "<strong>a</strong> &quot;b&quot;"
+    assert inline('**a** "b"') == "<strong>a</strong> &#34;b&#34;"
 
 
 def test_rows_with_different_columns_share_one_table():
     document = Document("t", sections=[Section("s", table=[{"a": 1}, {"a": 2, "b": float("nan")}])])
-    assert "| 1 | – |" in to_markdown(document)[0]
+    assert "| 1 | – |" in to_markdown(document)
     assert [tag for tag, _ in Page(to_html(document)).tags].count("th") == 2
 
 

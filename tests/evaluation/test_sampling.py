@@ -33,9 +33,9 @@ def test_every_sample_once_in_order(spec, tmp_path):
     table = sampled(write(spec, tmp_path))
     plan = load_plan(read_spec(tmp_path / "spec.json"))
     expected = [
-        (benchmark.name, problem.problem_id, sample)
-        for benchmark, samples in zip(plan.benchmarks, (6, 4), strict=True)
-        for problem in benchmark.problems
+        (benchmark, problem.problem_id, sample)
+        for benchmark, samples in (("small-math", 6), ("small-code", 4))
+        for problem in plan.problems[benchmark]
         for sample in range(samples)
     ]
     got = zip(*(table[name].to_pylist() for name in ("benchmark", "problem_id", "sample")), strict=True)
@@ -61,12 +61,20 @@ def test_a_subset_is_found_and_more_samples_are_only_added(spec, tmp_path):
     """Fewer samples, fewer benchmarks, a corrected answer, other scores: the model is not asked. More samples: it is
     asked for what is missing. One harness gave one cached response to all samples of a question."""
     whole, before = sampled(write(spec, tmp_path)).to_pylist(), parts(spec)
-    corrected = pq.read_table(spec["benchmarks"][0]["path"])
+    corrected = pq.read_table(spec["problems"]["small-math"])
     position = corrected.column_names.index("answer")
     answers = pa.array(["5"] * len(corrected), corrected.schema.field(position).type)
     pq.write_table(corrected.set_column(position, "answer", answers), tmp_path / "corrected.parquet")
-    math = {**spec["benchmarks"][0], "samples": 2, "path": str(tmp_path / "corrected.parquet")}
-    subset = {**spec, "benchmarks": [math], "pass_at": [2], "label": "other", "model": {**spec["model"]}}
+    math = {**spec["benchmarks"][0], "samples": 2}
+    problems = {"small-math": str(tmp_path / "corrected.parquet")}
+    subset = {
+        **spec,
+        "benchmarks": [math],
+        "problems": problems,
+        "pass_at": [2],
+        "label": "other",
+        "model": {**spec["model"]},
+    }
     plan = load_plan(read_spec(write(subset, tmp_path / "subset")))
     with SampledGenerations(tmp_path / "subset" / "spec.json", plan) as generations:
         rows = pa.concat_tables(generations.stream()).to_pylist()  # starts no process: nothing is missing
@@ -156,6 +164,7 @@ def test_a_prompt_that_leaves_no_room_is_told_before_anything_is_sampled(spec, t
         ({"sampling": {"temperature": 1, "top_p": 2, "max_tokens": 5}}, "sampling.top_p"),
         ({"sampling": {"temperature": 1, "top_p": 1, "max_tokens": 128}}, "only 128 positions"),
         ({"benchmarks": []}, "benchmarks"),
+        ({"problems": {}}, "problems has no file for small-math, small-code"),
         ({"model": {"identity": "x", "directory": "/nowhere"}}, "no model in /nowhere"),
         ({"model": {"identity": "x"}}, "one of directory, endpoint and generations"),
     ],

@@ -3,15 +3,21 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from ratchet.evaluation.scores import length_histogram, score, solve_rates, without_nan
+from ratchet.evaluation import scores as scoring
+from ratchet.evaluation.scores import length_histogram, solve_rates, without_nan
 from ratchet.infra.problems import Problem
 
 
 def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):
     return {"problem_id": problem, "sample": sample, "outcome": outcome, "tokens": tokens, "finish_reason": finish,
             "answer_class": answer}  # fmt: skip
+
+
+def score(rows: list[dict], *arguments, **named) -> dict:
+    return scoring.score(pd.DataFrame(rows), *arguments, **named)
 
 
 def problems(*names: str, **metadata) -> list[Problem]:
@@ -90,10 +96,13 @@ def test_solve_rate_histogram_counts_every_question_once():
 
 
 def test_length_histogram_counts_every_response_once():
-    histogram = length_histogram([*ROWS, {**ROWS[0], "tokens": None}])
+    def of(*rows: dict) -> dict | None:
+        return length_histogram(pd.DataFrame([{**r, "right": r["outcome"] == "passed"} for r in rows]))
+
+    histogram = of(*ROWS, {**ROWS[0], "tokens": None})
     assert len(histogram["edges"]) == len(histogram["correct"]) + 1
     assert (sum(histogram["correct"]), sum(histogram["wrong"])) == (3, 5)
-    assert length_histogram([{**ROWS[0], "tokens": None}]) is None
+    assert of({**ROWS[0], "tokens": None}) is None
 
 
 def test_no_rate_exceeds_one_whatever_happened():

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from ratchet.evaluation.benchmarks import difficulty_of, topics_of
 from ratchet.evaluation.topics import by_topic as by_topic_of
-from ratchet.evaluation.topics import difficulty_of, topics_of
 from ratchet.infra.problems import Problem
 
 

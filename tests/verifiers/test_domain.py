@@ -105,6 +105,10 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
         ({"domains": ["textwrap"]}, r"textwrap holds 0 members of kind domain"),
         ({"curation": {"mth": {}}}, r"There is no domain 'mth'\. Did you mean 'math'\? Known: math, code, echo"),
         ({"model": {"prompt": {"mathh": "{prompt}"}}}, r"model\.prompt\.mathh: no domain .* they have echo"),
+        (
+            {"evaluation": {"benchmarks": [{"name": "aime24", "prompt": {"maths": "?"}}]}},
+            r"aime24: prompt: maths: .* math",
+        ),
     ):
         with pytest.raises(RatchetError, match=said):
             use_domains(validate_recipe(recipe | wrong, "r.yaml"))

@@ -1,0 +1,160 @@
+"""Reports: a list of sections, rendered by templates twice, as one self-contained HTML page and as Markdown.
+
+All text may come from data sets and models. The templates escape it; it becomes markup only through the three marks
+that `inline` knows.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+
+PAGES = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure: its panels as separate SVGs, which a page can stack on a narrow screen, and one PNG of all."""
+
+    name: str
+    caption: str
+    png: bytes
+    panels: tuple[bytes, ...] = ()
+    """None: the page shows the PNG."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report.
+
+    `text` and `note` are paragraphs separated by blank lines; `table` has one dictionary per row. In all of them
+    `**bold**`, `` `code` `` and `[words](https://…)` are understood.
+    """
+
+    title: str
+    text: str = ""
+    table: Sequence[dict[str, Any]] = ()
+    group_by: str = ""
+    """A column whose value heads a block of rows on the page instead of being repeated in each."""
+    drawing: Drawing | None = None
+    warning: bool = False
+    note: str = ""
+    """Small print under the table."""
+    queries: str = ""
+    """Code that recomputes the section's numbers, shown when asked for."""
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(column for row in self.table for column in row))
+
+    @property
+    def numeric(self) -> set[str]:
+        """The columns that line up on the right."""
+        return {c for c in self.columns if all(NUMBER.match(cell(row.get(c))) for row in self.table)}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number for the top of the page."""
+
+    title: str
+    value: str
+    change: str = ""
+    detail: str = ""
+    good: bool | None = None
+    """Colors the change: None when it is not significant."""
+
+
+@dataclass(frozen=True)
+class Document:
+    title: str
+    subtitle: str = ""
+    headlines: Sequence[Headline] = ()
+    sections: Sequence[Section] = field(default_factory=list)
+
+    @property
+    def images(self) -> dict[str, bytes]:
+        """What the Markdown links to, by file name relative to it."""
+        return {f"figures/{s.drawing.name}.png": s.drawing.png for s in self.sections if s.drawing}
+
+
+def to_html(document: Document) -> str:
+    return render(PAGES / "document.html", **vars(document))
+
+
+def to_markdown(document: Document) -> str:
+    return render(PAGES / "document.md", **vars(document)).rstrip() + "\n"
+
+
+def render(template: Path, **values: Any) -> str:
+    """A template, filled in. What it extends or includes lies beside it, or here."""
+    return _templates(template.parent).get_template(template.name).render(values)
+
+
+@cache
+def _templates(directory: Path) -> Environment:
+    templates = Environment(
+        loader=FileSystemLoader([directory, PAGES]), autoescape=select_autoescape(["html"]), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    templates.filters |= {
+        "inline": inline, "cell": cell, "plain": plain, "quoted": quoted, "paragraphs": paragraphs,
+        "base64": lambda data: base64.b64encode(data).decode(),
+    }  # fmt: skip
+    return templates
+
+
+NUMBER = re.compile(r"[<±+−-]?\s?[\d.,]+( ?%)?( [±…] [+−-]?[\d.,]+( ?%)?)*$|[± ]*–$")
+INLINE = re.compile(r"\*\*(?P<bold>[^*]+)\*\*|`(?P<code>[^`]+)`|\[(?P<words>[^\]]+)\]\((?P<link>[^()\s]+)\)")
+SAFE_LINK = re.compile(r"(https?://|file:///|[\w./#-]+$)", re.ASCII)  # nothing that runs, such as javascript:
+
+
+def inline(text: str) -> Markup:
+    """Escaped HTML with bold, code and links."""
+    return Markup(INLINE.sub(_mark, str(escape(text))))
+
+
+def _mark(found: re.Match[str]) -> str:
+    if found["bold"]:
+        return f"<strong>{found['bold']}</strong>"
+    if found["code"]:
+        return f"<code>{found['code']}</code>"
+    return f'<a href="{found["link"]}">{found["words"]}</a>' if SAFE_LINK.match(found["link"]) else found[0]
+
+
+def unmarked(text: str) -> str:
+    """Text in which `inline` finds no marks, on one line."""
+    return re.sub(r"\s+", " ", text.replace("`", "'").replace("*", "∗").replace("](", "] ("))
+
+
+def cell(value: Any) -> str:
+    """A number with three decimals, an undefined one as a dash, anything else as it is."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def paragraphs(text: str) -> list[str]:
+    return [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+
+
+def plain(text: Any) -> str:
+    """For Markdown: one line that cannot open a tag or a table cell."""
+    return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
+
+
+def quoted(text: str | None, limit: int = 160) -> str:
+    """For Markdown: the beginning of a text as code, in which nothing is a mark."""
+    flat = " ".join((text or "(no statement)").split()).replace("`", "'")
+    return f"`{flat if len(flat) <= limit else flat[: limit - 1] + '…'}`"
