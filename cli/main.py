@@ -41,11 +41,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(verify, name="verify")
 app.add_typer(judge, name="judge")
 app.command()(decontaminate)
 app.command()(why)
 app.command()(export)
+app.command()(verify)
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 

@@ -1,75 +1,274 @@
-"""`ratchet verify`: is a response right? One explained, or a file of them."""
+"""`ratchet verify`: is a response right? One explained, or a file of them judged, by the pool that judges in training."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
+from ratchet.cli.files import whole_file
 from ratchet.infra.errors import RatchetError
 
-verify = typer.Typer(
-    help="Is a response right? One of them explained, or a file of them.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+if TYPE_CHECKING:
+    from ratchet.infra.problems import Problem
+    from ratchet.verifiers.outcome import Verdict
+    from ratchet.verifiers.serving.pool import Pool, Submission
+
 console = Console(highlight=False)
+AHEAD = 1024
+"""Rows in hand: enough to keep all workers busy while one row takes long."""
+Row = dict[str, Any]
 
 
-@verify.command("math")
-def verify_math_command(
-    gold: Annotated[str | None, typer.Option("--gold", help="The reference answer.")] = None,
-    response: Annotated[str | None, typer.Option("--response", help="A whole response, its answer boxed.")] = None,
-    pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, instead of a response.")] = None,
+def verify(
+    domain: Annotated[str, typer.Argument(help="Which verifier judges: `math` or `code`.")],
+    solutions: Annotated[
+        Path | None, typer.Option("--solutions", "--input", help="Rows to judge: JSONL, JSON or Parquet.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="Where the judged rows go, in order: JSONL.")] = None,
+    problems: Annotated[
+        Path | None, typer.Option("--problems", help="Problems as curation writes them; rows name their `problem_id`.")
+    ] = None,
+    problem: Annotated[str | None, typer.Option("--problem", help="One response: its `problem_id`.")] = None,
+    gold: Annotated[str | None, typer.Option("--gold", help="One response: the reference answer.")] = None,
     question: Annotated[
         str | None, typer.Option("--question", help="The question, which may ask for a percentage.")
     ] = None,
-    input_: Annotated[
-        str | None, typer.Option("--input", help="JSONL: `gold`, `pred` or `response`, perhaps `question`.")
+    response: Annotated[str | None, typer.Option("--response", help="A whole response.")] = None,
+    pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, as it would stand in the box.")] = None,
+    solution: Annotated[
+        Path | None, typer.Option("--solution", help="A file that holds the response; `.py`: a program as it is.")
     ] = None,
-    output: Annotated[str | None, typer.Option("--output", help="Where the judged rows go, in order.")] = None,
-) -> None:
-    """Compare an answer with its reference: what was extracted, which tier decided, why.
-
-    Code 0 says that the answer passes; for a file, that all rows could be judged.
-
-    Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
-    """
-    from ratchet.cli.verify_math import verify_math
-
-    pair = {"gold": gold, "response": response, "pred": pred, "question": question}
-    if not verify_math(console, pair, input=input_, output=output):
-        raise typer.Exit(1)
-
-
-@verify.command("code")
-def verify_code(
-    problems: Annotated[Path, typer.Option("--problems", help="Problems, JSONL or Parquet, as curation writes them.")],
-    solutions: Annotated[
-        Path | None, typer.Option("--solutions", help="Rows `problem_id`, and `code` or `response`.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Where the rows go, with their verdicts.")] = None,
-    solution: Annotated[Path | None, typer.Option("--solution", help="One program to explain instead.")] = None,
-    problem: Annotated[str | None, typer.Option("--problem", help="The `problem_id` of that program.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one for each core.")] = None,
 ) -> None:
-    """Judge programs in the sandbox, each on all tests of its problem.
+    """Judge responses as training does. One is explained: what was extracted, what decided, and why.
 
-    Code 0 says that all could be judged; for one program, that it passes.
+    In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
+    one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`. The output
+    has all rows in order, with `outcome`, `fraction`, `decided_by`, `detail` and `extracted`; a row that cannot be
+    judged has the outcome null, and `error`.
+
+    The exit code is 0 when the response passes; for a file, when every row could be judged.
+
+    Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
     Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
     """
-    from ratchet.cli.verify_code import explain_code, verify_code_files
+    from ratchet.infra.problems import DOMAINS
 
-    if solution is not None and solutions is None and output is None:
-        good = explain_code(console, problems, problem, solution)
-    elif solutions is not None and output is not None and solution is None and problem is None:
-        good = verify_code_files(console, problems, solutions, output, workers)
+    if domain not in DOMAINS:
+        raise RatchetError(f"There is no domain {domain!r} to verify. Known: {', '.join(DOMAINS)}.")
+    texts = {"response": response, "pred": pred, **_read_solution(solution)}
+    row = {name: text for name, text in texts.items() if text is not None}
+    known = _read_problems(domain, problems) if problems else None
+    if solutions and output and not (row or gold or problem):
+        good = _verify_file(domain, known, solutions, output, workers)
+    elif len(row) == 1 and (known or gold is not None) and not (solutions or output):
+        if known and problem is None and len(known) == 1:
+            [problem] = known
+        good = _explain(_submission(domain, row | {"gold": gold, "question": question, "problem_id": problem}, known))
     else:
         raise RatchetError(
-            "Say --solutions FILE and --output FILE for many, or --solution FILE (--problem ID) for one."
+            "For many, say --solutions FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
+            "--problem ID) and one of --response TEXT, --pred TEXT and --solution FILE."
         )
     if not good:
         raise typer.Exit(1)
+
+
+def _read_solution(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return {"code" if path.suffix == ".py" else "response": path.read_text(encoding="utf-8")}
+    except (OSError, UnicodeDecodeError) as error:
+        raise RatchetError(f"{path}: cannot be read ({error}). Give a text file in UTF-8.") from None
+
+
+def _read_problems(domain: str, path: Path) -> dict[str, Problem]:
+    """By problem_id. Raises RatchetError for a row that is no problem of the domain, or is there twice."""
+    from ratchet.data_curation.readers.raw_files import read_rows
+
+    problems: dict[str, Problem] = {}
+    for number, row in enumerate(read_rows(path), 1):
+        try:
+            problem = _problem(domain, row)
+            if problem.problem_id in problems:
+                raise RatchetError(f"problem_id {problem.problem_id!r} is there already, further up")
+        except RatchetError as error:
+            raise RatchetError(f"{path}, row {number}: {error}. Correct the row or take it out.") from None
+        problems[problem.problem_id] = problem
+    if not problems:
+        raise RatchetError(f"{path}: no problem is in it.")
+    return problems
+
+
+def _problem(domain: str, row: Row | Exception) -> Problem:
+    """The problem whose fields a row holds. Raises RatchetError with the field and the reason."""
+    from ratchet.infra.problems import Problem
+
+    if isinstance(row, Exception):
+        raise RatchetError(str(row))
+    given = {"prompt": row.get("question"), "answer": row.get("gold"), "domain": domain} | row
+    values = {field.name: given[field.name] for field in fields(Problem) if given.get(field.name) is not None}
+    if values["domain"] != domain:
+        raise RatchetError(f"domain: {values['domain']!r} instead of {domain!r}")
+    for name in ("tests", "metadata"):  # JSON text in the schema; written by hand, often the structure itself
+        if isinstance(values.get(name), list | dict):
+            values[name] = json.dumps(values[name])
+    if type(values.get("answer")) in (int, float):
+        values["answer"] = str(values["answer"])
+    for name in ("problem_id", "prompt", "answer", "tests"):
+        if not isinstance(values.setdefault(name, "" if name == "prompt" else None), str | None):
+            raise RatchetError(f"{name}: {type(values[name]).__name__} instead of text")
+    if not values["problem_id"]:
+        raise RatchetError("problem_id: missing")
+    return Problem(**values)
+
+
+def _submission(domain: str, row: Row | Exception, problems: dict[str, Problem] | None) -> Submission:
+    """What to judge. Raises RatchetError with the field and the reason."""
+    from ratchet.verifiers.serving.pool import Submission
+
+    if isinstance(row, Exception):
+        raise RatchetError(str(row))
+    named = row.get("problem_id")
+    if problems is None:
+        problem = _problem(domain, {"problem_id": "given"} | {k: v for k, v in row.items() if v is not None})
+    elif (problem := problems.get(str(named))) is None:
+        raise RatchetError(f"problem_id: {named!r} is not among the problems")
+    texts = {name: row[name] for name in ("response", "pred", "code") if row.get(name) is not None}
+    if len(texts) != 1:
+        raise RatchetError("exactly one of the fields response, pred and code is needed")
+    [(name, text)] = texts.items()
+    if not isinstance(text, str) and (name != "pred" or type(text) not in (int, float)):
+        raise RatchetError(f"{name}: {type(text).__name__} instead of text")
+    text = f"\\boxed{{{text}}}" if name == "pred" else text
+    return Submission(problem, text, is_program=name == "code", fraction=True)
+
+
+def _begin(pool: Pool, submission: Submission) -> Future[Verdict]:
+    future: Future[Verdict] = Future()
+    pool.begin(submission, lambda v: future.set_exception(v) if isinstance(v, Exception) else future.set_result(v))
+    return future
+
+
+def _fault(verdict: Verdict) -> str:
+    """Why nothing is said about the response: the problem or this machine is at fault."""
+    ours = verdict.outcome.value == "infra_error" or verdict.decided_by in ("invalid_problem", "reference")
+    return verdict.detail if ours else ""
+
+
+# ---------------------------------------------------------------------------------------------- many
+
+
+def _verify_file(
+    domain: str, problems: dict[str, Problem] | None, source: Path, target: Path, workers: int | None
+) -> bool:
+    from ratchet.verifiers.serving.local_pool import open_pool
+
+    begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
+    columns = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
+    with whole_file(target) as draft, draft.open("w", encoding="utf-8") as file, open_pool(workers=workers) as pool:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task(source.name, total=None)
+            for row, judged in _judged(pool, domain, problems, source):
+                file.write(json.dumps(row | judged, default=str) + "\n")
+                counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
+                faults += [judged["error"]] if "error" in judged else []
+                progress.advance(task)
+    table = Table("outcome", "decided by", "rows", box=None, padding=(0, 2, 0, 0))
+    for (outcome, decided_by), count in sorted(counts.items()):
+        table.add_row(outcome, decided_by, f"{count:,}")
+    console.print(table)
+    seconds = time.monotonic() - begin
+    rate = f"{counts.total() / seconds:,.0f} a second"
+    console.print(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}", soft_wrap=True, markup=False)
+    for fault in faults[:5]:
+        console.print(_printable(f"could not be judged: {fault}"), soft_wrap=True)
+    if len(faults) > 5:
+        console.print(f"… and {len(faults) - 5:,} more: `error` in their rows says why.")
+    return not faults
+
+
+def _judged(pool: Pool, domain: str, problems: dict[str, Problem] | None, source: Path) -> Iterator[tuple[Row, Row]]:
+    """Each row of the file in order, and what is said of it."""
+    from ratchet.data_curation.readers.raw_files import read_rows
+
+    waiting: deque[tuple[int, Row, Future[Verdict] | RatchetError]] = deque()
+
+    def finished() -> tuple[Row, Row]:
+        number, row, verdict = waiting.popleft()
+        if isinstance(verdict, RatchetError):
+            return row, {"outcome": None, "error": f"{source}, row {number}: {verdict}"}
+        given = verdict.result()
+        fault = {"error": f"{source}, row {number}: {why}"} if (why := _fault(given)) else {}
+        return row, asdict(given) | {"outcome": given.outcome.value} | fault
+
+    for number, row in enumerate(read_rows(source), 1):
+        try:
+            verdict = _begin(pool, _submission(domain, row, problems))
+        except RatchetError as error:
+            verdict = error
+        waiting.append((number, {} if isinstance(row, Exception) else row, verdict))
+        if len(waiting) > AHEAD:
+            yield finished()
+    while waiting:
+        yield finished()
+
+
+# ----------------------------------------------------------------------------------------------- one
+
+
+def _explain(submission: Submission) -> bool:
+    from ratchet.verifiers.serving.local_pool import VerifierPool
+
+    with VerifierPool(workers=1) as pool:
+        verdict = _begin(pool, submission).result()
+        told = {"outcome": verdict.outcome.value, "decided by": verdict.decided_by, "why": verdict.detail}
+        if verdict.extracted and "\n" not in verdict.extracted:
+            told["extracted"] = verdict.extracted
+        for name, value in told.items():
+            console.print(f"{name:12}", _printable(value), soft_wrap=True)
+        if submission.problem.tests and verdict.extracted and not _fault(verdict):
+            _explain_tests(pool, submission.problem, verdict.extracted)
+    return verdict.passed
+
+
+def _explain_tests(pool: Any, problem: Problem, program: str) -> None:
+    """How one program does on each test, and all about the first that fails."""
+    from ratchet.verifiers.code.judge import examine
+
+    [(_, results)] = pool.map_programs(partial(examine, fraction=True), [(problem, program)])
+    table = Table("test", "status", "seconds", "first difference", box=None, padding=(0, 2, 0, 0))
+    for r in results:
+        style = "green" if r.status == "passed" else "red"
+        table.add_row(str(r.index), Text(r.status, style=style), f"{r.seconds:.4f}", Text(r.difference))
+    console.print(table)
+    failed = [result for result in results if result.status != "passed"]
+    console.print(f"{len(results) - len(failed)} of {len(results)} tests passed")
+    for first in failed[:1]:
+        test = problem.code_tests()[first.index]
+        asked = test.check or json.dumps(test.input if test.call is None else test.call)
+        console.print(_printable(f"test {first.index}: given     {asked[:1000]}"), soft_wrap=True)
+        if test.check is None:
+            console.print(_printable(f"test {first.index}: expected  {json.dumps(test.output)[:1000]}"), soft_wrap=True)
+        console.print(_printable(f"test {first.index}: result    {first.got}"), soft_wrap=True)
+
+
+def _printable(text: str) -> Text:
+    """Lone surrogates and control characters of a model's answer do not reach the terminal."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return Text("".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in shown))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -11,42 +13,98 @@ from pydantic import BaseModel, ValidationError
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Recipe
+from ratchet.infra.registry import add_to_import_path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
+PATHS = ("inputs", "benchmarks", "path", "tokenizer", "traces")
+"""Fields, in any section, that hold a path, or several."""
+FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 
-def load_recipe(path: str | Path, overrides: tuple[str, ...] | list[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file (or a shipped one by its bare name), apply `key.path=value` overrides, and validate.
+
+    Paths in a recipe are relative to its file, those in `overrides` to the working directory. A name on the Hub stays
+    one: what is not there beside the recipe, is no pattern and does not end as a data file does is left as it is.
+    Import paths are looked up in the recipe's directory and in the working directory.
 
     Raises RatchetError that names the file, the field, what was given, and the nearest valid name of a misspelt key.
     """
-    file = _resolve(path)
-    data = _read(file)
+    add_to_import_path(Path.cwd())
+    return validate_recipe(read_recipe(path, overrides), str(path))
+
+
+def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What the recipe says, after `extends`, `set` and `overrides`, not yet validated."""
+    data = _read(_resolve(path, Path()))
     for override in overrides:
         _override(data, override)
-    return validate_recipe(data, str(file))
+    return data
+
+
+def shipped_recipes() -> list[str]:
+    """Names, as `load_recipe` takes them."""
+    return sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))
 
 
 def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
     """A recipe file's content; one that says `extends: OTHER` is that other recipe with its own sections laid over it
     and then its `set` overrides."""
-    try:
-        data = yaml.safe_load(file.read_text())
-    except yaml.YAMLError as error:
-        raise RatchetError(f"{file} is not valid YAML: {error}") from error
-    except OSError as error:
-        raise RatchetError(f"Cannot read the recipe {file}: {error.strerror}.") from error
-    if not isinstance(data, dict):
-        raise RatchetError(f"{file}: a recipe is a mapping of sections (name, curation, training, …), not {data!r}.")
-    if "extends" not in data:
-        return data
+    if SHIPPED not in file.parents:
+        add_to_import_path(file.parent)
+    data = _mapping(file)
+    extended, overrides = data.pop("extends", None), data.pop("set", None) or []
+    data = _beside(data, file.parent)
     if file in reading:
         raise RatchetError(f"{file} extends itself, by way of {reading[-1]}.")
-    overrides = data.pop("set", None) or []
-    data = _laid_over(_read(_resolve(data.pop("extends")), (*reading, file)), data)
+    if extended is not None:
+        data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file)), data)
+    if not isinstance(overrides, list):
+        raise RatchetError(f"{file}: `set` is a list of key.path=value, not {overrides!r}.")
     for override in overrides:
-        _override(data, override)
+        _override(data, str(override), file.parent)
     return data
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        data = _yaml(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise RatchetError(
+            f"{file} is not a recipe: not UTF-8 text (at byte {error.start}). Save it as UTF-8; data is given with "
+            "--input."
+        ) from error
+    except ValueError as error:
+        raise RatchetError(f"{file} is not valid YAML: {error}.") from error
+    except OSError as error:
+        raise RatchetError(f"Cannot read the recipe {file}: {error.strerror}.") from error
+    if isinstance(data, dict):
+        return data
+    found = "empty" if data is None else "a list" if isinstance(data, list) else "plain text"
+    raise RatchetError(
+        f"{file} is not a recipe: it is {found}. A recipe has sections (name, model, curation, training, evaluation); "
+        "`ratchet recipes tiny` prints one. Data is given with --input."
+    )
+
+
+def _yaml(text: str) -> Any:
+    """Raises ValueError with the place and the reason, in one line."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def _beside(value: Any, directory: Path, field: str = "") -> Any:
+    """The same with the paths in it relative to the directory."""
+    if isinstance(value, dict):
+        return {name: _beside(inner, directory, str(name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_beside(inner, directory, field) for inner in value]
+    if field not in PATHS or not isinstance(value, str) or not value or value.startswith(("/", "~", "hf://")):
+        return value
+    is_path = value.startswith(".") or value.endswith(FILES) or any(character in value for character in "*?[")
+    return str(directory / value) if is_path or (directory / value).exists() else value
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -66,22 +124,32 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
         raise RatchetError(f"{where} is not a valid recipe:\n{problems}") from error
 
 
-def _resolve(path: str | Path) -> Path:
-    for candidate in (Path(path), SHIPPED / f"{path}", SHIPPED / f"{path}.yaml"):
+def _resolve(path: str | Path, directory: Path) -> Path:
+    """The file of a recipe: there, relative to the directory, or shipped."""
+    for candidate in (directory / path, directory / f"{path}.yaml", SHIPPED / path, SHIPPED / f"{path}.yaml"):
         if candidate.is_file():
-            return candidate
-    shipped = sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))
-    near = difflib.get_close_matches(str(path), shipped, n=1)
+            return Path(os.path.abspath(candidate))
+    shipped, name = shipped_recipes(), str(path).removesuffix(".yaml").removesuffix(".yml")
+    beside = [str(file) for file in sorted((directory / path).parent.glob("*.y*ml"))]
+    near = [
+        *difflib.get_close_matches(str(path), beside, n=1),
+        *difflib.get_close_matches(name.split("recipes/")[-1], shipped, n=1),
+        *difflib.get_close_matches(name.split("/")[-1], shipped, n=1),
+    ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise RatchetError(f"No recipe {str(path)!r}.{hint} Shipped recipes: {', '.join(shipped)}.")
+    raise RatchetError(f"No recipe {str(path)!r} in {directory.resolve()}.{hint} Shipped: {', '.join(shipped)}.")
 
 
-def _override(data: dict[str, Any], override: str) -> None:
+def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> None:
     """`training.stages.0.steps=20`: dots descend, numbers index lists, `*` is all of a list, the value is YAML."""
     dotted, separator, text = override.partition("=")
     if not separator:
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
     *parents, last = dotted.strip().split(".")
+    try:
+        value = _beside(_yaml(text), directory, last)
+    except ValueError as error:
+        raise RatchetError(f"--set {override!r}: the value is not valid YAML: {error}.") from error
     nodes: list[Any] = [data]
     for position, part in enumerate(parents):
         where = ".".join(parents[: position + 1])
@@ -99,7 +167,7 @@ def _override(data: dict[str, Any], override: str) -> None:
                 raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
     for node in nodes:
         for key in _indices(node, last, override) if isinstance(node, list) else [last]:
-            node[key] = yaml.safe_load(text)
+            node[key] = value
 
 
 def _indices(node: list[Any], part: str, override: str) -> list[int]:

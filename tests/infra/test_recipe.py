@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ from pydantic import ValidationError
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import SHIPPED
+from ratchet.infra.registry import IMPORT_PATH
 from ratchet.tasks.curation import decontamination_settings
 
 RECIPES = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.yaml"))
@@ -58,13 +60,49 @@ def test_a_domain_keeps_its_ngram_when_another_field_is_set():
 def test_files_that_are_no_recipes(tmp_path):
     with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
         load_recipe("tinny")
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("name: [")
-    with pytest.raises(RatchetError, match=r"broken\.yaml is not valid YAML"):
-        load_recipe(broken)
-    broken.write_text("- a list")
-    with pytest.raises(RatchetError, match="a recipe is a mapping"):
-        load_recipe(broken)
+    (tmp_path / "mine.yaml").write_text("name: mine")
+    with pytest.raises(RatchetError, match="Did you mean '.*/mine.yaml'"):
+        load_recipe(tmp_path / "min.yaml")
+    with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
+        load_recipe("recipes/tiny.yml")
+    for content, message in (
+        (b"name: [", r"broken\.yaml is not valid YAML: .* line 1"),
+        (b"", "it is empty"),
+        (b"[]", "it is a list"),
+        (b"question,answer\n1,2\n", "it is plain text"),
+        (b"name: \xff", "not UTF-8 text .at byte 6"),
+        (b"name: \x00", "not valid YAML"),
+        (b"extends: tiny\nset: seed=1", "`set` is a list"),
+    ):
+        (tmp_path / "broken.yaml").write_bytes(content)
+        with pytest.raises(RatchetError, match=message) as told:
+            load_recipe(tmp_path / "broken.yaml")
+        assert "\n" not in str(told.value)
+    with pytest.raises(RatchetError, match="the value is not valid YAML"):
+        load_recipe("tiny", ["curation.math.inputs=[a"])
+
+
+def test_paths_are_relative_to_the_recipe_and_names_on_the_hub_stay_names(tmp_path, monkeypatch):
+    lab, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
+    (lab / "data").mkdir(parents=True)
+    (lab / "model").mkdir()
+    elsewhere.mkdir()
+    (lab / "base.yaml").write_text("name: base\nmodel: {path: model}\n")
+    (lab / "mine.yaml").write_text(
+        "extends: base.yaml\nname: mine\ncuration:\n  math:\n"
+        "    inputs: [data, rows.jsonl, 'parts/*.parquet', org/name, hf://datasets/org/name, /abs.json]\n"
+        "evaluation: {benchmarks: [{name: own, domain: math, path: ./held_out}]}\n"
+        "set: ['curation.math.benchmarks=[held_out.json]']\n"
+    )
+    monkeypatch.chdir(elsewhere)
+    recipe = load_recipe("../lab/mine.yaml", ["curation.code.inputs=[data, rows.jsonl]"])
+    there = [str(lab / name) for name in ("data", "rows.jsonl", "parts/*.parquet")]
+    assert recipe.curation.math.inputs == (*there, "org/name", "hf://datasets/org/name", "/abs.json")
+    assert recipe.curation.math.benchmarks == (str(lab / "held_out.json"),)
+    assert recipe.curation.code.inputs == ("data", "rows.jsonl"), "given on the command line: from here"
+    assert recipe.model.path == str(lab / "model")
+    assert recipe.evaluation.benchmarks[0].path == str(lab / "held_out")
+    assert {str(lab), str(elsewhere)} <= set(os.environ[IMPORT_PATH].split(os.pathsep))
 
 
 def test_reading_a_recipe_imports_nothing_heavy():

@@ -1,0 +1,206 @@
+"""`ratchet verify`, in a process of its own as a user has it."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.infra.problems import Problem, to_table
+
+DOUBLE = Problem(
+    "double", "code", "double it", entry_point="f", time_limit_s=0.5,
+    tests=json.dumps([{"call": {"args": [n]}, "output": 2 * n} for n in range(4)]),
+)  # fmt: skip
+ECHO = Problem(
+    "echo", "code", "say it", tests=json.dumps([{"input": "1\n", "output": "1"}, {"input": "é", "output": "é"}])
+)
+RIGHT = "def f(x): return 2 * x"
+
+
+def lines(path, rows):
+    path.write_bytes(b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows))
+    return path
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def problems(tmp_path):
+    path = tmp_path / "problems.parquet"
+    pq.write_table(to_table([DOUBLE, ECHO]), path)
+    return path
+
+
+def test_one_answer_is_explained(ratchet):
+    done = ratchet("verify", "math", "--gold", "1/2", "--response", "<think>1?</think> So \\boxed{0.5}")
+    assert done.returncode == 0, done.stderr
+    shown = dict(line.rstrip().split("  ", 1) for line in done.stdout.splitlines())
+    shown = {name: value.strip() for name, value in shown.items()}
+    assert shown["why"] == "0.5 is 1/2, as exact numbers"
+    assert (shown["outcome"], shown["extracted"], shown["decided by"]) == ("passed", "0.5", "exact")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--gold", "5", "--pred", "6"], "6 is not 5, as exact numbers"),
+        (["--gold", "5", "--pred", "[bold]5"], "[bold]5"),
+        (["--gold", "5", "--response", "it is 5"], "nothing is boxed after the thinking"),
+        (["--gold", "5", "--response", "<think>\\boxed{5}"], "the thinking is not closed"),
+        (["--gold", "", "--pred", "5"], "it has no reference answer"),
+        (["--gold", "5", "--pred", "9^{9^{9^9}}"], "a tower of powers"),
+        (["--gold", "25", "--pred", "24", "--question", "What percent is left?"], "25%"),
+    ],
+)
+def test_what_does_not_pass_ends_in_1_and_says_why(ratchet, arguments, expected):
+    done = ratchet("verify", "math", *arguments)
+    assert done.returncode == 1
+    assert expected in done.stdout
+
+
+def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
+    given = [
+        b'{"gold": "1/2", "pred": "0.5", "id": 7}',
+        b'{"gold": "\\\\cos 2x", "response": "\\\\boxed{1-2\\\\sin^2 x}"}',
+        b"not json",
+        b'{"gold": "3"}',
+        b'{"pred": "3"}',
+        b'{"gold": "3", "pred": "3", "response": "3"}',
+        b'{"gold": null, "pred": "3"}',
+        b"[1, 2]",
+        b"",
+        b'{"gold": "\xff", "pred": "3"}',
+        b'{"gold": 3, "pred": 3.0}',
+        b'{"gold": "3", "pred": "4", "outcome": "from before"}',
+        b'{"gold": "3", "pred": ""}',
+        b'{"gold": "", "pred": "3"}',
+        b'{"gold": "3", "pred": "\\ud800"}',
+        b'{"gold": "3", "pred": "3\\u0000"}',
+        b'{"gold": "3", "response": "no box"}',
+        b'{"gold": ["3"], "response": "no box"}',
+        b'{"gold": "3", "response": 3}',
+    ]
+    source, target = tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
+    source.write_bytes(b"\n".join(given))
+    done = ratchet("verify", "math", "--solutions", source, "--output", target)
+    assert done.returncode == 1, done.stderr  # not all could be judged
+    rows = read(target)
+    expected = ["passed", "passed", None, None, "unparseable", None, "unparseable", None, None, "passed"]
+    expected += ["failed", "unparseable", "unparseable", "failed", "failed", "unparseable", None, None]
+    assert [row["outcome"] for row in rows] == expected
+    assert rows[0]["id"] == 7 and rows[0]["decided_by"] == "exact" and rows[0]["fraction"] == 1.0
+    assert rows[1]["decided_by"] == "symbolic"
+    assert f"{source}, row 3: line: not valid JSON" in rows[2]["error"]
+    assert rows[3]["error"] == f"{source}, row 4: exactly one of the fields response, pred and code is needed"
+    assert "it has no reference answer" in rows[4]["error"]
+    assert rows[16]["error"].endswith("answer: list instead of text")
+    assert rows[9]["gold"] == 3
+    assert "could not be judged" in done.stdout and "row 3" in done.stdout and "18 rows in" in done.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_output_that_cannot_be_finished_leaves_the_old_one(ratchet, tmp_path):
+    source = lines(tmp_path / "pairs.jsonl", [{"gold": "1", "pred": "1"}])
+    done = ratchet("verify", "math", "--solutions", source, "--output", tmp_path / "nowhere" / "judged.jsonl")
+    assert done.returncode == 2 and "There is no directory" in done.stderr
+    (tmp_path / "broken.json").write_text("[{")
+    target = lines(tmp_path / "judged.jsonl", [{"old": 1}])
+    done = ratchet("verify", "math", "--solutions", tmp_path / "broken.json", "--output", target)
+    assert done.returncode == 2 and read(target) == [{"old": 1}]
+    assert ratchet("verify", "math", "--solutions", source, "--output", source).returncode == 0
+    assert read(source)[0]["outcome"] == "passed"
+
+
+def test_every_program_gets_its_verdict_in_order(ratchet, problems, tmp_path):
+    rows = [
+        {"problem_id": "double", "code": RIGHT, "model": "a"},
+        {"problem_id": "echo", "response": "Thus\n```python\nprint(input())\n```\n"},
+        {"problem_id": "double", "code": "def f(x): return 2 * x if x < 2 else 5"},
+        {"problem_id": "double", "response": "no program"},
+        {"problem_id": "double", "code": "def f(x):\n    while x: pass\n    return 0"},
+        {"problem_id": "double", "code": "def f(:"},
+    ]
+    output = tmp_path / "judged.jsonl"
+    solutions = lines(tmp_path / "solutions.jsonl", rows)
+    done = ratchet("verify", "code", "--problems", problems, "--solutions", solutions, "--output", output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    judged = read(output)
+    assert [{key: row[key] for key in given} for row, given in zip(judged, rows, strict=True)] == rows
+    assert [(row["outcome"], row["fraction"]) for row in judged] == [
+        ("passed", 1.0), ("passed", 1.0), ("failed", 0.5), ("unparseable", 0.0), ("timeout", 0.25), ("failed", 0.0)
+    ]  # fmt: skip
+    assert judged[2]["detail"] == "test 2: got '5'"
+    assert judged[1]["extracted"].strip() == "print(input())"
+    assert "6 rows in" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"problems.parquet", "solutions.jsonl", "judged.jsonl"}
+
+
+def test_rows_that_cannot_be_judged_are_told_with_their_place(ratchet, tmp_path):
+    tests = json.loads(DOUBLE.tests)
+    own = {"problem_id": "double", "tests": tests, "entry_point": "f"}
+    problems = lines(tmp_path / "problems.jsonl", [own, b"\n", {"problem_id": "broken", "tests": "["}])
+    solutions = lines(
+        tmp_path / "solutions.jsonl",
+        [
+            {"problem_id": "double", "code": RIGHT},
+            {"problem_id": "broken", "code": "pass"},
+            {"problem_id": "unknown", "code": RIGHT},
+            {"problem_id": "double", "code": 7},
+        ],
+    )
+    output = tmp_path / "judged.jsonl"
+    done = ratchet("verify", "code", "--problems", problems, "--solutions", solutions, "--output", output)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    judged = read(output)
+    assert [row["outcome"] for row in judged] == ["passed", "unparseable", None, None]
+    assert "row 2: problem broken: its tests cannot be read" in judged[1]["error"]
+    assert "row 3: problem_id: 'unknown'" in judged[2]["error"] and "row 4: code: int" in judged[3]["error"]
+    carried = lines(tmp_path / "carried.jsonl", [own | {"code": RIGHT}])
+    done = ratchet("verify", "code", "--solutions", carried, "--output", output)
+    assert done.returncode == 0 and read(output)[0]["outcome"] == "passed"
+
+
+def test_one_program_is_explained(ratchet, problems, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("def f(x): return 2 * x if x < 3 else [x]")
+    explain = ("verify", "code", "--problems", problems, "--problem", "double", "--solution", program)
+    done = ratchet(*explain)
+    assert done.returncode == 1
+    assert "3 of 4 tests passed" in done.stdout and "wrong_answer" in done.stdout
+    assert "test 3: expected  6" in done.stdout and "got '[3]'" in done.stdout
+    program.write_text(RIGHT)
+    done = ratchet(*explain)
+    assert done.returncode == 0 and "4 of 4 tests passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["code", "--problems", "nowhere.jsonl", "--solution", "{program}"], "nowhere.jsonl: no such file"),
+        (["code", "--problems", "{problems}", "--problem", "triple", "--solution", "{program}"], "'triple' is not"),
+        (["code", "--problems", "{problems}", "--solution", "nowhere.py"], "nowhere.py: cannot be read"),
+        (["code", "--problems", "{problems}", "--solution", "{latin}"], "UTF-8"),
+        (["code", "--problems", "{problems}"], "For one, say --gold"),
+        (["code", "--problems", "{problems}", "--solutions", "nowhere.jsonl", "--output", "{tmp}/o"], "nowhere.jsonl"),
+        (["code", "--problems", "{program}", "--solutions", "{program}", "--output", "{tmp}/o"], "program.py, row 1"),
+        (["code", "--problems", "{twice}", "--solution", "{program}"], "row 2: problem_id 'm' is there already"),
+        (["math", "--problems", "{problems}", "--pred", "1"], "row 1: domain: 'code' instead of 'math'"),
+        (["math", "--gold", "1"], "For one, say --gold"),
+        (["math", "--gold", "1", "--pred", "1", "--response", "1"], "For one, say --gold"),
+        (["math", "--solutions", "pairs.jsonl"], "--solutions FILE and --output FILE"),
+        (["maths", "--gold", "1", "--pred", "1"], "Known: math, code"),
+    ],
+)
+def test_a_mistake_gets_one_message_and_code_2(ratchet, problems, tmp_path, arguments, message):
+    program, latin = tmp_path / "program.py", tmp_path / "latin.py"
+    program.write_text(RIGHT)
+    latin.write_bytes(b"# \xe9")
+    twice = lines(tmp_path / "twice.jsonl", [{"problem_id": "m", "tests": "[]"}] * 2)
+    places = {"problems": problems, "program": program, "latin": latin, "tmp": tmp_path, "twice": twice}
+    done = ratchet("verify", *(argument.format(**places) for argument in arguments))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "o").exists()
