@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 
 
@@ -17,6 +16,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Raises RatchetError when there is no such directory, or it cannot be written to.
     """
+    from ratchet.infra.artifacts import disk_errors  # which imports pyarrow: too slow for --help
+
     if not path.parent.is_dir():
         raise RatchetError(f"There is no directory {path.parent} to write {path.name} in. Make it first.")
     draft = path.with_name(f".{path.name}.{os.getpid()}")

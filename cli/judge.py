@@ -6,13 +6,12 @@ import ipaddress
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from ratchet.cli.terminal import console
 from ratchet.infra.settings import load_settings
 
 Isolation = Literal["A", "B", "C"]
 judge = typer.Typer(help="Reward servers: verifiers behind HTTP.", no_args_is_help=True, rich_markup_mode="markdown")
-console = Console(highlight=False)
 
 
 @judge.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import os
 import shlex
 import shutil
@@ -16,15 +17,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
-from rich.console import Console
 
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.export import export
 from ratchet.cli.judge import judge
+from ratchet.cli.recipes import recipes
+from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
 from ratchet.infra.errors import RatchetError
@@ -41,13 +44,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(judge, name="judge")
-app.command()(decontaminate)
-app.command()(why)
-app.command()(export)
-app.command()(verify)
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
 
 INTERRUPTED = 130
 LEAVE_AFTER_S = 20
@@ -67,8 +63,17 @@ BenchmarkOption = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        console.print(f"ratchet {metadata.version('ratchet-rl')}")
+        raise typer.Exit
+
+
 @app.callback()
 def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     unsafe: Annotated[
         bool,
@@ -103,7 +108,7 @@ def run(
 
 @app.command()
 def curate(
-    domain: Annotated[str, typer.Argument(help="`math` or `code`.")],
+    domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
     recipe: RecipeArgument = "tiny",
     input_: InputOption = None,
     benchmark: BenchmarkOption = None,
@@ -125,8 +130,8 @@ def curate(
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
     overrides = list(set_ or [])
-    overrides += [f"curation.{domain}.inputs={_yaml_list(input_)}"] if input_ else []
-    overrides += [f"curation.{domain}.benchmarks={_yaml_list(benchmark)}"] if benchmark else []
+    overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
+    overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmark)}"] if benchmark else []
     steps = _steps(only, from_, refresh or [])
     _run_flow("curate", _recipe(recipe, overrides, seed), (domain, steps), dry_run, home, steps, f"curate-{domain}")
 
@@ -154,9 +159,9 @@ def train(
     """
     resolved = _recipe(recipe, set_, seed)
     if dry_run:
-        from ratchet.cli.inspection import show_estimate
+        from ratchet.cli.estimate import show_estimate
 
-        show_estimate(console, resolved, stage, from_, machine, load_settings(home))
+        show_estimate(resolved, stage, from_, machine, load_settings(home))
     _run_flow("train", resolved, (None, stage, from_), dry_run, home)
 
 
@@ -244,7 +249,7 @@ def show(
     """
     from ratchet.cli.inspection import show_artifacts
 
-    show_artifacts(console, load_settings(home), what)
+    show_artifacts(load_settings(home), what)
 
 
 @app.command()
@@ -262,7 +267,7 @@ def ui(
     """
     from ratchet.cli.ui import serve_uis
 
-    serve_uis(console, load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
+    serve_uis(load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
 
 
 @app.command()
@@ -271,10 +276,15 @@ def doctor(home: HomeOption = None) -> None:
 
     Example: `ratchet doctor`
     """
-    from ratchet.cli.inspection import check_machine
+    from ratchet.cli.doctor import check_machine
 
-    if not check_machine(console, load_settings(home)):
+    if not check_machine(load_settings(home)):
         raise typer.Exit(1)
+
+
+for command in (decontaminate, why, export, verify, recipes):
+    app.command()(command)
+app.add_typer(judge, name="judge")
 
 
 def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
@@ -292,10 +302,6 @@ def _steps(only: str, start: str, refresh: list[str]) -> Steps:
             hint = f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(names)}."
             raise RatchetError(f"There is no step {name!r}. {hint}")
     return Steps(only=only or None, start=start or None, refresh=tuple(refresh))
-
-
-def _yaml_list(paths: list[str]) -> str:
-    return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
 
 
 def _run_flow(
@@ -324,7 +330,7 @@ def _run_flow(
         with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
             flow.fn(recipe, *arguments)
         if dry_run:
-            show_plan(console, plan.plan)
+            show_plan(plan.plan)
             return
         if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
             on_each_machine(recipe.training.hardware.machines, settings)  # a mistake here, too
@@ -333,7 +339,7 @@ def _run_flow(
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))
         result = flow(recipe, *arguments)
-    show_result(console, run, result)
+    show_result(run, result)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
     outlive a command that is killed; ours is told by the kernel.
     """
     configure_prefect(settings)
-    if "PREFECT_API_URL" not in os.environ and (running := running_server(settings)):
+    if "PREFECT_API_URL" not in os.environ and (running := _running_server(settings)):
         os.environ["PREFECT_API_URL"] = running
     if "PREFECT_API_URL" in os.environ:
         yield lambda: None
@@ -46,16 +46,17 @@ def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
     os.environ["PREFECT_API_URL"] = address
     try:
         with process_group(argv, log, environment) as server:
-            yield lambda: _wait(server, address, log)
+            yield lambda: wait_until_up("Prefect", f"{address}/health", server, log)
     finally:
         os.environ.pop("PREFECT_API_URL", None)
 
 
-def _wait(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+def wait_until_up(name: str, address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Raises RatchetError when it ends instead, or takes too long."""
     deadline = time.monotonic() + START_S
-    while not answers(f"{address}/health"):
+    while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise RatchetError(f"The Prefect server did not start. Its log: {log}")
+            raise RatchetError(f"The {name} server did not start. Its log: {log}")
         time.sleep(0.2)
 
 
@@ -70,16 +71,16 @@ def configure_prefect(settings: Settings) -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
-def running_server(settings: Settings) -> str | None:
+def _running_server(settings: Settings) -> str | None:
     """The API address of the server that `ratchet ui` has up for this home, if it answers."""
     try:
         address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
-        return address if answers(f"{address}/health") else None
+        return address if _answers(f"{address}/health") else None
     except (OSError, ValueError, KeyError):
         return None
 
 
-def answers(address: str) -> bool:
+def _answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=2) as answer:
             return answer.status == 200

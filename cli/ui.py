@@ -11,28 +11,21 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from rich.console import Console
-
-from ratchet.cli.prefect_server import HOST, answers, configure_prefect
+from ratchet.cli.prefect_server import HOST, configure_prefect, wait_until_up
+from ratchet.cli.terminal import console
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import process_group
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import start_mirror
-
-START_S = 120
+from ratchet.infra.tracking import read_state, start_mirror
 
 
-def serve_uis(
-    console: Console, settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]
-) -> None:
+def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]) -> None:
     """Start both servers and the runner of the deployments, print where to look, and stop all on Ctrl-C.
 
     Raises RatchetError when a recipe is wrong, a port is taken or a server does not come up.
     """
-    from ratchet.cli.inspection import run_pages
-
     for recipe in recipes:
         load_recipe(recipe)
     for name, port, option in (("MLflow", mlflow_port, "--mlflow-port"), ("Prefect", prefect_port, "--prefect-port")):
@@ -40,57 +33,47 @@ def serve_uis(
     configure_prefect(settings)
     _send_what_was_missed(settings)
     mlflow, prefect = f"http://{HOST}:{mlflow_port}", f"http://{HOST}:{prefect_port}"
-    mlflow_argv = [
-        sys.executable, "-P", "-m", "mlflow", "server", "--backend-store-uri", settings.tracking_uri,
-        "--host", HOST, "--port", str(mlflow_port), "--workers", "1",
-    ]  # fmt: skip
-    prefect_argv = [
-        sys.executable,
-        "-P",
-        "-m",
-        "prefect",
-        "server",
-        "start",
-        "--host",
-        HOST,
-        "--port",
-        str(prefect_port),
-    ]
-    prefect_environment = {
-        **os.environ,
-        "PREFECT_API_URL": f"{prefect}/api",
-        "PREFECT_UI_API_URL": f"{prefect}/api",
-        "PREFECT_SERVER_API_PORT": str(prefect_port),
-        # Prefect's own default is any: then a web page that one happens to visit could start flows here.
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": prefect,
-    }
-    runner_argv = [sys.executable, "-P", "-m", "ratchet.flows.deployments", *recipes]
-    runner_environment = {
-        **os.environ, "PREFECT_API_URL": f"{prefect}/api", "RATCHET_HOME": str(settings.home),
-        "MLFLOW_TRACKING_URI": settings.tracking_uri, "PREFECT_LOGGING_LEVEL": "INFO",
-        "PREFECT_LOGGING_LOG_PRINTS": "true",
+    api = f"{prefect}/api"
+    modules = {
+        "MLflow": [
+            "mlflow", "server", "--backend-store-uri", settings.tracking_uri, "--host", HOST,
+            "--port", str(mlflow_port), "--workers", "1",
+        ],
+        "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
+        "runner": ["ratchet.flows.deployments", *recipes],
     }  # fmt: skip
-    # MLflow's job runner starts a dozen processes for features that nothing here uses.
-    mlflow_environment = {
-        **os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    environments = {
+        # MLflow's job runner starts a dozen processes for features that nothing here uses.
+        "MLflow": {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        # Prefect's own default is any origin: then a web page that one happens to visit could start flows here.
+        "Prefect": {
+            "PREFECT_API_URL": api, "PREFECT_UI_API_URL": api, "PREFECT_SERVER_API_PORT": str(prefect_port),
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": prefect,
+        },
+        "runner": {
+            "PREFECT_API_URL": api, "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
+            "PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_LOG_PRINTS": "true",
+        },
     }  # fmt: skip
+    logs = {name: settings.logs / f"{name.lower()}-ui.log" for name in modules}
     address_file = settings.prefect_home / "server.json"
     with ExitStack() as servers, console.status("starting MLflow and Prefect…") as status:
-        logs = {"MLflow": settings.logs / "mlflow-ui.log", "Prefect": settings.logs / "prefect-ui.log"}
-        started = {
-            "MLflow": servers.enter_context(process_group(mlflow_argv, logs["MLflow"], mlflow_environment)),
-            "Prefect": servers.enter_context(process_group(prefect_argv, logs["Prefect"], prefect_environment)),
-        }
-        for name, address in (("MLflow", f"{mlflow}/health"), ("Prefect", f"{prefect}/api/health")):
-            _wait_until_up(name, address, started[name], str(logs[name]))
+
+        def start(name: str) -> subprocess.Popen[bytes]:
+            argv = [sys.executable, "-P", "-m", *modules[name]]
+            return servers.enter_context(process_group(argv, logs[name], {**os.environ, **environments[name]}))
+
+        started = {name: start(name) for name in ("MLflow", "Prefect")}
+        for name, address in (("MLflow", f"{mlflow}/health"), ("Prefect", f"{api}/health")):
+            wait_until_up(name, address, started[name], logs[name])
         address_file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(address_file, json.dumps({"api": f"{prefect}/api"}))
-        logs["runner"] = settings.logs / "prefect-runner.log"
-        started["runner"] = servers.enter_context(process_group(runner_argv, logs["runner"], runner_environment))
+        write_atomically(address_file, json.dumps({"api": api}))
+        servers.callback(address_file.unlink, missing_ok=True)
+        started["runner"] = start("runner")
         status.stop()
         console.print(f"[bold]MLflow[/]   {mlflow}\n[bold]Prefect[/]  {prefect}\n")
         console.print(f"To start a flow from a form ({', '.join(recipes)}):\n  {prefect}/deployments", soft_wrap=True)
-        for what, address in run_pages(settings, mlflow, prefect):
+        for what, address in _run_pages(settings, mlflow, prefect):
             console.print(f"{what}\n  {address}", soft_wrap=True)
         console.print("\nCtrl-C stops both, and a flow that was started from a form.")
         try:
@@ -99,9 +82,7 @@ def serve_uis(
         except KeyboardInterrupt:
             console.print("Stopping both servers.")
             return
-        finally:
-            address_file.unlink(missing_ok=True)
-    dead = next(name for name, process in started.items() if process.poll() is not None)
+        dead = next(name for name, process in started.items() if process.poll() is not None)
     raise RatchetError(f"The {dead} process stopped by itself. Its log: {logs[dead]}")
 
 
@@ -121,19 +102,25 @@ def _require_free(name: str, port: int, option: str) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise RatchetError(
-                f"Port {port} for {name} is in use on {HOST}. Stop what uses it, or choose another: "
-                f"ratchet ui {option} {port + 1}."
+                f"Port {port} for {name} is in use on {HOST} or cannot be had ({error}). Choose another: "
+                f"ratchet ui {option} {port % 65535 + 1}."
             ) from error
 
 
-def _wait_until_up(name: str, address: str, process: subprocess.Popen[bytes], log: str) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RatchetError(f"The {name} server ended with code {process.returncode} while starting. Its log: {log}")
-        if answers(address):
-            return
-        time.sleep(0.3)
-    raise RatchetError(f"The {name} server did not answer at {address} within {START_S} s. Its log: {log}")
+def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str, str]]:
+    """(what, address) of the last run's pages in both UIs."""
+    journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    if not journals:
+        return []
+    run_id, pages = journals[-1].stem, [("Prefect: all runs", f"{prefect}/runs")]
+    state = read_state(settings, run_id)
+    if run_id in state.get("runs", {}):
+        experiment = f"{mlflow}/#/experiments/{state['experiment_id']}"
+        view = "?workflowType=machine_learning"  # else a view for chats, in which checkpoints are called agents
+        pages[:0] = [
+            ("MLflow: the last run", f"{experiment}/runs/{state['runs'][run_id]}{view}"),
+            ("MLflow: all runs and their steps", f"{experiment}/runs{view}"),
+        ]
+    return pages

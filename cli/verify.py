@@ -1,4 +1,4 @@
-"""`ratchet verify`: is a response right? One explained, or a file of them judged, by the pool that judges in training."""
+"""`ratchet verify`: is a response right? One explained, or a file of them, by the pool that training uses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from ratchet.cli.files import whole_file
+from ratchet.cli.terminal import clean, columns, console
 from ratchet.infra.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ratchet.verifiers.outcome import Verdict
     from ratchet.verifiers.serving.pool import Pool, Submission
 
-console = Console(highlight=False)
 AHEAD = 1024
 """Rows in hand: enough to keep all workers busy while one row takes long."""
 Row = dict[str, Any]
@@ -180,16 +178,16 @@ def _verify_file(
     from ratchet.verifiers.serving.local_pool import open_pool
 
     begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
-    columns = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
+    shown = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
     with whole_file(target) as draft, draft.open("w", encoding="utf-8") as file, open_pool(workers=workers) as pool:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task(source.name, total=None)
             for row, judged in _judged(pool, domain, problems, source):
                 file.write(json.dumps(row | judged, default=str) + "\n")
                 counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
                 faults += [judged["error"]] if "error" in judged else []
                 progress.advance(task)
-    table = Table("outcome", "decided by", "rows", box=None, padding=(0, 2, 0, 0))
+    table = columns("outcome", "decided by", "rows")
     for (outcome, decided_by), count in sorted(counts.items()):
         table.add_row(outcome, decided_by, f"{count:,}")
     console.print(table)
@@ -197,7 +195,7 @@ def _verify_file(
     rate = f"{counts.total() / seconds:,.0f} a second"
     console.print(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}", soft_wrap=True, markup=False)
     for fault in faults[:5]:
-        console.print(_printable(f"could not be judged: {fault}"), soft_wrap=True)
+        console.print(clean(f"could not be judged: {fault}"), soft_wrap=True)
     if len(faults) > 5:
         console.print(f"… and {len(faults) - 5:,} more: `error` in their rows says why.")
     return not faults
@@ -241,7 +239,7 @@ def _explain(submission: Submission) -> bool:
         if verdict.extracted and "\n" not in verdict.extracted:
             told["extracted"] = verdict.extracted
         for name, value in told.items():
-            console.print(f"{name:12}", _printable(value), soft_wrap=True)
+            console.print(f"{name:12}", clean(value), soft_wrap=True)
         if submission.problem.tests and verdict.extracted and not _fault(verdict):
             _explain_tests(pool, submission.problem, verdict.extracted)
     return verdict.passed
@@ -252,7 +250,7 @@ def _explain_tests(pool: Any, problem: Problem, program: str) -> None:
     from ratchet.verifiers.code.judge import examine
 
     [(_, results)] = pool.map_programs(partial(examine, fraction=True), [(problem, program)])
-    table = Table("test", "status", "seconds", "first difference", box=None, padding=(0, 2, 0, 0))
+    table = columns("test", "status", "seconds", "first difference")
     for r in results:
         style = "green" if r.status == "passed" else "red"
         table.add_row(str(r.index), Text(r.status, style=style), f"{r.seconds:.4f}", Text(r.difference))
@@ -262,13 +260,7 @@ def _explain_tests(pool: Any, problem: Problem, program: str) -> None:
     for first in failed[:1]:
         test = problem.code_tests()[first.index]
         asked = test.check or json.dumps(test.input if test.call is None else test.call)
-        console.print(_printable(f"test {first.index}: given     {asked[:1000]}"), soft_wrap=True)
+        console.print(clean(f"test {first.index}: given     {asked[:1000]}"), soft_wrap=True)
         if test.check is None:
-            console.print(_printable(f"test {first.index}: expected  {json.dumps(test.output)[:1000]}"), soft_wrap=True)
-        console.print(_printable(f"test {first.index}: result    {first.got}"), soft_wrap=True)
-
-
-def _printable(text: str) -> Text:
-    """Lone surrogates and control characters of a model's answer do not reach the terminal."""
-    shown = text.encode("utf-8", "backslashreplace").decode()
-    return Text("".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in shown))
+            console.print(clean(f"test {first.index}: expected  {json.dumps(test.output)[:1000]}"), soft_wrap=True)
+        console.print(clean(f"test {first.index}: result    {first.got}"), soft_wrap=True)

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.infra.errors import RatchetError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -40,7 +42,11 @@ class Settings:
 
 
 def load_settings(home: str | Path | None = None) -> Settings:
-    root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").resolve()
+    """Raises RatchetError when the home is a file, or below one."""
+    root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").expanduser().resolve()
+    for place in (root, *root.parents):
+        if place.exists() and not place.is_dir():
+            raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes the directory to keep things in.")
     return Settings(
         home=root,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root / 'mlflow.db'}",

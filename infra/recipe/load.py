@@ -137,7 +137,9 @@ def _resolve(path: str | Path, directory: Path) -> Path:
         *difflib.get_close_matches(name.split("/")[-1], shipped, n=1),
     ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise RatchetError(f"No recipe {str(path)!r} in {directory.resolve()}.{hint} Shipped: {', '.join(shipped)}.")
+    raise RatchetError(
+        f"No recipe {str(path)!r} in {directory.resolve()}.{hint} `ratchet recipes` lists the shipped ones."
+    )
 
 
 def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> None:

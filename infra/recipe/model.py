@@ -602,6 +602,8 @@ class Recipe(Section):
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str = ""
+    needs: str = ""
+    """What it takes to run, and where it has run: for who chooses one."""
     seed: int = 0
     domains: tuple[str, ...] = ()
     """Your own domains by import path, `my_lab.logic`: docs/own_domain.md."""

@@ -2,17 +2,20 @@
 
 import re
 import socket
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import to_table
+from ratchet.infra.recipe.load import load_recipe, shipped_recipes
 from tests.flows.conftest import MINI, ROOT, in_process
 
 DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["verify math", "verify code", "judge serve", "decontaminate", "why", "export"]
+COMMANDS += ["verify", "judge serve", "decontaminate", "why", "export", "recipes"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -34,7 +37,7 @@ def test_every_command_teaches_with_an_example(command):
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
-        (["curate", "maths", MINI], "There is no curation flow 'maths'"),
+        (["curate", "maths", MINI], "has no domain 'maths' to curate; it has math, code"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
@@ -61,6 +64,33 @@ def test_a_mistake_ends_in_code_2_without_a_traceback(ratchet, tmp_path, argumen
     assert done.returncode == 2
     assert message in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_home_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for home in (tmp_path / "file", tmp_path / "file" / "home"):
+        with pytest.raises(RatchetError, match=f"{tmp_path / 'file'} is a file"):
+            in_process("show", "--home", home)
+
+
+def test_the_shipped_recipes_are_listed_and_what_is_printed_is_a_recipe(tmp_path):
+    listed = in_process("recipes")
+    assert {"tiny", "acereason-7b", "ablations/kl"} <= {line.split()[0] for line in listed.splitlines()}
+    assert "128 H100s" in listed and all(load_recipe(name).needs for name in shipped_recipes())
+    for arguments in (["ablations/kl_reset"], ["tiny", "--full"], ["tiny", "--set", "seed=7"]):
+        (tmp_path / "mine.yaml").write_text(in_process("recipes", *arguments))
+        overrides = ["seed=7"] if "--set" in arguments else []
+        assert load_recipe(tmp_path / "mine.yaml") == load_recipe(arguments[0], overrides)
+    assert "extends" not in (tmp_path / "mine.yaml").read_text()
+    with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
+        in_process("recipes", "tinny")
+
+
+def test_the_version_and_the_help_come_at_once(ratchet):
+    assert re.fullmatch(r"ratchet \d+\.\d+.*\n", ratchet("--version").stdout)
+    heavy = "import sys, ratchet.cli.main; print({'torch', 'prefect', 'mlflow', 'pyarrow', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_debug_shows_the_traceback(ratchet, tmp_path):

@@ -61,10 +61,10 @@ def test_files_that_are_no_recipes(tmp_path):
     with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
         load_recipe("tinny")
     (tmp_path / "mine.yaml").write_text("name: mine")
-    with pytest.raises(RatchetError, match="Did you mean '.*/mine.yaml'"):
+    with pytest.raises(RatchetError, match=r"Did you mean '.*/mine\.yaml'"):
         load_recipe(tmp_path / "min.yaml")
     with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
-        load_recipe("recipes/tiny.yml")
+        load_recipe("elsewhere/recipes/tiny.yml")
     for content, message in (
         (b"name: [", r"broken\.yaml is not valid YAML: .* line 1"),
         (b"", "it is empty"),

@@ -1,0 +1,93 @@
+"""`ratchet doctor`: whether this machine can run the recipes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.text import Text
+
+from ratchet.cli.terminal import console
+from ratchet.infra.artifacts import ArtifactStore
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.settings import Settings
+
+TESTED_WITH = {
+    "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
+    "math-verify": "0.9", "sympy": "1.14",
+}  # fmt: skip
+GIB = 2**30
+Check = tuple[bool, str, str]
+
+
+def check_machine(settings: Settings) -> bool:
+    """One line per check; False when something would stop a run."""
+    all_good = True
+    for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
+        for good, name, detail in check:
+            mark = Text("✓", style="green") if good else Text("✗", style="bold red")
+            console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
+            all_good &= good
+    return all_good
+
+
+def core_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _versions() -> Iterator[Check]:
+    for package, tested in TESTED_WITH.items():
+        try:
+            installed = version(package)
+            yield True, package, installed + ("" if installed.startswith(tested) else f" (tested with {tested})")
+        except PackageNotFoundError:
+            yield False, package, "not installed: pip install -e . -c constraints.txt"
+
+
+def _machine(settings: Settings) -> Iterator[Check]:
+    cores, memory = core_count(), memory_bytes() / GIB
+    existing = next(p for p in [settings.home, *settings.home.parents] if p.exists())
+    free = shutil.disk_usage(existing).free / GIB
+    for name, found, least, detail, advice in (
+        ("cores", cores, 2, f"{cores}: so many verifiers", "the tiny recipe wants two"),
+        ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe wants 4"),
+        ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some space"),
+    ):
+        yield found >= least, name, detail if found >= least else f"{detail} ({advice})"
+
+
+def _sandbox() -> Iterator[Check]:
+    """Which rung of the isolation ladder code is judged on, and what it was attacked with."""
+    from ratchet.verifiers.sandbox.linux import landlock_abi
+    from ratchet.verifiers.sandbox.server import RUNGS, demand
+
+    try:
+        machine = demand()
+    except RatchetError as error:
+        yield False, "code sandbox", str(error)
+        return
+    lacking = f"; {', '.join(machine.lacking)}" if machine.lacking else ""
+    tried = len(machine.stopped) + len(machine.escaped)
+    let_through = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
+    kernel = f"Linux {platform.release()}, landlock ABI {landlock_abi() or 'none'}"
+    yield True, "code sandbox", f"rung {machine.rung} ({RUNGS[machine.rung]}){lacking}"
+    yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
+    yield True, "  attacks", f"{len(machine.stopped)} of {tried} stopped: {', '.join(machine.stopped)}{let_through}"
+
+
+def _store(settings: Settings) -> Iterator[Check]:
+    store = ArtifactStore(settings.artifacts)
+    artifacts = list(store.all())
+    for artifact in artifacts:
+        try:
+            store.check(artifact)
+        except RatchetError as error:
+            yield False, "artifact", str(error)
+    yield True, "store", f"{len(artifacts)} artifacts in {settings.artifacts}"
