@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from ratchet.cli.terminal import columns, console
 from ratchet.infra.errors import RatchetError
 
-console = Console(highlight=False)
 BENCHMARK_ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".parquet")
 GOOD_RECALL = 0.98
 
@@ -56,54 +54,49 @@ def decontaminate(
         option = "--" + str(problem["loc"][0]).replace("_", "-")
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
+    files = [file for path in benchmarks for file in _files(path)]
+    shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*shown, console=console, transient=True) as progress:
         task = progress.add_task("rows", total=None)
         summary = decontaminate_files(
-            input_, _files(benchmarks), output, settings, text_column,
+            input_, files, output, settings, text_column,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )  # fmt: skip
     _show(summary, output)
 
 
-def _files(benchmarks: list[Path]) -> list[Path]:
-    files = []
-    for path in benchmarks:
-        inside = sorted(p for p in path.iterdir() if p.name.endswith(BENCHMARK_ENDINGS)) if path.is_dir() else [path]
-        if not inside:
-            raise RatchetError(f"{path}: there is no file in it that ends in {', '.join(BENCHMARK_ENDINGS)}.")
-        files += inside
-    return files
+def _files(path: Path) -> list[Path]:
+    inside = sorted(p for p in path.iterdir() if p.name.endswith(BENCHMARK_ENDINGS)) if path.is_dir() else [path]
+    if not inside:
+        raise RatchetError(f"{path}: there is no file in it that ends in {', '.join(BENCHMARK_ENDINGS)}.")
+    return inside
 
 
 def _show(summary: dict[str, Any], output: Path) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("rule")
-    table.add_column("rows dropped", justify="right")
+    table = columns("rule", "rows dropped")
     for rule, dropped in summary["dropped"].items():
         table.add_row(rule, f"{dropped:,}")
     console.print(table)
-    other = "paper" if summary["preset"] == "coverage" else "coverage"
-    console.print(
-        f"\n[bold]{summary['kept']:,}[/] of {summary['rows_in']:,} rows kept. By n-grams, preset {summary['preset']} "
-        f"takes {summary[summary['preset'] + '_hits']:,}; {other} would take {summary[other + '_hits']:,}."
-    )
-    for benchmark, item, rows in summary["items_hit_most"]:
-        console.print(f"  {rows:,} for item {item} of {benchmark}", markup=False)
-    test = summary["self_test"]
-    console.print(
+    preset = summary["preset"]
+    other = "paper" if preset == "coverage" else "coverage"
+    test, empty = summary["self_test"], summary["items_without_text"]
+    lines = [
+        f"{summary['kept']:,} of {summary['rows_in']:,} rows kept. By n-grams, preset {preset} takes "
+        f"{summary[preset + '_hits']:,}; {other} would take {summary[other + '_hits']:,}.",
+        *(f"  {rows:,} for item {item} of {benchmark}" for benchmark, item, rows in summary["items_hit_most"]),
         f"Self-test: {test['recall']:.1%} of {test['items']:,} items in {len(test['recall_by_disguise'])} disguises "
-        f"found; {len(test['unprotected'])} of {summary['items']:,} items unprotected."
-    )
+        f"found; {len(test['unprotected'])} of {summary['items']:,} items unprotected.",
+    ]
     if test["recall"] < GOOD_RECALL or test["unprotected"]:
-        names = ", ".join((test["unprotected"] + test["missed"])[:5])
-        console.print(f"[yellow]Not every copy of an item would be found, e.g. of {names}.[/]", soft_wrap=True)
-    if summary["items_without_text"]:
-        console.print(
-            f"[yellow]{len(summary['items_without_text'])} items have no text and protect nothing:[/] "
-            + ", ".join(summary["items_without_text"][:5]), soft_wrap=True,
-        )  # fmt: skip
+        lines.append(f"! Not every copy of {', '.join((test['unprotected'] + test['missed'])[:5])} would be found.")
+    if empty:
+        lines.append(f"! {len(empty)} items have no text and protect nothing: {', '.join(empty[:5])}")
     if summary["columns_as_json"]:
-        console.print(f"Kept as JSON text: {', '.join(summary['columns_as_json'])}.", markup=False)
-    for name in ("kept.parquet", "rejected.parquet"):
-        console.print(f"  {output / name}", soft_wrap=True, markup=False)
+        lines.append(f"Kept as JSON text: {', '.join(summary['columns_as_json'])}.")
+    if summary.get("dates_unreadable"):
+        lines.append(
+            f"! {summary['dates_unreadable']:,} rows have a date that cannot be read, and were not dropped for it."
+        )
+    lines += [f"  {output / name}" for name in ("kept.parquet", "rejected.parquet")]
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, style="yellow" if line.startswith("!") else "")

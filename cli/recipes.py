@@ -14,9 +14,7 @@ from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 
 def recipes(
     name: Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name; nothing lists these.")] = "",
-    full: Annotated[
-        bool, typer.Option("--full", help="Every field, defaults included.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Every field, defaults included.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field first; repeatable.")
     ] = None,

@@ -17,25 +17,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ratchet.data_curation import text_files
 from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
 from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.readers.columns import take_date
+from ratchet.data_curation.readers.raw_files import Malformed
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
-from ratchet.data_curation.text_files import Batch, TextFile, named_column, open_text_file
-from ratchet.infra.artifacts import KEPT, MANIFEST, REJECTED, Artifact, ArtifactStore, Draft, artifact_key, disk_errors
+from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
+from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key, disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Decontamination
 
-VERSION = 2
+VERSION = 3
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -49,6 +48,8 @@ FACTS = pa.schema(
     ]
 )
 REASON = pa.schema([pa.field(PREFIX + "rule", pa.string()), pa.field(PREFIX + "evidence", pa.large_string())])
+DATE_COLUMNS = ("released", "release_date", "date", "contest_date", "published")
+URL_COLUMNS = ("source_url", "url", "link")
 Progress = Callable[[int, int], None]
 
 
@@ -62,129 +63,112 @@ def decontaminate_files(
 ) -> dict[str, Any]:
     """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary.
 
-    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`. A row without text is
-    rejected as `malformed`. The same call again finds its own output and returns; an output made of anything else is an
-    error, as are files without a column of text: RatchetError, with the file and the column.
+    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`, whose spans of an item count
+    from where its statement begins. A row without text is rejected as `malformed`. The same call again finds its own
+    output and returns; an output made of anything else is an error, as are files without a column of text:
+    RatchetError, with the file and the column.
     """
     settings, output = settings or Decontamination(), Path(output).expanduser().absolute()
     if not inputs or not benchmarks:
         raise RatchetError("Give at least one input and one benchmark.")
     store = ArtifactStore(output.parent)
     parameters = settings.model_dump(mode="json") | {"text_column": text_column, "inputs": len(inputs)}
-    files = [store.file(path) for path in [*inputs, *benchmarks]]
-    target = Artifact("decontaminated", output.name, artifact_key(STEP, VERSION, parameters, files), output)
+    given = [store.file(path) for path in [*inputs, *benchmarks]]
+    target = Artifact("decontaminated", output.name, artifact_key(STEP, VERSION, parameters, given), output)
     if output.exists():
         return _finished(target)
 
     started_at = time.time()
-    opened = [open_text_file(Path(path), text_column) for path in inputs]
-    columns = text_files.common_schema(opened)
-    own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
-    items = _read_items(benchmarks, text_column)
+    files = [open_text_file(Path(path), text_column) for path in inputs]
+    columns = common_schema(files)
+    texts, names, urls, without_text = _read_items(benchmarks, text_column)
     with _draft(output) as draft, disk_errors(output.parent):
-        index = BenchmarkIndex(items.texts, items.names, settings.ngram)
-        summary = {"preset": settings.preset, "items": len(items.texts), "items_without_text": items.without_text}
+        index = BenchmarkIndex(texts, names, settings.ngram)
+        summary = {"preset": settings.preset, "items": len(texts), "items_without_text": without_text}
         summary["self_test"] = self_test(index, settings)
-        summary |= _judge(opened, own, items, index, settings, draft, progress)
-        draft.counts = {name: summary[name] for name in ("rows_in", "kept", "rejected")}
+        item_urls = item_keys(pa.chunked_array([pa.array(urls, pa.string())]))
+        summary |= _judge(files, columns, index, item_urls, settings, draft, progress)
         draft.extra["summary"] = summary
         store.finish(
-            target, draft, step=STEP, step_version=VERSION, parameters=parameters, inputs=files, started_at=started_at
+            target, draft, step=STEP, step_version=VERSION, parameters=parameters, inputs=given, started_at=started_at
         )
     return summary
 
 
-class _Items:
-    """The items of all benchmark files, without the templates around them."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.names: list[tuple[str, str]] = []
-        self.cut: dict[tuple[str, str], int] = {}
-        """Bytes of an item's own text that come before what is left of it."""
-        self.urls: list[str] = []
-        self.without_text: list[str] = []
-
-
-def _read_items(benchmarks: Sequence[str | Path], text_column: str | None) -> _Items:
-    items = _Items()
+def _read_items(
+    benchmarks: Sequence[str | Path], text_column: str | None
+) -> tuple[list[str], list[tuple[str, str]], list[str], list[str]]:
+    """The items of all files: texts without the templates around them, names, addresses; and names of empty ones."""
+    texts, names, urls, without_text = [], [], [], []
     for path in map(Path, benchmarks):
         file = open_text_file(path)
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
         benchmark = path.name.split(".")[0]
-        if benchmark in {name for name, _ in items.names}:
+        if benchmark in {name for name, _ in names}:
             benchmark = str(path)  # another file of that name
         first = 0
         for batch in file.batches():
-            urls = named_column(batch.table, text_files.URL_COLUMNS)
+            addresses = named_column(batch.table, URL_COLUMNS)
             for at, text in enumerate(batch.texts.to_pylist()):
-                name = (benchmark, str(first + at))
                 if text is None:
-                    items.without_text.append(":".join(name))
+                    without_text.append(f"{benchmark}:{first + at}")
                     continue
-                statement = strip_templates(text)[0] or text
-                items.texts.append(statement)
-                items.names.append(name)
-                items.cut[name] = len(text[: max(text.find(statement), 0)].encode())
-                items.urls.append(str(urls[at].as_py()) if urls is not None else "")
+                texts.append(strip_templates(text)[0] or text)
+                names.append((benchmark, str(first + at)))
+                urls.append(str(addresses[at].as_py()) if addresses is not None else "")
             first += len(batch.texts)
-    if not items.texts:
+    if not texts:
         raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item with a text. Are these the right files?")
-    return items
+    return texts, names, urls, without_text
 
 
 def _judge(
-    files: Sequence[TextFile], own: pa.Schema, items: _Items, index: BenchmarkIndex, settings: Decontamination,
-    draft: Draft, progress: Progress,
+    files: Sequence[TextFile], columns: pa.Schema, index: BenchmarkIndex, item_urls: dict[str, int],
+    settings: Decontamination, draft: Draft, progress: Progress,
 ) -> dict[str, Any]:  # fmt: skip
     """Read, judge and write all rows; returns the counts."""
-    total, done, dates = sum(file.rows for file in files), 0, Counter[str]()
+    own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
+    kept_schema = pa.schema([*own, *FACTS])
+    total, done, unreadable = sum(file.rows for file in files), 0, 0
     called = Counter(file.path.name for file in files)
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
-    kept_schema = pa.schema([*own, *FACTS])
-    rejected_schema = pa.schema([*kept_schema, *REASON])
-    urls = item_keys(pa.chunked_array([pa.array(items.urls, pa.string())]))
-    with (
-        pq.ParquetWriter(draft.path / KEPT, kept_schema) as kept,
-        pq.ParquetWriter(draft.path / REJECTED, rejected_schema) as rejected,
-    ):
+    with draft.dataset_writer(kept_schema, pa.schema([*kept_schema, *REASON])) as write:
         for file in files:
-            first = 0
+            name = file.path.name if called[file.path.name] == 1 else str(file.path)
+            first = done
             for batch in file.batches():
-                findings = find(batch.texts, index, settings)
-                released = _dates(file, batch, dates) if settings.released_after else None
-                rejections = reject(
-                    findings, settings, released, named_column(batch.table, text_files.URL_COLUMNS), urls
-                )
+                findings, released = find(batch.texts, index, settings), None
+                if settings.released_after:
+                    released, failed = _dates(file, batch.table)
+                    unreadable += failed
+                rejections = reject(findings, settings, released, named_column(batch.table, URL_COLUMNS), item_urls)
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in batch.unusable.items()}
-                name = file.path.name if called[file.path.name] == 1 else str(file.path)
-                facts = _facts(name, first, findings)
-                table = pa.table([*text_files.fitted(batch.table, own).columns, *facts], schema=kept_schema)
+                facts = _facts(name, done - first, findings)
+                table = pa.table([*fitted(batch.table, own).columns, *facts], schema=kept_schema)
                 rows = sorted(rejections)
-                keep = pa.array([row not in rejections for row in range(len(table))], pa.bool_())
-                kept.write_table(table.filter(keep))
+                reasons = [(rejections[row].rule, to_json(rejections[row].evidence)) for row in rows]
                 dropped = table.take(pa.array(rows, pa.int64()))
-                reasons = pa.Table.from_pylist([_reason(rejections[row], items) for row in rows], schema=REASON)
-                rejected.write_table(pa.table([*dropped.columns, *reasons.columns], schema=rejected_schema))
+                for field, values in zip(REASON, zip(*reasons, strict=True) if rows else ((), ()), strict=True):
+                    dropped = dropped.append_column(field, pa.array(values, field.type))
+                write(table.filter(pa.array([row not in rejections for row in range(len(table))], pa.bool_())), dropped)
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
                 hits.update(paper=int(findings.paper_hit.sum()), coverage=int(findings.coverage_hit.sum()))
-                first += len(table)
                 done += len(table)
                 progress(done, total)
-    rejected_rows = counts.total()
     return {
-        "rows_in": done, "kept": done - rejected_rows, "rejected": rejected_rows,
+        **draft.counts,
         "dropped": {rule: counts[rule] for rule in ("malformed", *RULES)},
         "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
-        **({"dates_unreadable": dates["unreadable"]} if settings.released_after else {}),
+        **({"dates_unreadable": unreadable} if settings.released_after else {}),
     }  # fmt: skip
 
 
 def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
+    """The columns of `FACTS`, of rows from number `first` on."""
     overlaps = findings.overlaps
     best = pa.array(overlaps.item, mask=overlaps.item < 0)
     benchmarks, items = (pa.array(side).take(best) for side in zip(*findings.index.names, strict=True))
@@ -195,39 +179,28 @@ def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
     ]  # fmt: skip
 
 
-def _reason(rejection: Rejection, items: _Items) -> dict[str, str]:
-    evidence = dict(rejection.evidence)
-    if span := evidence.get("item_span"):
-        before = items.cut[evidence["benchmark"], evidence["item"]]
-        evidence["item_span"] = [span[0] + before, span[1] + before]
-    return dict(zip(REASON.names, (rejection.rule, to_json(evidence)), strict=True))
-
-
-def _dates(file: TextFile, batch: Batch, seen: Counter[str]) -> pa.ChunkedArray:
-    column = named_column(batch.table, text_files.DATE_COLUMNS)
+def _dates(file: TextFile, table: pa.Table) -> tuple[pa.ChunkedArray, int]:
+    """The day of each row, null where there is none, and how many could not be read."""
+    column = named_column(table, DATE_COLUMNS)
     if column is None:
         raise RatchetError(
             f"{file.path}: a date limit was given, but none of its columns is a date ({', '.join(file.schema.names)}). "
-            f"Usual names are {', '.join(text_files.DATE_COLUMNS)}."
+            f"Usual names are {', '.join(DATE_COLUMNS)}."
         )
-    days = []
+    days, unreadable = [], 0
     for value in column.to_pylist():
-        day = value.date() if isinstance(value, datetime) else value
-        if isinstance(day, str):
-            try:
-                day = date.fromisoformat(day[:10])
-            except ValueError:
-                day = None
-        days.append(day if isinstance(day, date) else None)
-        seen["unreadable"] += value not in (None, "") and days[-1] is None
-    return pa.chunked_array([pa.array(days, pa.date32())])
+        try:
+            days.append(take_date({"date": value}, "date"))
+        except Malformed:
+            days.append(None)
+            unreadable += 1
+    return pa.chunked_array([pa.array(days, pa.date32())]), unreadable
 
 
 def _finished(target: Artifact) -> dict[str, Any]:
     """The summary of an output that was made before, of the same files with the same settings."""
-    manifest = target.path / MANIFEST
     try:
-        made = json.loads(manifest.read_text())
+        made = json.loads((target.path / MANIFEST).read_text())
     except (OSError, ValueError):
         made = {}
     if made.get("key") != target.key:

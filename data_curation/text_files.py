@@ -1,4 +1,4 @@
-"""Any table with a column of text: Parquet, JSON lists and JSON lines, with whatever other columns they have.
+"""Any table with a column of text: Parquet, or whatever `read_rows` reads, with whatever other columns it has.
 
 Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has
 no schema: the file is read once for it. A column whose values are of several types, or objects, is kept as JSON text.
@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.readers.raw_files import PARQUET_MAGIC, Malformed, read_rows
@@ -27,10 +25,7 @@ TEXT_COLUMNS = (
 )  # fmt: skip
 _CHATS = (("role", "content"), ("from", "value"))  # OpenAI's names for who speaks and what, and ShareGPT's
 _USERS = ("user", "human")
-DATE_COLUMNS = ("released", "release_date", "date", "contest_date", "published")
-URL_COLUMNS = ("source_url", "url", "link")
 BATCH_ROWS = 8192
-_JSON_TEXT = pa.large_string()
 
 
 @dataclass(frozen=True)
@@ -53,48 +48,59 @@ class TextFile:
 
     def batches(self) -> Iterator[Batch]:
         """Every row of the file, in order. Raises RatchetError when the file turns out to be damaged."""
-        if self.is_parquet:
-            try:
-                for part in pq.ParquetFile(self.path).iter_batches(BATCH_ROWS):
-                    table = pa.Table.from_batches([part])
-                    yield Batch(table, *_usable(_texts(table.column(self.text_column))))
-            except (pa.ArrowException, OSError) as error:
-                raise RatchetError(f"{self.path}: cannot be read ({error}). Fetch the file again.") from error
-            return
-        for rows in _chunks(read_rows(self.path)):
-            records: list[dict[str, Any]] = [{} if isinstance(row, Malformed) else row for row in rows]
-            table = pa.table([self._column(field, records) for field in self.schema], schema=self.schema)
-            values = [_text(record.get(self.text_column)) for record in records]
-            texts, unusable = _usable(pa.array(values, pa.large_string()))
-            unusable |= {at: str(row) for at, row in enumerate(rows) if isinstance(row, Malformed)}
-            yield Batch(table, texts, unusable)
+        for table, values, unusable in self._parquet() if self.is_parquet else self._rows():
+            texts = [_text(value) for value in values]
+            blank = {row: "no text" for row, text in enumerate(texts) if text is None}
+            yield Batch(table, pa.array(texts, pa.large_string()), blank | unusable)
 
-    def _column(self, field: pa.Field, records: Sequence[dict[str, Any]]) -> pa.Array:
-        values = [record.get(field.name) for record in records]
-        if field.name in self.json_columns:
-            values = [None if value is None else json.dumps(value) for value in values]
-        return pa.array(values, field.type)
+    def _parquet(self) -> Iterator[tuple[pa.Table, list[Any], dict[int, str]]]:
+        try:
+            for part in pq.ParquetFile(self.path).iter_batches(BATCH_ROWS):
+                table = pa.Table.from_batches([part])
+                yield table, table.column(self.text_column).to_pylist(), {}
+        except (pa.ArrowException, OSError) as error:
+            raise RatchetError(f"{self.path}: cannot be read ({error}). Fetch the file again.") from error
+
+    def _rows(self) -> Iterator[tuple[pa.Table, list[Any], dict[int, str]]]:
+        for rows in _chunks(self.path):
+            records = [{} if isinstance(row, Malformed) else row for row in rows]
+            columns = [[record.get(name) for record in records] for name in self.schema.names]
+            for at, name in enumerate(self.schema.names):
+                if name in self.json_columns:
+                    columns[at] = [None if value is None else json.dumps(value) for value in columns[at]]
+            arrays = [pa.array(c, field.type) for c, field in zip(columns, self.schema, strict=True)]
+            unusable = {at: str(row) for at, row in enumerate(rows) if isinstance(row, Malformed)}
+            yield pa.table(arrays, schema=self.schema), [r.get(self.text_column) for r in records], unusable
 
 
 def open_text_file(path: Path, text_column: str | None = None) -> TextFile:
     """The file with its schema. `text_column` defaults to the first of `TEXT_COLUMNS` that holds text, or a chat, of
     which the last user's message is the text. Raises RatchetError for a file that cannot be read or has no such column.
     """
-    path = Path(path)
     try:
         with path.open("rb") as file:
             is_parquet = file.read(4) == PARQUET_MAGIC
         if is_parquet:
             with pq.ParquetFile(path) as parquet:
-                schema, rows, json_columns = parquet.schema_arrow.remove_metadata(), parquet.metadata.num_rows, set()
+                schema, rows = parquet.schema_arrow.remove_metadata(), parquet.metadata.num_rows
+                json_columns: frozenset[str] = frozenset()
         else:
             schema, rows, json_columns = _json_schema(path)
     except FileNotFoundError:
         raise RatchetError(f"{path}: no such file. Check the path.") from None
     except (pa.ArrowException, OSError) as error:
         raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
-    column = _find_text_column(path, schema, json_columns, text_column)
-    return TextFile(path, schema, rows, column, frozenset(json_columns), is_parquet)
+    there = f"its columns are {', '.join(schema.names)}"
+    if text_column is not None and text_column not in schema.names:
+        raise RatchetError(f"{path}: there is no column {text_column!r}, {there}.")
+    usual = [name for text in TEXT_COLUMNS for name in schema.names if name.lower() == text]
+    for name in [text_column] if text_column else usual:
+        if name in json_columns or _holds_text(schema.field(name).type):
+            return TextFile(path, schema, rows, name, json_columns, is_parquet)
+    if text_column:
+        kind = schema.field(text_column).type
+        raise RatchetError(f"{path}: column {text_column!r} is {kind} and holds no text, {there}.")
+    raise RatchetError(f"{path}: none of its columns has a usual name for texts, {there}. Name one with --text-column.")
 
 
 def named_column(table: pa.Table, names: Sequence[str]) -> pa.ChunkedArray | None:
@@ -103,17 +109,26 @@ def named_column(table: pa.Table, names: Sequence[str]) -> pa.ChunkedArray | Non
     return next((table.column(by_name[name]) for name in names if name in by_name), None)
 
 
-def _find_text_column(path: Path, schema: pa.Schema, json_columns: set[str], asked: str | None) -> str:
-    there = f"its columns are {', '.join(schema.names) or 'none'}"
-    if asked is not None and asked not in schema.names:
-        raise RatchetError(f"{path}: there is no column {asked!r}, {there}.")
-    names = [asked] if asked else [n for usual in TEXT_COLUMNS for n in schema.names if n.lower() == usual]
-    for name in names:
-        if name in json_columns or _holds_text(schema.field(name).type):
-            return name
-    if asked:
-        raise RatchetError(f"{path}: column {asked!r} is {schema.field(asked).type} and holds no text, {there}.")
-    raise RatchetError(f"{path}: none of its columns has a usual name for texts, {there}. Name one with --text-column.")
+def common_schema(files: Sequence[TextFile]) -> pa.Schema:
+    """The columns of all files. Raises RatchetError for one that is of types in two files that do not go together."""
+    kinds: dict[str, pa.DataType] = {}
+    for file in files:
+        for field in file.schema:
+            other = kinds.get(field.name, pa.null())
+            if (kind := _common(other, field.type)) is None:
+                raise RatchetError(
+                    f"{file.path}: column {field.name!r} is {field.type}, but {other} in another input. Give inputs of "
+                    "the same columns, or one at a time."
+                )
+            kinds[field.name] = kind
+    return pa.schema(kinds.items())
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of `schema`: cast, or null where it has none."""
+    there = table.column_names
+    columns = [table.column(f.name).cast(f.type) if f.name in there else pa.nulls(len(table), f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def _holds_text(kind: pa.DataType) -> bool:
@@ -125,37 +140,20 @@ def _holds_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _texts(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return pa.array([_text(value) for value in column.to_pylist()], pa.large_string())
-    return column.cast(pa.large_string()).combine_chunks()
-
-
 def _text(value: Any) -> str | None:
+    """None when nothing is said."""
     if isinstance(value, list):
         turns = [turn for turn in value if isinstance(turn, dict)]
         asked = [turn.get(text) for turn in turns for who, text in _CHATS if turn.get(who) in _USERS]
         value = asked[-1] if asked else None
-    return value.encode(errors="replace").decode() if isinstance(value, str) else None
+    return value.encode(errors="replace").decode() if isinstance(value, str) and value.strip() else None
 
 
-def _usable(texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-    blank = pc.fill_null(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0), True)
-    places = pc.indices_nonzero(blank).to_pylist()
-    if not places:
-        return texts, {}
-    return pc.if_else(blank, pa.scalar(None, pa.large_string()), texts), dict.fromkeys(places, "no text")
-
-
-# ----------------------------------------------------------------------------------------- JSON
-
-
-def _json_schema(path: Path) -> tuple[pa.Schema, int, set[str]]:
+def _json_schema(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
     """Types of all columns, the number of rows, and the columns that are kept as JSON text."""
-    kinds: dict[str, pa.DataType] = {}
+    kinds: dict[str, pa.DataType | None] = {}  # None: JSON text
     rows = 0
-    for chunk in _chunks(read_rows(path)):
+    for chunk in _chunks(path):
         rows += len(chunk)
         records = [row for row in chunk if not isinstance(row, Malformed)]
         for name in dict.fromkeys(name for record in records for name in record):
@@ -163,71 +161,33 @@ def _json_schema(path: Path) -> tuple[pa.Schema, int, set[str]]:
             kinds[name] = _common(kinds.get(name, pa.null()), kind)
     if not kinds:
         raise RatchetError(f"{path}: no row of it can be read. Is it the right file?")
-    as_json = {name for name, kind in kinds.items() if kind == pa.binary()}
-    final = {name: _JSON_TEXT if name in as_json else pa.string() if kind == pa.null() else kind
-             for name, kind in kinds.items()}  # fmt: skip
-    return pa.schema(final.items()), rows, as_json
+    as_text = {name: pa.large_string() if kind is None else kind for name, kind in kinds.items()}
+    schema = pa.schema([(name, pa.string() if kind == pa.null() else kind) for name, kind in as_text.items()])
+    return schema, rows, frozenset(name for name, kind in kinds.items() if kind is None)
 
 
-def _kind(values: Sequence[Any]) -> pa.DataType:
-    """The Arrow type of plain values and lists of them; `binary`, which JSON cannot have, stands for anything else."""
+def _kind(values: Sequence[Any]) -> pa.DataType | None:
+    """The Arrow type of plain values and lists of them; None for anything else."""
     try:
-        kind = pa.infer_type(values)
+        kind = pa.array(values).type
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        return pa.binary()
+        return None
     inner = kind.value_type if pa.types.is_list(kind) else kind
-    if pa.types.is_nested(inner):
-        return pa.binary()
+    return None if pa.types.is_nested(inner) else pa.large_string() if kind == pa.string() else kind
+
+
+def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
+    """The type that holds values of both; None when there is none."""
+    if one is None or other is None:
+        return None
     try:
-        pa.array(values, kind)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        return pa.binary()
-    return pa.large_string() if kind == pa.string() else kind
+        schemas = [pa.schema([("both", one)]), pa.schema([("both", other)])]
+        return pa.unify_schemas(schemas, promote_options="permissive").field("both").type
+    except pa.ArrowException:
+        return None
 
 
-def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if {one, other} == {pa.int64(), pa.float64()}:
-        return pa.float64()
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        inner = _common(one.value_type, other.value_type)
-        return inner if inner == pa.binary() else pa.list_(inner)
-    return pa.binary()
-
-
-def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
+def _chunks(path: Path) -> Iterator[list[Any]]:
+    rows = read_rows(path)
     while chunk := list(islice(rows, BATCH_ROWS)):
         yield chunk
-
-
-def common_schema(files: Sequence[TextFile]) -> pa.Schema:
-    """The columns of all files. Raises RatchetError for one that is of types in two files that do not go together."""
-
-    def merge(one: pa.Schema, file: TextFile) -> pa.Schema:
-        for field in file.schema:
-            if field.name in one.names:
-                try:
-                    pa.unify_schemas([pa.schema([one.field(field.name)]), pa.schema([field])],
-                                     promote_options="permissive")  # fmt: skip
-                except pa.ArrowException:
-                    other = one.field(field.name).type
-                    raise RatchetError(
-                        f"{file.path}: column {field.name!r} is {field.type}, but {other} in another input. Give "
-                        "inputs of the same columns, or one at a time."
-                    ) from None
-        return pa.unify_schemas([one, file.schema], promote_options="permissive")
-
-    return reduce(merge, files[1:], files[0].schema)
-
-
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of `schema`: cast, or null where it has none."""
-    columns = [
-        table.column(field.name).cast(field.type) if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
-        for field in schema
-    ]  # fmt: skip
-    return pa.table(columns, schema=schema)
