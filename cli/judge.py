@@ -41,7 +41,8 @@ def serve(
     listening = listen(host, port)
     isolation = sandbox_isolation(minimum_isolation)
     address, port = listening.getsockname()[:2]
-    with VerifierPool(workers, minimum_isolation=minimum_isolation) as pool:
+    pool = VerifierPool(workers, minimum_isolation=minimum_isolation)
+    with pool:
         where = f"http://{_in_url(address)}:{port}"
         console.print(f"Judging at {where} with {pool.workers} workers ({isolation}).", soft_wrap=True, markup=False)
         console.print(f"The token is in {source}; clients have it in RATCHET_JUDGE_TOKEN.", soft_wrap=True)

@@ -301,7 +301,7 @@ def _steps(only: str, start: str, refresh: list[str]) -> Steps:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(names)}."
             raise RatchetError(f"There is no step {name!r}. {hint}")
-    return Steps(only=only or None, start=start or None, refresh=tuple(refresh))
+    return Steps.model_validate({"only": only or None, "start": start or None, "refresh": refresh})
 
 
 def _run_flow(
@@ -323,10 +323,8 @@ def _run_flow(
 
     steps = steps or Steps()
     with _interruptible(), ExitStack() as stack:
-        wait_for_server = stack.enter_context(nullcontext() if dry_run else prefect_server(settings))
-        flow = getattr(
-            importlib.import_module(f"ratchet.flows.{name}"), name
-        )  # after: Prefect reads its settings on import
+        wait_for_server = stack.enter_context(nullcontext(lambda: None) if dry_run else prefect_server(settings))
+        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)  # Prefect reads its settings on import
         with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
             flow.fn(recipe, *arguments)
         if dry_run:

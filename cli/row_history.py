@@ -86,13 +86,13 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
     what, found = what.strip(), []
     place = re.fullmatch(r"(.+):(\d+)", what)
     for chain in chains:
-        rows, meant = chain.rows, None
-        if re.fullmatch(r"[0-9a-f]{6,16}", what):
-            meant = pc.starts_with(rows["problem_id"], what)
-        elif place:
-            meant = pc.and_(pc.equal(rows["source"], place[1]), pc.equal(rows["source_id"], place[2]))
-        if meant is not None:
-            found += [(chain, row) for row in rows.filter(pc.fill_null(meant, False)).to_pylist()]
+        if place:
+            meant = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
+            found += [(chain, row) for row in chain.rows.filter(meant).to_pylist()]
+        elif re.fullmatch(r"[0-9a-f]{6,16}", what):
+            ids = chain.rows["problem_id"].to_pylist()
+            meant = [at for at, problem_id in enumerate(ids) if problem_id and problem_id.startswith(what)]
+            found += [(chain, row) for row in chain.rows.take(meant).to_pylist()]
     if found:
         return found, 1.0
     if " " in what or not re.search(r"\d", what):

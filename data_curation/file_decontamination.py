@@ -68,7 +68,7 @@ def decontaminate_files(
     output and returns; an output made of anything else is an error, as are files without a column of text:
     RatchetError, with the file and the column.
     """
-    settings, output = settings or Decontamination(), Path(output).expanduser().absolute()
+    settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
     if not inputs or not benchmarks:
         raise RatchetError("Give at least one input and one benchmark.")
     store = ArtifactStore(output.parent)

@@ -168,8 +168,11 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
             if not isinstance(node, dict | list):
                 raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
     for node in nodes:
-        for key in _indices(node, last, override) if isinstance(node, list) else [last]:
-            node[key] = value
+        if isinstance(node, list):
+            for index in _indices(node, last, override):
+                node[index] = value
+        else:
+            node[last] = value
 
 
 def _indices(node: list[Any], part: str, override: str) -> list[int]:
