@@ -92,7 +92,7 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
         elif re.fullmatch(r"[0-9a-f]{6,16}", what):
             ids = chain.rows["problem_id"].to_pylist()
             meant = [at for at, problem_id in enumerate(ids) if problem_id and problem_id.startswith(what)]
-            found += [(chain, row) for row in chain.rows.take(meant).to_pylist()]
+            found += [(chain, row) for row in chain.rows.take(pa.array(meant, pa.int64())).to_pylist()]
     if found:
         return found, 1.0
     if " " in what or not re.search(r"\d", what):
