@@ -27,10 +27,9 @@ def recipes(
     """
     if not name:
         for shipped in shipped_recipes():
-            recipe = load_recipe(shipped)
-            console.print(Text.assemble((f"{shipped:30} ", "bold"), recipe.description), soft_wrap=True)
-            if recipe.needs:
-                console.print(Text(f"{'':30} {recipe.needs}", style="dim"), soft_wrap=True)
+            said = read_recipe(shipped)
+            console.print(Text.assemble((f"{shipped:30} ", "bold"), said.get("description", "")), soft_wrap=True)
+            console.print(Text(f"{'':30} {said.get('needs', '')}", style="dim"), soft_wrap=True)
         return
     recipe = load_recipe(name, set_ or ())
     data = recipe.model_dump(mode="json") if full else read_recipe(name, set_ or ())

@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def verify(
-    domain: Annotated[str, typer.Argument(help="Which verifier judges: `math` or `code`.")],
+    domain: Annotated[str, typer.Argument(help="Whose verifier judges: `math`, `code`, or your own.")],
     solutions: Annotated[
         Path | None, typer.Option("--solutions", "--input", help="Rows to judge: JSONL, JSON or Parquet.")
     ] = None,
@@ -45,10 +45,11 @@ def verify(
         str | None, typer.Option("--question", help="The question, which may ask for a percentage.")
     ] = None,
     response: Annotated[str | None, typer.Option("--response", help="A whole response.")] = None,
-    pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, as it would stand in the box.")] = None,
+    pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, instead of a response.")] = None,
     solution: Annotated[
         Path | None, typer.Option("--solution", help="A file that holds the response; `.py`: a program as it is.")
     ] = None,
+    recipe: Annotated[str, typer.Option("--recipe", help="The recipe that brings a domain of your own along.")] = "",
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one for each core.")] = None,
 ) -> None:
     """Judge responses as training does. One is explained: what was extracted, what decided, and why.
@@ -64,10 +65,12 @@ def verify(
 
     Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
     """
-    from ratchet.infra.problems import DOMAINS
+    from ratchet.infra.recipe import load_recipe
+    from ratchet.verifiers.domain import domain_of, use_domains
 
-    if domain not in DOMAINS:
-        raise RatchetError(f"There is no domain {domain!r} to verify. Known: {', '.join(DOMAINS)}.")
+    if recipe:
+        use_domains(load_recipe(recipe))
+    domain_of(domain)  # or an error that names the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
     known = _read_problems(domain, problems) if problems else None
@@ -151,10 +154,11 @@ def _submission(domain: str, row: Row | Exception, problems: dict[str, Problem] 
     if len(texts) != 1:
         raise RatchetError("exactly one of the fields response, pred and code is needed")
     [(name, text)] = texts.items()
-    if not isinstance(text, str) and (name != "pred" or type(text) not in (int, float)):
+    if name == "pred" and type(text) in (int, float):
+        text = str(text)
+    if not isinstance(text, str):
         raise RatchetError(f"{name}: {type(text).__name__} instead of text")
-    text = f"\\boxed{{{text}}}" if name == "pred" else text
-    return Submission(problem, text, is_program=name == "code", fraction=True)
+    return Submission(problem, text, is_program=name != "response", fraction=True)
 
 
 def _begin(pool: Pool, submission: Submission) -> Future[Verdict]:
@@ -231,6 +235,7 @@ def _judged(pool: Pool, domain: str, problems: dict[str, Problem] | None, source
 
 
 def _explain(submission: Submission) -> bool:
+    from ratchet.verifiers.domain import domain_of
     from ratchet.verifiers.serving.local_pool import VerifierPool
 
     with VerifierPool(workers=1) as pool:
@@ -240,7 +245,7 @@ def _explain(submission: Submission) -> bool:
             told["extracted"] = verdict.extracted
         for name, value in told.items():
             console.print(f"{name:12}", clean(value), soft_wrap=True)
-        if submission.problem.tests and verdict.extracted and not _fault(verdict):
+        if domain_of(submission.problem.domain).runs_programs and verdict.extracted and not _fault(verdict):
             _explain_tests(pool, submission.problem, verdict.extracted)
     return verdict.passed
 

@@ -16,7 +16,7 @@ from ratchet.infra.recipe.model import Recipe
 from ratchet.infra.registry import add_to_import_path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
-PATHS = ("inputs", "benchmarks", "path", "tokenizer", "traces")
+PATHS = ("inputs", "benchmarks", "truth", "path", "tokenizer", "files")
 """Fields, in any section, that hold a path, or several."""
 FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
@@ -101,7 +101,7 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
         return {name: _beside(inner, directory, str(name)) for name, inner in value.items()}
     if isinstance(value, list):
         return [_beside(inner, directory, field) for inner in value]
-    if field not in PATHS or not isinstance(value, str) or not value or value.startswith(("/", "~", "hf://")):
+    if field not in PATHS or not isinstance(value, str) or not value or "://" in value or value[0] in "/~":
         return value
     is_path = value.startswith(".") or value.endswith(FILES) or any(character in value for character in "*?[")
     return str(directory / value) if is_path or (directory / value).exists() else value

@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import to_table
-from ratchet.infra.recipe.load import load_recipe, shipped_recipes
+from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from tests.flows.conftest import MINI, ROOT, in_process
 
 DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
@@ -37,7 +37,7 @@ def test_every_command_teaches_with_an_example(command):
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
-        (["curate", "maths", MINI], "has no domain 'maths' to curate; it has math, code"),
+        (["curate", "maths", MINI], "There is no domain 'maths'. Did you mean 'math'"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
@@ -76,7 +76,7 @@ def test_a_home_that_is_a_file_is_named(tmp_path):
 def test_the_shipped_recipes_are_listed_and_what_is_printed_is_a_recipe(tmp_path):
     listed = in_process("recipes")
     assert {"tiny", "acereason-7b", "ablations/kl"} <= {line.split()[0] for line in listed.splitlines()}
-    assert "128 H100s" in listed and all(load_recipe(name).needs for name in shipped_recipes())
+    assert "128 H100s" in listed and all(read_recipe(name).get("needs") for name in shipped_recipes())
     for arguments in (["ablations/kl_reset"], ["tiny", "--full"], ["tiny", "--set", "seed=7"]):
         (tmp_path / "mine.yaml").write_text(in_process("recipes", *arguments))
         overrides = ["seed=7"] if "--set" in arguments else []

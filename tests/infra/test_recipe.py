@@ -97,9 +97,9 @@ def test_paths_are_relative_to_the_recipe_and_names_on_the_hub_stay_names(tmp_pa
     monkeypatch.chdir(elsewhere)
     recipe = load_recipe("../lab/mine.yaml", ["curation.code.inputs=[data, rows.jsonl]"])
     there = [str(lab / name) for name in ("data", "rows.jsonl", "parts/*.parquet")]
-    assert recipe.curation.math.inputs == (*there, "org/name", "hf://datasets/org/name", "/abs.json")
-    assert recipe.curation.math.benchmarks == (str(lab / "held_out.json"),)
-    assert recipe.curation.code.inputs == ("data", "rows.jsonl"), "given on the command line: from here"
+    assert recipe.curation["math"].inputs == (*there, "org/name", "hf://datasets/org/name", "/abs.json")
+    assert recipe.curation["math"].benchmarks == (str(lab / "held_out.json"),)
+    assert recipe.curation["code"].inputs == ("data", "rows.jsonl"), "given on the command line: from here"
     assert recipe.model.path == str(lab / "model")
     assert recipe.evaluation.benchmarks[0].path == str(lab / "held_out")
     assert {str(lab), str(elsewhere)} <= set(os.environ[IMPORT_PATH].split(os.pathsep))
