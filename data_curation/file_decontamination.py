@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
+from ratchet.data_curation.domains import PLAIN
 from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.readers.columns import take_date
 from ratchet.data_curation.readers.raw_files import Malformed
@@ -69,6 +70,7 @@ def decontaminate_files(
     RatchetError, with the file and the column.
     """
     settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
+    settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
     if not inputs or not benchmarks:
         raise RatchetError("Give at least one input and one benchmark.")
     store = ArtifactStore(output.parent)
@@ -83,7 +85,7 @@ def decontaminate_files(
     columns = common_schema(files)
     texts, names, urls, without_text = _read_items(benchmarks, text_column)
     with _draft(output) as draft, disk_errors(output.parent):
-        index = BenchmarkIndex(texts, names, settings.ngram)
+        index = BenchmarkIndex(texts, names, settings.ngram or PLAIN.ngram)
         summary = {"preset": settings.preset, "items": len(texts), "items_without_text": without_text}
         summary["self_test"] = self_test(index, settings)
         item_urls = item_keys(pa.chunked_array([pa.array(urls, pa.string())]))

@@ -120,8 +120,9 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        problems = "\n".join(f"  {_explain(e)}" for e in error.errors())
-        raise RatchetError(f"{where} is not a valid recipe:\n{problems}") from error
+        problems = [_explain(e) for e in error.errors()]
+        apart = " " if len(problems) == 1 else "\n  "
+        raise RatchetError(f"{where} is not a valid recipe:{apart}{apart.join(problems)}") from error
 
 
 def _resolve(path: str | Path, directory: Path) -> Path:
