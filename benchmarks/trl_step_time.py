@@ -56,13 +56,14 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
     import torch
 
     from ratchet.infra.inference.protocol import Sampling
+    from ratchet.infra.inference.with_transformers import InPlace
     from ratchet.infra.recipe.model import Hardware, Optimizer, PromptFormat, Stage
     from ratchet.training import ranks
     from ratchet.training.groups import describe, group
     from ratchet.training.learner import Learner
     from ratchet.training.policy import Policy
     from ratchet.training.rollout import RolloutWorker
-    from ratchet.training.sampler import PolicySampler
+    from ratchet.training.sampler import Sampler
     from ratchet.verifiers.outcome import Outcome, Verdict
     from ratchet.verifiers.serving.pool import Pool
 
@@ -80,7 +81,7 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
     policy = Policy(model, Hardware(), Optimizer())
     together = PROMPTS * ROLLOUTS
     judge, form = Parity(False), PromptFormat(math="{prompt}")
-    worker = RolloutWorker(policy, PolicySampler(policy, together), judge, form, together)
+    worker = RolloutWorker(policy, Sampler(policy, InPlace(policy, together)), judge, form, together)
     learner = Learner(policy, stage)
     problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(prompts)]
     turns = Turns()

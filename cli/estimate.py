@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from ratchet.training.estimate import Shape
 
 
-def show_estimate(recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> None:
-    """What each stage needs of memory and time, on the machine told or found."""
+def show_estimate(recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> bool:
+    """What each stage needs of memory and time, on the machine told or found; False where that cannot be said."""
     from ratchet.training.estimate import GIB, estimate, found_machine, told_machine
 
+    if only not in ("", *(stage.name for stage in recipe.training.stages)):
+        return False  # as the plan will say
     given = told_machine(machine) if machine else found_machine(core_count(), memory_bytes())
     try:
         shape = _model_shape(recipe, start, settings)
     except (RatchetError, OSError, ValueError) as error:
         console.print(f"Memory and time are not estimated: {error}\n", markup=False, soft_wrap=True)
-        return
+        return False
     hardware = recipe.training.hardware
     in_all = hardware.ranks if given.name.startswith("CPU") else 1  # ranks that share one memory
     console.print(f"{shape.parameters:,} parameters on {given}, ZeRO {hardware.zero_stage}, {hardware.dtype}")
@@ -44,8 +46,8 @@ def show_estimate(recipe: Recipe, only: str, start: str, machine: str, settings:
         table.add_row(stage.name, fits, f"{given.memory / GIB:.0f}", parts, step, whole)
         if needs.room < needs.longest:
             short.append(
-                f"{stage.name}: a response may need {needs.longest:,} tokens of cache, and vLLM has room for "
-                f"{needs.room:,.0f}: raise training.engine.memory_share, or sample on more GPUs (placement: service)."
+                f"{stage.name}: a response may need {needs.longest:,} tokens of cache, and the engine "
+                f"{recipe.training.engine.kind} has room for {needs.room:,.0f}: {needs.more_room}"
             )
     console.print(table)
     for line in short:
@@ -54,6 +56,7 @@ def show_estimate(recipe: Recipe, only: str, start: str, machine: str, settings:
         "[dim]Memory is what is allocated by design; keep some GB for the framework. Time is rough, and responses are "
         "taken to be half the longest.[/]\n"
     )
+    return True
 
 
 def _model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
@@ -69,9 +72,9 @@ def _model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
             grown.vocabulary, grown.hidden_size, grown.layers, grown.attention_heads, grown.key_value_heads,
             grown.head_dim, grown.intermediate_size, tied=False,
         )  # fmt: skip
-    from transformers import AutoConfig  # a hub name is looked up in the cache, then on the hub
+    from ratchet.infra.inference.models import read_config
 
-    return Shape.of(AutoConfig.from_pretrained(path).to_dict())
+    return Shape.of(read_config(path).to_dict())
 
 
 def _duration(seconds: float) -> str:

@@ -30,7 +30,7 @@ from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 
@@ -158,11 +158,17 @@ def train(
     Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
     resolved = _recipe(recipe, set_, seed)
+    estimated = False
     if dry_run:
         from ratchet.cli.estimate import show_estimate
 
-        show_estimate(resolved, stage, from_, machine, load_settings(home))
-    _run_flow("train", resolved, (None, stage, from_), dry_run, home)
+        estimated = show_estimate(resolved, stage, from_, machine, load_settings(home))
+    try:
+        _run_flow("train", resolved, (None, stage, from_), dry_run, home)
+    except NotGiven as error:
+        if not estimated:
+            raise
+        console.print(f"[yellow]There is no plan yet:[/] {_plain(str(error))}", soft_wrap=True)
 
 
 @app.command()
@@ -318,8 +324,7 @@ def _run_flow(
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
     from ratchet.cli.prefect_server import prefect_server
-    from ratchet.tasks.pipeline_run import LogWatcher, Steps, open_run, plan_run
-    from ratchet.tasks.training import on_each_machine
+    from ratchet.tasks.pipeline_run import LogWatcher, Steps, missing, open_run, plan_run
 
     steps = steps or Steps()
     with _interruptible(), ExitStack() as stack:
@@ -327,11 +332,14 @@ def _run_flow(
         flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)  # Prefect reads its settings on import
         with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
             flow.fn(recipe, *arguments)
+            faults = missing(plan.plan)
         if dry_run:
             show_plan(plan.plan)
+            for fault in faults:
+                console.print(f"[yellow]![/] {_plain(fault)}", soft_wrap=True)
             return
-        if any(step.output.kind == "checkpoint" and not (step.cached or step.left_out) for step in plan.plan):
-            on_each_machine(recipe.training.hardware.machines, settings)  # a mistake here, too
+        if faults:
+            raise RatchetError("\n".join(faults))
         flow = flow.with_options(name=title) if title else flow
         wait_for_server()
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.attempt_journal import Journal, read_journal
 from ratchet.data_curation.teacher_bill import Bill, money
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling, derive_seed
+from ratchet.infra.inference.engine import TeacherEngine
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.model import PromptFormat, Teacher
 from ratchet.verifiers.prompts import user_message
@@ -46,7 +47,7 @@ Progress = Callable[[int, int, Mapping[str, Any]], None]
 
 def collect_attempts(
     problems: pa.Table,
-    engine: Engine,
+    engine: TeacherEngine,
     teacher: Teacher,
     prompt_format: PromptFormat,
     journal_file: Path,
@@ -66,7 +67,7 @@ def collect_attempts(
     sampling = _sampling(teacher)
     rows, requests = _requests(problems, teacher, sampling, prompt_format, seed)
     count = _TokenCounter(teacher.tokenizer)
-    with Journal(journal_file, requests, durable=teacher.kind == "openai") as journal:
+    with Journal(journal_file, requests, durable=engine.paid) as journal:
         bill = Bill(teacher, [_characters(request) for request in requests.values()], getattr(engine, "traffic", None))
         for key, facts in journal.facts.items():
             if facts["tokens"] is None:
@@ -101,6 +102,14 @@ def estimate_attempts(
     return bill.estimate()
 
 
+def all_answered(
+    problems: pa.Table, teacher: Teacher, prompt_format: PromptFormat, journal_file: Path, seed: int
+) -> bool:
+    """Whether the journal has everything that `collect_attempts` would ask for."""
+    _, requests = _requests(problems, teacher, _sampling(teacher), prompt_format, seed)
+    return requests.keys() <= {key for _, _, key, _ in read_journal(journal_file)}
+
+
 def _sampling(teacher: Teacher) -> Sampling:
     return Sampling(teacher.temperature, teacher.top_p, 0, teacher.max_tokens)
 
@@ -123,7 +132,7 @@ def _requests(
 
 def _ask(
     requests: Mapping[str, Request],
-    engine: Engine,
+    engine: TeacherEngine,
     sampling: Sampling,
     journal: Journal,
     bill: Bill,

@@ -160,13 +160,12 @@ def _failure(directory: Path, log: Path, code: int) -> Exception:
 def launch(spec_path: Path, directory: Path) -> int:
     """Run all sampling processes to their end, or until one fails; 0, or its exit code.
 
-    Where the transformers engine has no GPU, torch and transformers are loaded once, here, and the processes are forked
-    with both in place: loading them is most of what a small evaluation costs. Others start fresh, because neither CUDA
-    nor vLLM survives a fork.
+    Where the engine bears it, its libraries are loaded once, here, and the processes are forked with them in place:
+    loading them is most of what a small evaluation costs.
     """
     spec = read_spec(spec_path)
-    method = "fork" if spec.engine.kind == "transformers" and _load_before_the_fork() else "spawn"
-    context = multiprocessing.get_context(method)
+    get_context = multiprocessing.get_context
+    context = get_context("fork") if spec.engine.preload() else get_context("spawn")
     arguments = [(spec_path, directory, index, os.getpid()) for index in range(spec.processes)]
     processes = [context.Process(target=_sampling_process, args=each) for each in arguments]
     for process in processes:
@@ -181,18 +180,6 @@ def launch(spec_path: Path, directory: Path) -> int:
                     other.terminate()
                 return process.exitcode if process.exitcode > 0 else 2
     return 0
-
-
-def _load_before_the_fork() -> bool:
-    """Whether this machine has no GPU; what forked processes will need is then in place."""
-    # transformers imports these when they are there, for what is not used here.
-    for name in ("sklearn", "scipy", "mlflow"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    import torch
-
-    from ratchet.infra.inference import transformers_engine  # noqa: F401
-
-    return not torch.cuda.is_available()
 
 
 def _sampling_process(spec_path: Path, directory: Path, index: int, launcher: int) -> None:
@@ -219,22 +206,14 @@ def sample_share(spec_path: Path, index: int) -> None:
             todo.append((batch.benchmark, requests))
     if not todo:
         return
-    engine, tokenizer = _open_engine(plan, index)
+    spec = plan.spec
+    engine = spec.engine.open_for_evaluation(str(spec.model.directory), spec.dtype, spec.rollout_batch, index)
     try:
-        prompts = _prompts(plan, tokenizer, todo, plan.prompts)
+        prompts = _prompts(plan, engine.tokenizer, todo, plan.prompts)
         for benchmark, requests in todo:
             sample_batch(engine, plan, plan.stores[benchmark], requests, prompts)
     finally:
         engine.close()
-
-
-def _open_engine(plan: Plan, index: int) -> tuple[Engine, Any]:
-    """The engine and its tokenizer."""
-    from ratchet.infra.inference.load import load_engine
-
-    spec = plan.spec
-    engine = load_engine(spec.engine, str(spec.model.directory), spec.dtype, spec.rollout_batch, index)
-    return engine, engine.tokenizer
 
 
 def _prompts(

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import AnyEngine
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.model import Benchmark, Endpoint, InferenceEngine, PromptFormat
+from ratchet.infra.recipe.model import Benchmark, Endpoint, PromptFormat
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
 
@@ -66,7 +67,7 @@ class EvaluationSpec(Part):
     dtype: Literal["float32", "bfloat16"]
     rollout_batch: int = Field(..., ge=1)
     """Responses decoded together, and stored together."""
-    engine: InferenceEngine
+    engine: AnyEngine
     """What samples: inside each sampling process, wherever training has it."""
     processes: int = Field(..., ge=1)
     """Sampling processes, and verifier processes. Where the work is done, never what comes out."""

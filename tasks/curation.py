@@ -36,8 +36,9 @@ from ratchet.data_curation.readers.problems import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher_bill import Bill
 from ratchet.infra.artifacts import KEPT, Artifact, Draft
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.protocol import Engine, derive_seed
+from ratchet.infra.errors import NotGiven, RatchetError
+from ratchet.infra.inference.engine import TEACHERS
+from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher
 from ratchet.tasks import curation_report
@@ -79,7 +80,7 @@ class Curated:
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
     """The raw files of a domain."""
     if not recipe.curation_of(domain).inputs:
-        raise RatchetError(
+        raise NotGiven(
             f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
@@ -196,6 +197,7 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     return run_step(
         TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
         title=f"teacher attempts {domain}", estimate=estimate,
+        check=lambda: check_teacher(recipe, teacher, problems, purpose="curation"),
     )  # fmt: skip
 
 
@@ -207,11 +209,12 @@ def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Te
     """
     watcher, journal = active_run().watcher, _journal(teacher)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    engine = teacher_engine(teacher)
+    chosen = TEACHERS.get(teacher.kind)
+    engine = chosen.for_teacher(teacher)
     try:
         return attempting.collect_attempts(
             problems, engine, teacher, recipe.model.prompt, journal, _attempt_seed(recipe, teacher, purpose),
-            draft.path / KEPT, watcher.progress, watcher.note if teacher.kind == "openai" else lambda text: None,
+            draft.path / KEPT, watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()
@@ -219,11 +222,15 @@ def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Te
 
 def teacher_seed(recipe: Recipe, teacher: Teacher) -> int:
     """What is paid for answers every seed of the recipe."""
-    return 0 if teacher.kind == "openai" else recipe.seed
+    return 0 if _paid(teacher) else recipe.seed
 
 
 def _attempt_seed(recipe: Recipe, teacher: Teacher, purpose: str) -> int:
-    return 0 if teacher.kind == "openai" else derive_seed(recipe.seed, purpose)
+    return 0 if _paid(teacher) else derive_seed(recipe.seed, purpose)
+
+
+def _paid(teacher: Teacher) -> bool:
+    return teacher.kind != "none" and TEACHERS.get(teacher.kind).paid
 
 
 def _journal(teacher: Teacher) -> Path:
@@ -231,14 +238,17 @@ def _journal(teacher: Teacher) -> Path:
     return active_run().settings.home / "teacher" / f"{name}.jsonl"
 
 
-def teacher_engine(teacher: Teacher) -> Engine:
-    if teacher.kind == "procedural":
-        from ratchet.examples.tiny_world.teacher import ProceduralTeacher
-
-        return ProceduralTeacher()
-    from ratchet.infra.inference.openai_engine import OpenAIEngine
-
-    return OpenAIEngine.for_teacher(teacher)
+def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose: str) -> None:
+    """Raises RatchetError where the teacher would not answer, if there is anything left to ask. While the problems are
+    still to be made, a journal says that it has answered before; it may be gone since, with every answer in there."""
+    journal = _journal(teacher)
+    if journal.exists():
+        if not problems.path.exists():
+            return
+        seed = _attempt_seed(recipe, teacher, purpose)
+        if attempting.all_answered(pq.read_table(problems.kept), teacher, recipe.model.prompt, journal, seed):
+            return
+    TEACHERS.get(teacher.kind).check(teacher)
 
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, content_key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
 from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
 from ratchet.tasks.curation import benchmark_problems
@@ -142,7 +144,27 @@ def evaluate_model(
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
     served = {"endpoint": subject.model_dump(include={"base_url", "model"})} if isinstance(subject, Endpoint) else {}
-    return run_step(EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make)
+    return run_step(
+        EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make,
+        check=lambda: _check(recipe, subject),
+    )  # fmt: skip
+
+
+def _check(recipe: Recipe, subject: Subject) -> None:
+    """Raises RatchetError where what samples is missing. An endpoint that has answered before is waited for, and what
+    it has answered may be all that is wanted."""
+    settings = active_run().settings
+    if not isinstance(subject, Endpoint):
+        if subject.kind != FILE_KIND:
+            recipe.training.engine.check(settings.python)
+        return
+    stored = (json.loads(file.read_text()) for file in (settings.home / "generations").glob("*/settings.json"))
+    if not any(facts.get("model") == _identity(subject) for facts in stored):
+        check_endpoint(subject.base_url, os.environ.get(subject.api_key_env))
+
+
+def _identity(endpoint: Endpoint) -> str:
+    return f"{endpoint.base_url}#{endpoint.model}"
 
 
 def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
@@ -177,8 +199,7 @@ IMPORTED = "imported.parquet"
 def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
     """`evaluation.spec.ModelSpec`"""
     if isinstance(subject, Endpoint):
-        identity = f"{subject.base_url}#{subject.model}"
-        return {"identity": identity, "endpoint": subject.model_dump(mode="json")}
+        return {"identity": _identity(subject), "endpoint": subject.model_dump(mode="json")}
     if subject.kind == FILE_KIND:
         if len(benchmarks) != 1:
             raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")

@@ -111,6 +111,8 @@ class PlannedStep:
     left_out: bool = False
     estimate: Callable[[], str] | None = None
     """What making it would cost, once its inputs are there."""
+    check: Callable[[], None] | None = None
+    """Raises RatchetError where something that making it needs is missing."""
 
 
 @dataclass
@@ -238,6 +240,18 @@ def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iter
         run.check_steps()
     finally:
         _ACTIVE.reset(token)
+
+
+def missing(plan: Sequence[PlannedStep]) -> list[str]:
+    """What the planned steps will need and is not there, each told once. Better now than when it is their turn."""
+    faults: dict[str, None] = {}
+    for step in plan:
+        if step.check and not (step.cached or step.left_out):
+            try:
+                step.check()
+            except RatchetError as error:
+                faults[str(error)] = None
+    return list(faults)
 
 
 def prefect_tags() -> dict[str, str]:

@@ -49,10 +49,12 @@ def run_step(
     make: Callable[[Draft], None],
     title: str = "",
     estimate: Callable[[], str] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> Artifact:
     """Find or make the artifact of this step, called `name` in the store and `title` to people.
 
-    `make` fills the draft; `parameters` must be JSON. `estimate` is what a plan says about making it.
+    `make` fills the draft; `parameters` must be JSON. `estimate` is what a plan says about making it; `check` raises
+    RatchetError where something that making it needs is missing, and is called before a run's first step.
     """
     run = active_run()
     inputs = tuple(inputs)
@@ -65,7 +67,7 @@ def run_step(
         run.taken.append(target)
     if run.planning:
         cached = target.path.exists() and not run.stale(step.name, inputs)
-        run.plan.append(PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate))
+        run.plan.append(PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate, check=check))
     if run.planning or not taken:
         run.made[target.key] = target
         return target

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.model import Recipe, Teacher, WarmStart
-from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, draft_attempts, teacher_seed
+from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, check_teacher, draft_attempts, teacher_seed
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.prompts import user_message
 
@@ -44,9 +45,24 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
         draft.counts = {"traces": len(traces)}
         draft.extra["headline"] = ", ".join(f"{len(t):,} {d}" for d, t in zip(wanted, tables, strict=False))
 
+    def check() -> None:
+        for domain in (d for d in wanted if wanted[d]):
+            if teachers[domain].kind == "none":
+                raise RatchetError(
+                    f"training.warm_start learns from a teacher's answers, and curation.{domain}.teacher.kind is none."
+                )
+            asked = _asked(teachers[domain], wanted[domain], problems[domain])
+            check_teacher(recipe, asked, problems[domain], purpose=f"traces-{domain}")
+
     inputs = list(problems.values())
     return run_step(
-        TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces"
+        TEACHER_TRACES,
+        "warm-start",
+        parameters=parameters,
+        inputs=inputs,
+        make=make,
+        title="teacher traces",
+        check=check,
     )
 
 
@@ -58,10 +74,15 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
     return wanted | {last: settings.traces - sum(wanted.values())}
 
 
+def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
+    """Asked as often as it takes to have `wanted` answers."""
+    rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
+    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows))})
+
+
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
     table = pq.read_table(problems.kept)
-    asked = teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, len(table)))})
-    draft_attempts(recipe, draft, table, asked, purpose=f"traces-{domain}")
+    draft_attempts(recipe, draft, table, _asked(teacher, wanted, problems), purpose=f"traces-{domain}")
     attempts = pq.read_table(draft.path / KEPT).to_pylist()
     prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(table)}
     finished = [row for row in attempts if row["finish_reason"] == "stop"]

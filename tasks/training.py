@@ -52,10 +52,15 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     inputs = [traces] if traces else []
     if recipe.model.path and Path(recipe.model.path).is_dir():
         inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
-    made = run_step(WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start")
-    if recipe.model.path and not made.path.exists():
-        check_model(recipe.model.path)
-    return made
+
+    def check() -> None:
+        on_each_machine(recipe.training.hardware.machines, active_run().settings)
+        if recipe.model.path:
+            check_model(recipe.model.path)
+
+    return run_step(
+        WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start", check=check
+    )
 
 
 def check_model(path: str) -> None:
@@ -119,7 +124,15 @@ def train_stage(
         "max_infra_errors": recipe.training.max_infra_errors,
         **own_code,
     }
-    return run_step(STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec))
+    return run_step(
+        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), check=lambda: _check(recipe)
+    )
+
+
+def _check(recipe: Recipe) -> None:
+    settings = active_run().settings
+    on_each_machine(recipe.training.hardware.machines, settings)
+    recipe.training.engine.check(settings.python)
 
 
 def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
@@ -135,7 +148,10 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     }
     inputs = [start, *problems.values()]
     title = f"pass rates {stage.name}"
-    return run_step(PASS_RATES, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), title=title)
+    return run_step(
+        PASS_RATES, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), title=title,
+        check=lambda: _check(recipe),
+    )  # fmt: skip
 
 
 def _stage_spec(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> dict[str, Any]:

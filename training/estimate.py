@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import Needs, Work
 from ratchet.infra.recipe.model import Hardware, Stage, Training
 
 GIB = 2**30
@@ -131,6 +132,8 @@ class Estimate:
     """Tokens that the engine's cache holds, prompts included."""
     longest: int
     """Tokens of a prompt and its longest response."""
+    more_room: str
+    """What to do when the one is less than the other."""
 
     @property
     def peak(self) -> float:
@@ -153,17 +156,22 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
     share = machine.flops / (ranks if on_cpu else 1)
 
     held = _held(parameters, size, stage, hardware, ranks)
-    engine = _sampling(shape, training, machine, ranks, responses, longest, mean)
+    work = Work(
+        weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
+        ranks=ranks, hardware=hardware, gpu=None if on_cpu else machine.memory,
+    )  # fmt: skip
+    engine = training.engine.needs(work)
     return Estimate(
         sampling={**held, **engine.memory},
         updating={**held, **_updating(shape, hardware, ranks, size, longest)},
         seconds={
-            "sampling": engine.rounds * stage.max_response_tokens * engine.token_seconds,
+            "sampling": _step_of_sampling(engine, work, shape, machine, stage, mean),
             "update": _update_work(shape, stage, hardware, responses, mean) / ranks / (UPDATE_SHARE * share),
         },
         full_logits=2.0 * max(longest, hardware.micro_batch_tokens) * shape.vocabulary * 4,
         room=engine.room,
         longest=int(longest),
+        more_room=engine.more_room,
     )
 
 
@@ -198,42 +206,15 @@ def _update_work(shape: Shape, stage: Stage, hardware: Hardware, responses: int,
     return responses * mean * per_token * again * (4 / 3 if stage.kl_coefficient else 1)
 
 
-@dataclass(frozen=True)
-class _Engine:
-    """An engine that samples: bytes on a rank's accelerator, tokens its cache holds, how often it is filled anew in a
-    step, and seconds for one token of all responses in it."""
-
-    memory: dict[str, float]
-    room: float
-    rounds: float
-    token_seconds: float
-
-
-def _sampling(
-    shape: Shape, training: Training, machine: Machine, ranks: int, responses: int, longest: float, mean: float
-) -> _Engine:
-    hardware, settings, on_cpu = training.hardware, training.engine, machine.name.startswith("CPU")
-    size = 2 if hardware.dtype == "bfloat16" else 4
-    weights, token = shape.parameters * size, shape.layers * shape.cache_width * size
-    engines, accelerators, batch = ranks, 1, hardware.rollout_batch
-    if settings.placement == "service":
-        accelerators, batch = settings.tensor_parallel, batch * ranks
-        engines = max(1, len(settings.devices) // accelerators)
-    batch = min(batch, -(-responses // engines))
-    if settings.kind == "transformers":  # its cache is made for the longest responses
-        room, memory = batch * longest, {"key-value cache": batch * longest * token}
-        if hardware.zero_stage == 3:
-            memory["whole copy to sample with"] = weights
-    else:  # vLLM pages its cache: it holds as many responses as their present lengths allow
-        taken = settings.memory_share * machine.memory * accelerators
-        room = (settings.cpu_cache_gib * GIB if on_cpu else max(0.0, taken - weights)) / token
-        memory = {} if settings.placement == "service" else {"vLLM": room * token + weights if on_cpu else taken}
-    together = max(1.0, min(batch, room / mean))
-    flops = machine.flops / ranks if on_cpu else machine.flops * accelerators
-    read = weights + together * mean * token / 2
-    seconds = max(read / (DECODE_SHARE * machine.bandwidth * accelerators), 2 * shape.parameters * together / flops)
-    rounds = max(1.0, responses / (engines * together))  # vLLM begins a response when another ends
-    return _Engine(memory, room, math.ceil(rounds) if settings.kind == "transformers" else rounds, seconds)
+def _step_of_sampling(needs: Needs, work: Work, shape: Shape, machine: Machine, stage: Stage, mean: float) -> float:
+    """Seconds: how often the caches are filled anew, times the longest response's tokens, times those of one token of
+    all responses in the caches."""
+    together = max(1.0, min(needs.batch, needs.room / mean))
+    flops = machine.flops / work.ranks if work.gpu is None else machine.flops * needs.gpus
+    read = work.weights + together * mean * work.token / 2
+    token = max(read / (DECODE_SHARE * machine.bandwidth * needs.gpus), 2 * shape.parameters * together / flops)
+    rounds = max(1.0, work.responses / (needs.engines * together))
+    return (rounds if needs.continuous else math.ceil(rounds)) * stage.max_response_tokens * token
 
 
 def _split(hardware: Hardware, ranks: int) -> dict[str, int]:

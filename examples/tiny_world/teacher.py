@@ -16,7 +16,9 @@ from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import OPERATIONS, PIECES, Task
 from ratchet.examples.tiny_world.math_problems import Chain
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.recipe.model import Teacher
 
 # Probability of each habit at temperature 1.
 NO_WORKING = 0.60  # math: states an answer at once
@@ -38,7 +40,7 @@ def count_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-class ProceduralTeacher:
+class ProceduralTeacher(TeacherEngine):
     """An engine that solves the tiny world's problems with a human error rate.
 
     A temperature other than 1 sharpens or flattens every habit as softmax does: p becomes p^(1/T), normalised.
@@ -47,6 +49,10 @@ class ProceduralTeacher:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
+
+    @classmethod
+    def for_teacher(cls, teacher: Teacher) -> ProceduralTeacher:
+        return cls()
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield the answers in the order asked. Raises RatchetError for a request without messages."""
@@ -60,9 +66,6 @@ class ProceduralTeacher:
             rng = Random(f"{self._seed} {request.seed}")
             answer = _answer(rng, text, sampling.temperature)
             yield _completion(request, answer, sampling.max_tokens)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _completion(request: Request, text: str, max_tokens: int) -> Completion:

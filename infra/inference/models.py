@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import constants
+from huggingface_hub.utils import get_session
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from ratchet.infra.errors import RatchetError
+
+HUB_S = 5.0
+"""For the Hub to answer at all."""
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
     tokenizer = _read_tokenizer(path)
     try:
-        model, found = AutoModelForCausalLM.from_pretrained(
-            path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True, **_place(path)
         )
+        model, found = loaded
     except Exception as error:  # of each file format's own kind
         raise _unreadable(path, error) from error
     # transformers fills what it does not find with random numbers, and goes on.
@@ -32,20 +39,41 @@ def read_model(path: str, dtype: str) -> tuple[Any, Any]:
 
 def check_model(path: str) -> Any:
     """The same checks without the weights, where others read them, or nobody yet. Returns the tokenizer."""
-    tokenizer = _read_tokenizer(path)
+    tokenizer, config = _read_tokenizer(path), read_config(path)
+    if Path(path).is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in Path(path).iterdir()):
+        raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")
+    _check(path, tokenizer, config.get_text_config().vocab_size)
+    return tokenizer
+
+
+def read_config(path: str) -> Any:
+    """The configuration of a directory or hub name. Raises RatchetError when it cannot be read."""
     try:
-        rows = AutoConfig.from_pretrained(path).get_text_config().vocab_size
+        return AutoConfig.from_pretrained(path, **_place(path))
     except Exception as error:
         raise _unreadable(path, error) from error
-    _check(path, tokenizer, rows)
-    return tokenizer
 
 
 def _read_tokenizer(path: str) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, **_place(path))
     except Exception as error:
         raise _unreadable(path, error) from error
+
+
+def _place(path: str) -> dict[str, Any]:
+    """Where to look for a model: without the Hub, only in its cache."""
+    return {} if Path(path).is_dir() or _hub_answers() else {"local_files_only": True}
+
+
+@cache
+def _hub_answers() -> bool:
+    """One request, not repeated: the Hub's own client tries for half a minute for each file."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=HUB_S)
+    except Exception:  # of whatever transport the client uses, or offline mode
+        return False
+    return True
 
 
 def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
@@ -61,6 +89,8 @@ def _unreadable(path: str, error: Exception) -> RatchetError:
         told = "there is no such directory"
     elif Path(path).is_dir() and not (Path(path) / "config.json").is_file():
         told = "there is no config.json in it"
+    elif not Path(path).is_dir() and not _hub_answers():
+        told = f"it is not (all) in the Hub's cache, and {constants.ENDPOINT} does not answer"
     return RatchetError(f"cannot read a causal language model from {path}: {told}")
 
 

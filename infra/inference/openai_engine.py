@@ -19,14 +19,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.concurrency import Slots
+from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.recipe.model import Teacher
+
+if TYPE_CHECKING:
+    from ratchet.infra.recipe.model import Teacher
 
 CONNECT_TIMEOUT_S = 30.0
+CHECK_S = 10.0
+"""For an endpoint to answer before the first step of a run that will need it."""
 TRIES = 8
 LONGEST_BACKOFF_S = 60.0
 FIRST_CONTACT_S = 10.0
@@ -77,7 +82,7 @@ class Traffic:
     lost_pieces: int = 0
 
 
-class OpenAIEngine:
+class OpenAIEngine(TeacherEngine):
     """`Engine` over one endpoint; requests carry `messages`.
 
     At most `concurrency` calls are open at a time, fewer while the endpoint pushes back (`Slots`), over one pool of
@@ -85,6 +90,8 @@ class OpenAIEngine:
     wait before a repeat, doubled each time, where the server asks for none. `patience_s` is how long an endpoint that
     did answer may refuse everything; meanwhile `tell` is called with the reason, in another thread.
     """
+
+    paid: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -120,15 +127,12 @@ class OpenAIEngine:
     @classmethod
     def for_teacher(cls, teacher: Teacher) -> OpenAIEngine:
         """The engine that a recipe's teacher describes. Raises RatchetError when its model or key is missing."""
-        if not teacher.model:
-            raise RatchetError("The recipe's teacher has no model: set curation.<domain>.teacher.model to its name.")
-        key = os.environ.get(teacher.api_key_env)
-        if key is None and teacher.base_url is None:
-            raise RatchetError(
-                f"Environment variable {teacher.api_key_env} is not set, and the teacher has no base_url: "
-                "set the key, or give the address of an endpoint of your own."
-            )
+        key = _teacher_key(teacher)
         return cls(teacher.model, teacher.base_url, key, teacher.concurrency, teacher.timeout_s, teacher.silence_s)
+
+    @classmethod
+    def check(cls, teacher: Teacher) -> None:
+        check_endpoint(teacher.base_url, _teacher_key(teacher))
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield completions as they finish; one that cannot be had is `refused` or an `error`, and says why.
@@ -363,6 +367,40 @@ class OpenAIEngine:
         else:
             answer.add(line[5:])
             self.traffic.pieces += 1
+
+
+def check_endpoint(base_url: str | None, key: str | None) -> None:
+    """Raises RatchetError where nothing answers at `base_url`, or what does will not have the key. Asks for the list of
+    models, which costs nothing; an endpoint that does not keep one is there all the same."""
+    import openai
+
+    client = openai.OpenAI(api_key=key or "none", base_url=base_url, max_retries=0, timeout=CHECK_S)
+    where = base_url or "the OpenAI API"
+    try:
+        with client:
+            client.models.list()
+    except openai.APIConnectionError as error:
+        raise EndpointUnreachable(
+            f"{where} cannot be reached ({error.__cause__ or error}). Is the server running, and is its base_url right?"
+        ) from error
+    except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+        raise RatchetError(
+            f"{where}: {USERS_FAULT[error.status_code]} ({error.status_code}: {_shown(error.message)})."
+        ) from error
+    except (openai.OpenAIError, ValueError):
+        pass
+
+
+def _teacher_key(teacher: Teacher) -> str | None:
+    if not teacher.model:
+        raise RatchetError("The recipe's teacher has no model: set curation.<domain>.teacher.model to its name.")
+    key = os.environ.get(teacher.api_key_env)
+    if key is None and teacher.base_url is None:
+        raise RatchetError(
+            f"Environment variable {teacher.api_key_env} is not set, and the teacher has no base_url: "
+            "set the key, or give the address of an endpoint of your own."
+        )
+    return key
 
 
 @dataclass

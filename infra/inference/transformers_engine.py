@@ -38,7 +38,8 @@ class TransformersEngine:
                 f"the transformers engine decodes full attention only; {model.config.model_type} has layers of type "
                 f"{', '.join(sorted(layer_types))}. Use the vllm engine for this model."
             )
-        self.model, self.tokenizer, self.batch_size = model, tokenizer, batch_size
+        self.model: Any = model
+        self.tokenizer, self.batch_size = tokenizer, batch_size
         self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
 
     @classmethod
@@ -122,9 +123,10 @@ class TransformersEngine:
     ) -> tuple[RowCache, torch.Tensor, torch.Tensor, int]:
         """Read each distinct prompt once. Returns the cache with one row per request, the hidden state that predicts
         the first token [requests, 1, hidden], prompt lengths [requests] and the padded width."""
-        distinct = list(dict.fromkeys(request.prompt_ids for request in batch))
+        prompts = [request.prompt_ids or () for request in batch]
+        distinct = list(dict.fromkeys(prompts))
         number = {prompt: i for i, prompt in enumerate(distinct)}
-        row_of = torch.tensor([number[request.prompt_ids] for request in batch], device=device)
+        row_of = torch.tensor([number[prompt] for prompt in prompts], device=device)
         lengths = torch.tensor([len(prompt) for prompt in distinct], device=device)
         width = int(lengths.max())
         # Padded on the left, so that all rows end, and write their next key, at the same place.
@@ -158,11 +160,12 @@ class RowCache(Cache):
     pay for the length the last ones will have."""
 
     def __init__(self, layers: int, capacity: int) -> None:
-        super().__init__(layers=[RowCacheLayer(capacity) for _ in range(layers)])
+        self.rows = [RowCacheLayer(capacity) for _ in range(layers)]
+        super().__init__(layers=list(self.rows))
 
     def keep_rows(self, rows: torch.Tensor) -> None:
         """Keep these rows, in this order, with repetition: [n] indices into the present rows."""
-        for layer in self.layers:
+        for layer in self.rows:
             layer.keep_rows(rows)
 
 
@@ -184,6 +187,7 @@ class RowCacheLayer(CacheLayerMixin):
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
         start, self.filled = self.filled, self.filled + key_states.shape[2]
         self.keys[:, :, start : self.filled] = key_states
         self.values[:, :, start : self.filled] = value_states
@@ -192,7 +196,7 @@ class RowCacheLayer(CacheLayerMixin):
     def keep_rows(self, rows: torch.Tensor) -> None:
         self.keys, self.values = (self._gathered(states, rows) for states in (self.keys, self.values))
 
-    def _gathered(self, states: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _gathered(self, states: Any, rows: torch.Tensor) -> torch.Tensor:
         kept = states.new_empty(len(rows), *states.shape[1:])
         kept[:, :, : self.filled] = states[rows, :, : self.filled]
         return kept

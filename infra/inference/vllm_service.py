@@ -19,10 +19,8 @@ import httpx
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.vllm_engine import AGAIN, START_S
-from ratchet.infra.inference.vllm_server import TOKEN_VARIABLE
+from ratchet.infra.inference.with_vllm import AGAIN, START_S, TOKEN_VARIABLE, ServedVllm
 from ratchet.infra.process_group import process_group
-from ratchet.infra.recipe.model import InferenceEngine
 
 CONNECT_S = 10.0
 SLACK_S = 15.0
@@ -159,9 +157,29 @@ class VllmService:
             raise RatchetError(f"the vLLM server at {self.url} died: {error!r}. {AGAIN}") from error
 
 
+def check_shape(service: VllmService, config: Any) -> None:
+    """Raises RatchetError where the server's model cannot take the weights of one with this configuration."""
+    mine = model_shape(config)
+    differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
+    if differing:
+        raise RatchetError(
+            f"the vLLM server at {service.url} serves another model ({service.model}): {', '.join(differing)}. Start "
+            "it with the model that the stage starts from."
+        )
+
+
+def model_shape(config: Any) -> dict[str, Any]:
+    """What must be the same of two Hugging Face models for one to take the other's weights."""
+    names = (
+        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "tie_word_embeddings",
+    )  # fmt: skip
+    return {name: getattr(config, name, None) for name in names}
+
+
 @contextmanager
 def own_server(
-    model_dir: str, dtype: str, batch_size: int, settings: InferenceEngine, work: Path
+    model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
 ) -> Iterator[tuple[str, str]]:
     """A server on this machine's loopback for as long as the block runs: its URL and token. It ends with us, however
     we end. Raises RatchetError when it does not come up."""

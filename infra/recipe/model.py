@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import TEACHERS, AnyEngine, chosen_engine
+from ratchet.infra.section import Section
 
 Domain = str
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 # --------------------------------------------------------------------------------------------- model
@@ -83,7 +83,8 @@ class Generator(Section):
 class Teacher(Section):
     """Who answers each problem several times: its answers vote, and its failures measure difficulty."""
 
-    kind: Literal["none", "procedural", "openai"] = "none"
+    kind: str = "none"
+    """`none`, `openai`, or an engine of your own by its import path (`infra.inference.engine.TeacherEngine`)."""
     model: str = ""
     base_url: str | None = None
     """An OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1."""
@@ -108,6 +109,16 @@ class Teacher(Section):
     """Per answer. Long on purpose: a reasoning model thinks for minutes, and a call that times out is paid for."""
     silence_s: float = 600.0
     """Between two pieces of a streamed answer: after this long, the connection is taken for dead."""
+
+    @field_validator("kind")
+    @classmethod
+    def _exists(cls, kind: str) -> str:
+        try:
+            if kind != "none" and kind not in TEACHERS.shipped:
+                TEACHERS.get(kind)
+        except RatchetError as error:
+            raise ValueError(str(error)) from error
+        return kind
 
 
 class Rules(Section):
@@ -422,51 +433,13 @@ class Alarms(Section):
     """Nats per token between the engine that sampled and the trainer."""
 
 
-class InferenceEngine(Section):
-    """What samples responses, in training and in evaluation: docs/inference.md. A name alone is its `kind`."""
-
-    kind: Literal["transformers", "vllm"] = "transformers"
-    """`transformers` decodes with the model in training itself; `vllm` wants pip install 'ratchet-rl[vllm]'."""
-    placement: Literal["colocated", "service"] = "colocated"
-    """vLLM: inside each trainer process, or as a server beside them. An evaluation always has it inside."""
-    url: str | None = None
-    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
-    one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""
-    devices: tuple[int, ...] = ()
-    """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
-    tensor_parallel: int = Field(1, ge=1)
-    """GPUs that share one copy of the model, of a server."""
-    weight_transfer: Literal["disk", "gloo", "nccl", "ipc"] = "disk"
-    """How a server gets new weights: files on a file system that both see, or vLLM's weight transfer by gloo (CPUs),
-    NCCL (other GPUs) or CUDA IPC (the same GPUs). Colocated, they are handed over in memory."""
-    memory_share: float = Field(0.4, gt=0, lt=1)
-    """Of a GPU's memory, for vLLM's weights and KV cache."""
-    cpu_cache_gib: int = Field(1, ge=1)
-    """GiB of KV cache where there is no GPU."""
-    timeout_s: float = Field(300.0, gt=0)
-    """An engine that makes no progress for so long has hung, and the run stops."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _service_settings(self) -> InferenceEngine:
-        defaults = {"url": None, "devices": (), "tensor_parallel": 1, "weight_transfer": "disk"}
-        given = [name for name, default in defaults.items() if getattr(self, name) != default]
-        served = self.kind == "vllm" and self.placement == "service"
-        if given and not served:
-            raise ValueError(f"{', '.join(given)}: only for kind vllm with placement service")
-        return self
-
-
 class Training(Section):
     warm_start: WarmStart | None = None
     stages: tuple[Stage, ...] = ()
     optimizer: Optimizer = Optimizer()
     hardware: Hardware = Hardware()
-    engine: InferenceEngine = InferenceEngine()
+    engine: AnyEngine = chosen_engine("transformers")
+    """What samples responses, in training and in evaluation: docs/inference.md. A name alone is its `kind`."""
     checkpoint_every: int = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
     max_infra_errors: float = Field(0.05, ge=0, le=1)
@@ -476,11 +449,8 @@ class Training(Section):
     alarms: Alarms = Alarms()
 
     @model_validator(mode="after")
-    def _server_for_several_machines(self) -> Training:
-        if self.hardware.machines > 1 and self.engine.placement == "service" and self.engine.url is None:
-            raise ValueError(
-                "several machines need engine.url: a server that the trainer starts answers on its own machine only"
-            )
+    def _engine_serves_hardware(self) -> Training:
+        self.engine.check_hardware(self.hardware)
         return self
 
     reward_servers: tuple[str, ...] = ()

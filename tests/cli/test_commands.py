@@ -1,5 +1,6 @@
 """What a person meets first: help, mistakes, the doctor."""
 
+import importlib.util
 import re
 import socket
 import subprocess
@@ -112,6 +113,34 @@ def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
     for step in ("decontaminate math", "majority vote math", "validate tests code", "train math-60", "report tiny"):
         assert step in re.sub(r"\s+", " ", plan.stdout)
     assert not (tmp_path / "artifacts").exists()
+
+
+ABSENT = ["--set", "training.engine={kind: vllm-server, url: 'http://127.0.0.1:9'}"]
+ABSENT += ["--set", "curation.math.teacher={kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}"]
+FAULTS = ["http://127.0.0.1:9/v1 cannot be reached", "cannot be used: there are no weights", "vLLM is not installed"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
+def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
+    from tests.infra.tiny_endpoint import grow_model
+
+    model = grow_model(tmp_path)
+    (model / "model.safetensors").unlink()
+    arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={model}"]
+    shown = in_process(*arguments, "--dry-run")
+    with pytest.raises(RatchetError) as told:
+        in_process(*arguments)
+    assert [fault in shown and fault in str(told.value) for fault in FAULTS] == [True] * len(FAULTS)
+    assert str(told.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
+
+
+def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
+    arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
+    assert "http://127.0.0.1:9/v1 cannot be reached" in in_process(*arguments, "http://127.0.0.1:9/v1#m")
+    stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"  # it has answered before: it is waited for
+    stored.parent.mkdir(parents=True)
+    stored.write_text('{"model": "http://127.0.0.1:9/v1#m"}')
+    assert "reached" not in in_process(*arguments, "http://127.0.0.1:9/v1#m")
 
 
 def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):

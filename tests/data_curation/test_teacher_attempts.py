@@ -20,7 +20,8 @@ from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.model import PromptFormat, Teacher
 from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 
-TEACHER = Teacher(kind="procedural", model="t", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
+TINY = "ratchet.examples.tiny_world.teacher"
+TEACHER = Teacher(kind=TINY, model="t", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
 FORMAT = PromptFormat(math="{prompt}")
 
 

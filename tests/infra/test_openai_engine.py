@@ -31,6 +31,7 @@ class _Endpoint:
         self.bodies: list[dict] = []
         self.times: list[float] = []
         self.open = self.most_open = self.connections = 0
+        self.listing = 200
         self.closing = threading.Event()
         lock = threading.Lock()
         endpoint = self
@@ -57,6 +58,9 @@ class _Endpoint:
                 finally:
                     with lock:
                         endpoint.open -= 1
+
+            def do_GET(self) -> None:
+                self.reply(endpoint.listing, "{}")
 
             def reply(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
                 data = text.encode()
@@ -286,6 +290,19 @@ def test_an_endpoint_that_is_not_there_is_named(monkeypatch):
     engine = OpenAIEngine("m", "http://127.0.0.1:9/v1", backoff_s=0.001)
     with pytest.raises(RatchetError, match=r"127\.0\.0\.1:9/v1 cannot be reached"):
         _ask(engine, "x")
+
+
+def test_an_endpoint_is_looked_for_without_a_call_that_costs(endpoint):
+    teacher = Teacher(kind="openai", model="m", base_url=endpoint.url)
+    OpenAIEngine.check(teacher)
+    endpoint.listing = 404  # it keeps no list of its models
+    OpenAIEngine.check(teacher)
+    endpoint.listing = 401
+    with pytest.raises(RatchetError, match=r"127\.0\.0\.1.*the key is not accepted \(401"):
+        OpenAIEngine.check(teacher)
+    with pytest.raises(RatchetError, match=r"127\.0\.0\.1:9/v1 cannot be reached"):
+        OpenAIEngine.check(teacher.model_copy(update={"base_url": "http://127.0.0.1:9/v1"}))
+    assert not endpoint.calls
 
 
 def test_requests_without_messages_are_refused(endpoint):

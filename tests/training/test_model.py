@@ -85,11 +85,13 @@ def test_a_file_that_was_cut(copied, file):
 def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
     (copied / "chat_template.jinja").unlink()
     arguments = ("train", "tiny", "--home", tmp_path / "home", "--dry-run")
-    for way in (("--from", copied), ("--set", f"model.path={copied}")):
-        with pytest.raises(RatchetError, match="has no chat template"):
-            in_process(*arguments, *way)
-    with pytest.raises(RatchetError, match="there is no such directory"):
-        in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
+    with pytest.raises(RatchetError, match="has no chat template"):
+        in_process(*arguments, "--from", copied)
+    with pytest.raises(RatchetError, match="has no chat template"):
+        in_process(*arguments[:-1], "--set", f"model.path={copied}")
+    assert not (tmp_path / "home" / "artifacts").exists()
+    assert "has no chat template" in in_process(*arguments, "--set", f"model.path={copied}")
+    assert "there is no such directory" in in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
     with pytest.raises(RatchetError, match="has no model to train"):
         in_process(*arguments, "--set", "training.warm_start=null")
 

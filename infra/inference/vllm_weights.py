@@ -1,5 +1,7 @@
 """The policy's weights to a vLLM server, by files or by vLLM's own weight transfer."""
 
+# pyright: reportMissingImports=false
+# vLLM is an extra, and is not installed where types are checked.
 from __future__ import annotations
 
 import os
@@ -23,18 +25,16 @@ from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_gloo
-from ratchet.infra.inference.vllm_engine import AGAIN
+from ratchet.infra.inference.engine import TrainedModel
 from ratchet.infra.inference.vllm_service import VllmService
+from ratchet.infra.inference.with_vllm import AGAIN, ServedVllm
 from ratchet.infra.process_group import free_port
-from ratchet.infra.recipe.model import InferenceEngine
-from ratchet.training import ranks
-from ratchet.training.policy import Policy
 
 Push = Callable[[str], None]
 """Brings the policy's present weights to the engine, under this version. Collective."""
 
 
-def push_to(service: VllmService, policy: Policy, settings: InferenceEngine, work: Path) -> Push:
+def push_to(service: VllmService, policy: TrainedModel, settings: ServedVllm, work: Path) -> Push:
     """The way that the recipe asks for. Collective."""
     if settings.weight_transfer == "disk":
         return lambda version: _push_files(policy, service, work, version)
@@ -47,12 +47,12 @@ def push_to(service: VllmService, policy: Policy, settings: InferenceEngine, wor
         service.version = version
         with _bounded(settings.timeout_s, "sending weights to vLLM"):
             engine.send_weights()
-            ranks.barrier()
+            torch.distributed.barrier()
 
     return push
 
 
-def _push_files(policy: Policy, service: VllmService, work: Path, version: str) -> None:
+def _push_files(policy: TrainedModel, service: VllmService, work: Path, version: str) -> None:
     weights = {}
     for name, weight in policy.weights():
         if policy.rank == 0:
@@ -66,10 +66,10 @@ def _push_files(policy: Policy, service: VllmService, work: Path, version: str) 
             service.load_weights_from(str(directory), version)
         finally:
             shutil.rmtree(directory)
-    ranks.barrier()
+    torch.distributed.barrier()
 
 
-def _init_info(service: VllmService, policy: Policy, settings: InferenceEngine) -> Any:
+def _init_info(service: VllmService, policy: TrainedModel, settings: ServedVllm) -> Any:
     if settings.weight_transfer == "ipc":
         return IPCTrainerInitInfo(rank=policy.rank, packed=True)
     vllm_gloo.register()
@@ -84,7 +84,7 @@ def _init_info(service: VllmService, policy: Policy, settings: InferenceEngine) 
 class PolicyWeights(WeightSource):
     """vLLM's view of a DeepSpeed policy: whole tensors, one at a time, gathered by all ranks in the same order."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: TrainedModel) -> None:
         self._policy = policy
 
     def metadata(self) -> list[ParamMeta]:

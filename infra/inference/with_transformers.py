@@ -1,0 +1,76 @@
+"""`transformers` as a recipe's engine: `transformers_engine.py` on the model in training, or on one from disk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, Work
+from ratchet.infra.inference.protocol import Completion, Request, Sampling
+
+if TYPE_CHECKING:
+    from ratchet.infra.recipe.model import Hardware
+
+
+class Transformers(InferenceEngine):
+    """torch alone. There are no weights to bring anywhere."""
+
+    kind: str = "transformers"
+
+    def needs(self, work: Work) -> Needs:
+        batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
+        room = batch * work.longest  # the cache is made for the longest responses
+        memory = {"key-value cache": room * work.token}
+        if work.hardware.zero_stage == 3:
+            memory["whole copy to sample with"] = work.weights
+        return Needs(memory, room, batch, engines=work.ranks, continuous=False)
+
+    @contextmanager
+    def open_for_training(
+        self, policy: TrainedModel, hardware: Hardware, model_dir: str, work: Path
+    ) -> Iterator[InPlace]:
+        yield InPlace(policy, hardware.rollout_batch)
+
+    def preload(self) -> bool:
+        # transformers imports these when they are there, for what is not used here.
+        for name in ("sklearn", "scipy", "mlflow"):
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+        import torch
+
+        from ratchet.infra.inference import transformers_engine  # noqa: F401
+
+        return not torch.cuda.is_available()
+
+    def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
+        import torch
+
+        from ratchet.infra.inference.transformers_engine import TransformersEngine
+
+        device = f"cuda:{index % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
+        return TransformersEngine.load(model_dir, dtype=dtype, device=device, batch_size=batch_size)
+
+
+class InPlace:
+    """`TrainingEngine` that decodes with the model in training itself."""
+
+    positions: int | None = None
+    copies: bool = False
+
+    def __init__(self, policy: TrainedModel, batch_size: int) -> None:
+        from ratchet.infra.inference.transformers_engine import TransformersEngine
+
+        self._policy = policy
+        self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
+
+    def receive(self, version: str) -> None:
+        self._engine.model = self._policy.whole_model()
+
+    def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
+        for batch in batches:  # each decoded as one, so that what it says does not depend on the one before
+            yield from self._engine.generate(batch, sampling)
+
+    def sleep(self) -> None:
+        """Nothing of its own is held."""

@@ -1,0 +1,66 @@
+"""The engine of docs/inference.md, in a file of its own, in a real stage and a real evaluation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import ENGINES
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.recipe.model import Hardware
+from ratchet.infra.registry import IMPORT_PATH
+from ratchet.training.sampler import Sampler, open_sampler
+from tests.training.test_main import ENVIRONMENT, RECIPE, ROOT, metrics, start, weights
+
+KIND = "lab_engine:Beside"
+
+
+@pytest.fixture(autouse=True)
+def lab(tmp_path_factory, monkeypatch):
+    directory = tmp_path_factory.mktemp("lab")
+    (code,) = re.findall(r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/inference.md").read_text(), re.DOTALL)
+    (directory / "lab_engine.py").write_text(code)
+    monkeypatch.setenv(IMPORT_PATH, str(directory))
+    monkeypatch.setitem(ENVIRONMENT, IMPORT_PATH, str(directory))
+    yield
+    ENGINES._loaded.pop(KIND, None)
+
+
+def test_a_stage_with_an_engine_of_ones_own_learns_what_it_learns_with_ours(micro_model, tmp_path):
+    made = {}
+    for kind in ("transformers", KIND):
+        recipe = RECIPE.model_dump(mode="json")
+        recipe["training"] |= {"engine": {"kind": kind}, "stages": [{**recipe["training"]["stages"][0], "steps": 3}]}
+        work = tmp_path / kind.replace(":", "-")
+        assert start(work, Path(micro_model), recipe=recipe).wait(120) == 0, (work / "log").read_text()
+        made[kind] = weights(work)
+    lines = metrics(work)
+    assert [line["weight_version"] for line in lines] == sorted({line["weight_version"] for line in lines})
+    assert max(line["weight_probe"] for line in lines) < 1e-5
+    assert made[KIND] == made["transformers"]
+
+
+def test_weights_that_did_not_arrive_and_completions_of_another_version_end_the_run(policy, micro_model, tmp_path):
+    training = RECIPE.training.model_copy(update={"engine": ENGINES.get(KIND)(kind=KIND), "hardware": Hardware()})
+    asked, sampling = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)], Sampling(max_tokens=8)
+    with open_sampler(policy, training, micro_model, tmp_path) as sampler:
+        assert len(list(sampler.generate([asked], sampling))) == 4 and sampler.facts["weight_version"] == 1
+        with torch.no_grad():
+            for parameter in policy.model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.01)
+        assert len(list(sampler.generate([asked], sampling))) == 4
+        engine = sampler._engine
+        assert isinstance(sampler, Sampler)
+        engine.policy = type("Old", (), {"weights": lambda self: iter([])})()
+        with torch.no_grad():
+            for parameter in policy.model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.01)
+        with pytest.raises(RatchetError, match="does not have them all"):
+            list(sampler.generate([asked], sampling))
+        engine.policy, engine.receive = policy, lambda version: setattr(engine, "version", "somebody else's")
+        with pytest.raises(RatchetError, match="does another run use it"):
+            list(sampler.generate([asked], sampling))
