@@ -220,7 +220,7 @@ def chosen_engine(value: Any) -> InferenceEngine:
 
 def _unknown(name: str, kind: str, engine: type[InferenceEngine]) -> str:
     valid = [field for field in engine.model_fields if field != "kind"]
-    others = [other for other in ENGINES if name in ENGINES.get(other).model_fields]
+    others = [other for other in ENGINES.shipped if name in ENGINES.get(other).model_fields]
     near = difflib.get_close_matches(name, valid, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" It is one of {', '.join(others)}." if others else ""
     return f"the engine {kind} has no setting {name!r}.{hint} Its settings: {', '.join(valid) or 'none'}."
