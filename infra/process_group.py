@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
 
 
@@ -54,6 +55,24 @@ def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -
             except subprocess.TimeoutExpired:
                 continue
         process.wait()
+
+
+def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """A socket at this address, listening where a `backlog` is given; port 0 takes a free one. Raises RatchetError when
+    the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        if backlog is not None:
+            bound.listen(backlog)
+    except OSError as error:
+        raise RatchetError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. "
+            "Stop what uses it, or choose another with --host and --port."
+        ) from error
+    return bound
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
-from pydantic import BeforeValidator, ConfigDict, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling
@@ -41,11 +41,6 @@ class InferenceEngine(Section, ABC):
 
     kind: str
     """The engine's name or import path."""
-
-    @model_serializer(mode="wrap")
-    def _with_kind(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Also where defaults are left out: without it nothing would say whose settings these are."""
-        return {"kind": self.kind, **settings(self)}
 
     def check_hardware(self, hardware: Hardware) -> None:
         """Raises ValueError where it cannot serve this hardware; called when the recipe is read."""

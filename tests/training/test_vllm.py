@@ -88,7 +88,7 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
     def sampler(push):
         return Sampler(policy, WithCopy(engine, push))
 
-    engine = VllmEngine(micro_model, "float32", 16, Vllm(), among_ranks=True)
+    engine = VllmEngine(micro_model, "float32", 16, Vllm(kind="vllm"), among_ranks=True)
     try:
         arrived = sampler(lambda version: engine.load_weights(policy.weights(), version))
         asked = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)]

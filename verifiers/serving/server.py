@@ -288,22 +288,6 @@ def server_token(file: Path) -> tuple[str, str]:
     return token, str(file)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises RatchetError when the address cannot be had."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(2048)
-    except OSError as error:
-        raise RatchetError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. "
-            "Stop what uses it, or choose another with --host and --port."
-        ) from error
-    return listening
-
-
 def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; then drain, for at most 30 seconds, and return."""
     config = uvicorn.Config(
