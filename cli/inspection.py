@@ -30,15 +30,27 @@ def show_plan(plan: Sequence[PlannedStep]) -> None:
         elif step.left_out:
             table.add_row(step.title, "be left out", "is there" if step.cached else "is not there", style="dim")
         else:
-            would = Text("be cached", style="cyan") if step.cached else Text("run", style="bold green")
+            run = Text("run if these differ", style="green") if _may_be_found(step) else Text("run", style="bold green")
+            would = Text("be cached", style="cyan") if step.cached else run
+            key = step.output.key[:12] if step.output.key_known else "?"
             made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
-            table.add_row(step.title, would, step.output.key[:12], Text(", ".join(made_from)))
+            table.add_row(step.title, would, key, Text(", ".join(made_from)))
     print_whole(table)
     known = [step for step in plan if not step.not_done and not step.left_out]
     for step in known:
+        if step.same_as:
+            console.print(f"{step.title}: same content as {step.same_as.ref}", soft_wrap=True)
+    for step in known:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
             console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
-    console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run.")
+    unsure = sum(map(_may_be_found, known))
+    only = f", {unsure} of them only if what they read comes out different from before" if unsure else ""
+    console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run{only}.")
+
+
+def _may_be_found(step: PlannedStep) -> bool:
+    """Whether it has been made of other inputs: these may yet come out as those did."""
+    return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
 
 
 def show_result(run: PipelineRun, result: Any) -> None:
@@ -126,9 +138,12 @@ def _show_curation(artifact: Artifact) -> None:
 
 def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree, told: set[str]) -> Tree:
     """Nearest first; what an artifact was made from is told once."""
-    for parent in reversed(parents(artifact, store)):
+    read = [facts.get("content") for facts in artifact.manifest["inputs"]]
+    for parent, content in reversed(list(zip(parents(artifact, store), read, strict=True))):
         if parent.kind in GIVEN_KINDS:
             tree.add(Text(f"{parent.path}  sha256 {parent.key[:16]}…"))
+        elif parent.finished and parent.kind != "raw" and content != parent.content():  # of a raw one, one file is read
+            tree.add(f"{parent.ref} [yellow](made again since, and came out different)[/]")
         elif parent.finished and parent.key in told:
             tree.add(f"{parent.ref} [dim](above)[/]")
         elif parent.finished:

@@ -150,11 +150,13 @@ def _events(journal: Path) -> Iterator[dict[str, Any]]:
 
 
 def _chains(run: str, events: Sequence[dict[str, Any]]) -> Iterator[Chain]:
-    """Of the data sets that the run made or found."""
-    outputs = [event["output"] for event in events if event["event"] == "start" and event.get("output")]
-    all_made = [Artifact(o["kind"], o["name"], o["key"], Path(o["path"])) for o in outputs if o["kind"] == "problems"]
+    """Of the data sets that the run made or found, by what it read for each: what a manifest names instead may be an
+    earlier one with the same content."""
+    starts = [event for event in events if event["event"] == "start" and event.get("output") and event["inputs"]]
+    key_in = {event["output"]["key"]: event["inputs"][0]["key"] for event in starts}
+    outputs = [event["output"] for event in starts if event["output"]["kind"] == "problems"]
+    all_made = [Artifact(o["kind"], o["name"], o["key"], Path(o["path"])) for o in outputs]
     made = [(artifact, artifact.manifest["step"]) for artifact in all_made if artifact.finished]
-    key_in = {artifact.key: artifact.manifest["inputs"][0]["key"] for artifact, _ in made}
     steps = {key_in[made.key]: made for made, step in made if step not in ("normalise", "held_out", "curated")}
     curated = {key_in[made.key]: made for made, step in made if step == "curated"}
     for first in (artifact for artifact, step in made if step == "normalise"):

@@ -74,9 +74,9 @@ def decontaminate_files(
     if not inputs or not benchmarks:
         raise RatchetError("Give at least one input and one benchmark.")
     store = ArtifactStore(output.parent)
-    parameters = settings.model_dump(mode="json") | {"text_column": text_column, "inputs": len(inputs)}
+    parameters = {"decontaminate": settings, "text_column": text_column, "inputs": len(inputs)}
     given = [store.file(path) for path in [*inputs, *benchmarks]]
-    target = Artifact("decontaminated", output.name, artifact_key(STEP, VERSION, parameters, given), output)
+    target = Artifact("decontaminated", output.name, artifact_key(STEP, VERSION, "", parameters, given), output)
     if output.exists():
         return _finished(target)
 

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import disk_errors, write_atomically
+from ratchet.infra.artifacts import HALF_WRITTEN, disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
 
 STORED_SCHEMA = pa.schema(
@@ -64,7 +64,7 @@ class GenerationStore:
             with disk_errors(self.directory):
                 if not (self.directory / "settings.json").exists():
                     write_atomically(self.directory / "settings.json", json.dumps(self.settings, indent=1))
-                for leftover in self.directory.glob("*.tmp"):
+                for leftover in self.directory.glob(f"*{HALF_WRITTEN}"):
                     leftover.unlink()
                 self.seal()
             yield self
@@ -91,13 +91,8 @@ class GenerationStore:
         """Rows of `STORED_SCHEMA` as a part, complete and durable, or not there; returns where they now are."""
         keys = [_key(row) for row in rows]
         path = self.part(keys)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        with disk_errors(path):
-            with open(temporary, "wb") as file:
-                pq.write_table(pa.Table.from_pylist(list(rows), schema=STORED_SCHEMA), file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+        with disk_errors(path), replacing(path) as temporary:
+            pq.write_table(pa.Table.from_pylist(list(rows), schema=STORED_SCHEMA), temporary, compression="zstd")
         return dict.fromkeys(keys, path)
 
     def append(self, row: Mapping[str, Any]) -> None:

@@ -13,7 +13,6 @@ Exit code 0, or 2 for what the user can mend. Killed at any moment and started a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -33,7 +32,7 @@ from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.infra.artifacts import disk_errors, write_atomically
+from ratchet.infra.artifacts import disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
@@ -135,15 +134,10 @@ def _asked(plan: Plan) -> dict[str, Any]:
 
 def _write_generations(path: Path, tables: Iterable[pa.Table]) -> None:
     """One row group a batch, so that memory never holds more than one."""
-    temporary = path.with_name(path.name + ".tmp")
-    with disk_errors(path):
-        with open(temporary, "wb") as file:
-            with pq.ParquetWriter(file, GRADED_SCHEMA, compression="zstd") as writer:
-                for table in tables:
-                    writer.write_table(table)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+    with disk_errors(path), replacing(path) as temporary:
+        with pq.ParquetWriter(temporary, GRADED_SCHEMA, compression="zstd") as writer:
+            for table in tables:
+                writer.write_table(table)
 
 
 def _write_questions(path: Path, plan: Plan) -> None:

@@ -17,6 +17,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import AnyEngine
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.keys import in_key
 from ratchet.infra.recipe.model import Benchmark, Endpoint, PromptFormat
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import user_message
@@ -183,7 +184,7 @@ class Plan:
         request the same text in any batch, up to rounding, so how batches are cut is no part of it."""
         return {
             "model": self.spec.model.identity,
-            "engine": "endpoint" if self.spec.model.endpoint else self.spec.engine.kind,
+            "engine": "endpoint" if self.spec.model.endpoint else in_key(self.spec.engine),
             "dtype": None if self.spec.model.endpoint else self.spec.dtype,
             "benchmark": benchmark,
             "sampling": asdict(self.sampling),

@@ -4,9 +4,10 @@
         …                files of the step; for data sets kept.parquet and rejected.parquet
         manifest.json    written last, before the directory gets its name
 
-`key = sha256(step, step version, resolved parameters, input keys)`: the same work has the same name before it
-is done, so a finished step is found instead of run again, and a plan can be printed without running anything. Work
-in progress lies in `<root>/.drafts`, under a lock that dies with its process, and moves to its final name by one
+`key = sha256(step, its version, name, parameters that differ from the defaults, content of the inputs)`: the same work
+has the same name before it is done, so a finished step is found instead of run again, and a plan can be printed without
+running anything. An input that is made anew and comes out as it was changes no key: what follows from it is found.
+Work in progress lies in `<root>/.drafts`, under a lock that dies with its process, and moves to its final name by one
 rename; nothing that was interrupted can look finished.
 """
 
@@ -31,14 +32,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.keys import decisive, in_key
 
 MANIFEST = "manifest.json"
 KEPT = "kept.parquet"
 REJECTED = "rejected.parquet"
 FILE_KIND = "file"
 GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file, a model directory; known by their content
+READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
+"""What is usually read of an artifact of these kinds, a file or a directory of it; of other kinds, all of it."""
+UNKNOWN = "?"
+"""How a key begins that nothing can have: it depends on the content of what is not made yet."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,17 @@ class Artifact:
 
     @property
     def ref(self) -> str:
-        """The short name people type: `kind/name-key12`."""
-        return f"{self.kind}/{self.name}-{self.key[:12]}"
+        """The short name people type: `kind/name-key12`; without a key, as long as nobody knows it."""
+        return f"{self.kind}/{self.name}" + (f"-{self.key[:12]}" if self.key_known else "")
+
+    @property
+    def _directory(self) -> Path:
+        """The artifact's, also where one file stands for it."""
+        return self.path.parent if self.path.is_file() else self.path
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        return json.loads((self.path / MANIFEST).read_text())
+        return json.loads((self._directory / MANIFEST).read_text())
 
     @property
     def kept(self) -> Path:
@@ -69,13 +81,51 @@ class Artifact:
 
     @property
     def finished(self) -> bool:
-        return self.kind in GIVEN_KINDS or (self.path / MANIFEST).is_file()
+        return self.kind in GIVEN_KINDS or (self._directory / MANIFEST).is_file()
+
+    @property
+    def key_known(self) -> bool:
+        return not self.key.startswith(UNKNOWN)
+
+    def content(self, whole: bool = False) -> str:
+        """One hash of what is usually read of it, of the `whole` for who reads more; times and code versions are no
+        part of it. While it is not finished, `UNKNOWN` and a name."""
+        if self.kind in GIVEN_KINDS:
+            return self.key
+        if not self.finished:
+            if (self.path.parent / MANIFEST).is_file():
+                raise RatchetError(f"There is no file {self.path.name} in {self.path.parent}.")
+            return UNKNOWN + self.key.removeprefix(UNKNOWN)
+        files = {name: facts["sha256"] for name, facts in self.manifest["files"].items()}
+        if self.path.is_file():
+            return content_key([(self.path.name, files[self.path.name])])
+        if whole:
+            told = [self.manifest[name] for name in ("parameters", "counts")] + [self.manifest.get("summary")]
+            return _json_hash([sorted(files.items()), *told])
+        part = READ.get(self.kind, "")
+        read = [(name.removeprefix(part), sha256) for name, sha256 in files.items() if name.startswith(part)]
+        return content_key(read)
 
 
-def artifact_key(step: str, step_version: int, parameters: Mapping[str, Any], inputs: Sequence[Artifact]) -> str:
-    """sha256 over canonical JSON; parameters must be JSON (resolved, no defaults left out)."""
-    made_of = {"step": step, "version": step_version, "parameters": parameters, "inputs": [a.key for a in inputs]}
-    return hashlib.sha256(json.dumps(made_of, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+Parameters = Mapping[str, Any] | BaseModel
+"""Of a step: JSON, and sections of the recipe."""
+
+
+def artifact_key(
+    step: str, step_version: int, name: str, parameters: Parameters, inputs: Sequence[Artifact],
+    whole: Sequence[Artifact] = (),
+) -> str:  # fmt: skip
+    """sha256 over canonical JSON; `whole` are those of the inputs of which more is read than `READ` says."""
+    contents = [artifact.content(artifact in whole) for artifact in inputs]
+    made_of = {
+        "step": step, "version": step_version, "name": name, "parameters": in_key(parameters), "inputs": contents
+    }  # fmt: skip
+    unknown = any(content.startswith(UNKNOWN) for content in contents)
+    return (UNKNOWN if unknown else "") + _json_hash(made_of)
+
+
+def _json_hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass
@@ -173,10 +223,19 @@ class ArtifactStore:
                 return artifact
         raise RatchetError(f"No artifact {ref!r} in {self.root}. `ratchet show` lists what there is.")
 
-    def all(self) -> Iterator[Artifact]:
-        """Every finished artifact, oldest first."""
+    def earlier_same(self, artifact: Artifact) -> Artifact | None:
+        """The oldest artifact of this kind and name that was finished before and has the same content."""
+        for other in self.all(f"{artifact.kind}/{artifact.name}-*"):
+            if other.key == artifact.key:
+                break
+            if other.name == artifact.name and other.content() == artifact.content():
+                return other
+        return None
+
+    def all(self, where: str = "*/*") -> Iterator[Artifact]:
+        """Every finished artifact, oldest first; `where` is a glob of their directories."""
         found = []
-        for manifest_file in self.root.glob(f"*/*/{MANIFEST}"):
+        for manifest_file in self.root.glob(f"{where}/{MANIFEST}"):
             try:
                 manifest = json.loads(manifest_file.read_text())
                 artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
@@ -195,10 +254,12 @@ class ArtifactStore:
             if not resumable:
                 shutil.rmtree(path)
                 path.mkdir()
+            for left in path.rglob(f"*{HALF_WRITTEN}"):
+                left.unlink()
             with disk_errors(self.root):
                 yield Draft(path)
 
-    def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Mapping[str, Any],
+    def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Parameters,
                inputs: Sequence[Artifact], started_at: float) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
         finished_at = time.time()
@@ -212,8 +273,11 @@ class ArtifactStore:
             "step": step,
             "step_version": step_version,
             "code": code_version(),
-            "parameters": parameters,
-            "inputs": [{"kind": a.kind, "name": a.name, "key": a.key, "path": str(a.path)} for a in inputs],
+            "parameters": decisive(parameters),
+            "inputs": [
+                {"kind": a.kind, "name": a.name, "key": a.key, "path": str(a.path), "content": a.content()}
+                for a in inputs
+            ],
             "counts": draft.counts,
             "files": files,
             "versions": library_versions(),
@@ -224,17 +288,7 @@ class ArtifactStore:
         }
         with disk_errors(self.root):
             (draft.path / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False))
-            for file in draft.path.rglob("*"):
-                sync_path(file)
-            sync_path(draft.path)
-            target.path.parent.mkdir(parents=True, exist_ok=True)
-            replaced = draft.path.with_name(draft.path.name + ".replaced")
-            if target.path.exists():  # made again: between the two renames there is none, never a mixture
-                shutil.rmtree(replaced, ignore_errors=True)
-                os.rename(target.path, replaced)
-            os.rename(draft.path, target.path)
-            sync_path(target.path.parent)
-            shutil.rmtree(replaced, ignore_errors=True)
+            replace_directory(draft.path, target.path)
         return target
 
 
@@ -269,14 +323,41 @@ def disk_errors(where: Path) -> Iterator[None]:
         raise
 
 
+HALF_WRITTEN = ".tmp"
+"""How the name ends of what is being written."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Another name to write a file under. It gets its own once it is whole and durable, in place of the older one,
+    whatever happens in between."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{HALF_WRITTEN}")
+    try:
+        yield temporary
+        sync_path(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, text: str) -> None:
-    """A file that is either the old one or the new one, whatever happens in between."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def replace_directory(draft: Path, final: Path) -> None:
+    """Make a directory durable and give it its name, in place of an older one: between the two renames there is none,
+    never a mixture."""
+    for path in (*draft.rglob("*"), draft):
+        sync_path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    replaced = draft.with_name(draft.name + ".replaced")
+    if final.exists():
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.rename(final, replaced)
+    os.rename(draft, final)
+    sync_path(final.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def sha256_file(path: Path) -> str:

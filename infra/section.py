@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeVar
+
 from pydantic import BaseModel, ConfigDict
+
+T = TypeVar("T")
+ONLY_WHERE = "only says where or how fast work is done"
+Where = Annotated[T, ONLY_WHERE]
+"""Marks a field that no artifact's key holds, because the result is the same whatever it says:
+`timeout_s: Where[float] = 300.0`. What changes rounding is no such field."""
 
 
 class Section(BaseModel):

@@ -55,7 +55,7 @@ def contamination(
 
     parameters = {
         "benchmarks": [[name, domain] for name, domain, _ in benchmarks],
-        "settings": {domain: rule.model_dump(mode="json") for domain, rule in settings.items()},
+        "settings": settings,
     }
     inputs = [*(problems for _, _, problems in benchmarks), *training]
     return run_step(CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination")

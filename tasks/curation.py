@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ratchet.data_curation.readers import Window, read_benchmark, source_names
 from ratchet.data_curation.readers.problems import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher_bill import Bill
-from ratchet.infra.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.artifacts import KEPT, Artifact, Draft, Parameters
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
@@ -46,6 +46,7 @@ from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
 from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.prompts import with_templates
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
 from ratchet.verifiers.serving.pool import Pool
 
@@ -61,11 +62,6 @@ DIFFICULTY = Step("difficulty", 3, "problems")
 LENGTH = Step("length", 2, "problems")
 CURATED = Step("curated", 3, "problems")
 
-NO_PART_OF_THE_ANSWER = {
-    "base_url", "api_key_env", "concurrency", "timeout_s", "silence_s", "prompt_price", "response_price",
-    "expected_tokens", "max_cost",
-}  # fmt: skip
-"""Of a teacher's settings: where it is asked and what that costs changes no answer, so it is in no artifact's key."""
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
@@ -136,7 +132,7 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
     return _filter(
-        RULES, recipe, domain, problems, settings.rules.model_dump(mode="json"),
+        RULES, recipe, domain, problems, settings.rules,
         lambda table: rules.filter_by_rules(table, plan_of(domain).rules, settings.rules), by_batch=True,
     )  # fmt: skip
 
@@ -153,8 +149,7 @@ def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: S
             f"curation.{domain}.benchmarks is empty: give the held-out files to decontaminate against, "
             "e.g. --benchmark math500.json."
         )
-    parameters = settings.model_dump(mode="json")
-    return _filter(DECONTAMINATE, recipe, domain, problems, parameters, apply, benchmarks)
+    return _filter(DECONTAMINATE, recipe, domain, problems, settings, apply, benchmarks)
 
 
 def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
@@ -166,7 +161,7 @@ def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
 def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
     return _filter(
-        DEDUPLICATE, recipe, domain, problems, settings.deduplicate.model_dump(mode="json"),
+        DEDUPLICATE, recipe, domain, problems, settings.deduplicate,
         lambda table: deduplication.deduplicate(table, settings.deduplicate),
     )  # fmt: skip
 
@@ -175,8 +170,8 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     """Ask the teacher several times for each problem; journaled, so that no answer is paid for twice."""
     teacher = recipe.curation_of(domain).teacher
     parameters = {
-        "teacher": teacher.model_dump(mode="json", exclude=NO_PART_OF_THE_ANSWER),
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "teacher": teacher,
+        "prompt": with_templates(recipe.model.prompt, [domain]),
         "seed": teacher_seed(recipe, teacher),
     }
 
@@ -261,7 +256,7 @@ def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Art
 def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain).length
     return _filter(
-        LENGTH, recipe, domain, problems, {**settings.model_dump(mode="json"), "seed": recipe.seed},
+        LENGTH, recipe, domain, problems, {"length": settings, "seed": recipe.seed},
         lambda table: length_filter.filter_by_length(table, settings, recipe.seed),
     )  # fmt: skip
 
@@ -281,9 +276,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )
 
-    return _filter(
-        VALIDATE_TESTS, recipe, domain, problems, settings.model_dump(mode="json"), apply, runs_code=True, here=True
-    )
+    return _filter(VALIDATE_TESTS, recipe, domain, problems, settings, apply, runs_code=True, here=True)
 
 
 def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
@@ -348,7 +341,8 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
     parameters = {"domain": domain, "not_done": list(missing)}
     inputs = [*steps, *truth]
     name, title = f"{domain}-curated", f"curated {domain}"
-    return Curated(domain, run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title))
+    made = run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
+    return Curated(domain, made)
 
 
 def _rows_in(first: Artifact) -> int:
@@ -369,7 +363,7 @@ def _filter(
     recipe: Recipe,
     domain: str,
     problems: Artifact,
-    parameters: Mapping[str, Any],
+    parameters: Parameters,
     apply: Any,
     others: Sequence[Artifact] = (),
     runs_code: bool = False,

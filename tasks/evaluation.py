@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.imported import import_generations
-from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, content_key
+from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import check_endpoint
+from ratchet.infra.recipe.keys import decisive
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
 from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
 from ratchet.tasks.curation import benchmark_problems
@@ -25,6 +26,7 @@ from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.prompts import with_templates
 
 EVALUATE = Step("evaluate", 5, "evaluation", resumable=True)
 
@@ -116,7 +118,7 @@ def evaluate_model(
     def make(draft: Draft) -> None:
         run = active_run()
         spec = {
-            **settings,
+            **decisive(settings),
             "model": _model(subject, draft, benchmarks),
             "benchmarks": [b.model_dump(mode="json") for b, _ in benchmarks],
             "problems": {b.name: str(problems.kept) for b, problems in benchmarks},
@@ -143,9 +145,10 @@ def evaluate_model(
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
-    served = {"endpoint": subject.model_dump(include={"base_url", "model"})} if isinstance(subject, Endpoint) else {}
+    parameters = {**settings, "endpoint": subject} if isinstance(subject, Endpoint) else settings
+    whole = [problems for _, problems in benchmarks]  # also what is set aside of them
     return run_step(
-        EVALUATE, label, parameters={**settings, **served}, inputs=inputs, make=make,
+        EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
         check=lambda: _check(recipe, subject),
     )  # fmt: skip
 
@@ -172,9 +175,8 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
     evaluation = recipe.evaluation
     return {
         "label": label,
-        # Where a benchmark's file is, and which of its days count, is in the key of the problems made from it.
-        "benchmarks": [b.model_dump(mode="json", exclude={"path", "window"}) for b, _ in benchmarks],
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "benchmarks": [b for b, _ in benchmarks],
+        "prompt": with_templates(recipe.model.prompt, [b.domain for b, _ in benchmarks]),
         "sampling": {
             "temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens
         },
@@ -182,7 +184,7 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "pass_at": list(evaluation.pass_at),
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
-        "engine": recipe.training.engine.model_dump(mode="json"),
+        "engine": recipe.training.engine,
     }  # fmt: skip
 
 
@@ -207,11 +209,8 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
         problems = load_problems(benchmark, given.kept)
         pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
-    if subject.kind == "model":
-        return {"identity": subject.key, "directory": str(subject.path)}
-    files = [(Path(name), facts["sha256"]) for name, facts in subject.manifest["files"].items()]
-    model = [(file.name, sha256) for file, sha256 in files if file.parent == Path("model")]
-    return {"identity": content_key(model), "directory": str(subject.path / "model")}
+    directory = subject.path if subject.kind == "model" else subject.path / "model"
+    return {"identity": subject.content(), "directory": str(directory)}
 
 
 def training_of(subject: Subject) -> list[Artifact] | None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore, code_version
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.model import Recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking import Status, Tracking
@@ -113,6 +114,8 @@ class PlannedStep:
     """What making it would cost, once its inputs are there."""
     check: Callable[[], None] | None = None
     """Raises RatchetError where something that making it needs is missing."""
+    same_as: Artifact | None = None
+    """What has the same content and was there before it."""
 
 
 @dataclass
@@ -136,8 +139,8 @@ class PipelineRun:
     steps: Steps = field(default_factory=Steps)
     taken: list[Artifact] = field(default_factory=list)
     """What the chosen steps have found or made, in order; in a plan, what they would."""
-    changed: set[str] = field(default_factory=set)
-    """Keys of what was made again and came out different."""
+    used: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
+    """By the key of a step's output, what this run gave it to read."""
     _names: dict[str, str] = field(default_factory=dict)
     """Every step that the flow came to, chosen or not; with the reason, where it cannot be taken."""
 
@@ -161,10 +164,6 @@ class PipelineRun:
 
     def cannot_take(self, step: str, reason: str) -> None:
         self._names[step] = reason
-
-    def stale(self, step: str, inputs: Sequence[Artifact]) -> bool:
-        """Whether what is there of this step is to be made again."""
-        return step in self.steps.refresh or any(artifact.key in self.changed for artifact in inputs)
 
     def check_steps(self) -> None:
         """Raise RatchetError for a chosen step that the flow has not come to, once it is through."""
@@ -211,7 +210,7 @@ def open_run(
     run.root = tracking.start_run(
         title,
         tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
-        parameters=flat_parameters(recipe),
+        parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
     )
     tracking.text(run.root, recipe.model_dump_json(indent=1), "recipe.json")
     status: Status = "FAILED"
@@ -258,21 +257,3 @@ def prefect_tags() -> dict[str, str]:
     from prefect.runtime import flow_run
 
     return {"prefect.flow_run_id": flow_run.id} if flow_run.id else {}
-
-
-def flat_parameters(recipe: Recipe) -> dict[str, Any]:
-    """The recipe's leaves under dotted names, what differs from the defaults only: MLflow's page stays readable."""
-    flat: dict[str, Any] = {}
-
-    def descend(prefix: str, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for name, inner in value.items():
-                descend(f"{prefix}.{name}" if prefix else name, inner)
-        elif isinstance(value, Sequence) and not isinstance(value, str) and any(isinstance(v, Mapping) for v in value):
-            for position, inner in enumerate(value):
-                descend(f"{prefix}.{position}", inner)
-        else:
-            flat[prefix] = value
-
-    descend("", recipe.model_dump(mode="json", exclude_defaults=True))
-    return flat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -13,13 +13,13 @@ from ratchet.evaluation.creativity import read_texts
 from ratchet.evaluation.report import write_report
 from ratchet.evaluation.standings import read_standings
 from ratchet.evaluation.tables import estimate, number, percent
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Section
 from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks.curation import Curated
 from ratchet.tasks.curation_report import funnel_drawing
-from ratchet.tasks.lineage import ancestors
+from ratchet.tasks.lineage import ancestors, parents
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 
@@ -39,14 +39,14 @@ def report(
     `corpus` are text files that responses may quote, `standings` contests with their standings (docs/evaluation.md)."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
-    store = active_run().store
+    store, used = active_run().store, active_run().used
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
         sections = [section for data in curated for section in _curation_sections(data)]
-        behind = ancestors([*evaluations, *(data.problems for data in curated)], store)
+        behind = ancestors([*evaluations, *(data.problems for data in curated)], store, used)
         text = "Every artifact behind these scores, with what it was made from, raw files first."
-        sections.append(Section("Lineage", text, _lineage(behind)))
+        sections.append(Section("Lineage", text, _lineage(behind, store, used)))
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
@@ -64,7 +64,7 @@ def report(
 
     inputs = [*evaluations, *(data.problems for data in curated), *corpus, *([standings] if standings else [])]
     parameters = {"recipe": recipe.name, "title": title, "corpus": len(corpus)}
-    return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make)
+    return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
 
 
 def _labels(evaluations: Sequence[Artifact]) -> list[str]:
@@ -137,16 +137,18 @@ def _curation_sections(data: Curated) -> list[Section]:
     return sections
 
 
-def _lineage(behind: Sequence[Artifact]) -> list[dict[str, Any]]:
+def _lineage(
+    behind: Sequence[Artifact], store: ArtifactStore, used: Mapping[str, Sequence[Artifact]]
+) -> list[dict[str, Any]]:
     rows = []
     for artifact in behind:
         is_given = artifact.kind in GIVEN_KINDS
-        inputs = [] if is_given else artifact.manifest["inputs"]
+        inputs = [] if is_given else used.get(artifact.key) or parents(artifact, store)
         rows.append(
             {
                 "artifact": artifact.ref,
                 "made by": "given" if is_given else artifact.manifest["step"],
-                "made from": ", ".join(f"{i['kind']}/{i['name']}-{i['key'][:12]}" for i in inputs),
+                "made from": ", ".join(read.ref for read in inputs),
                 "sha256 of what it is made of": artifact.key[:16] + "…",
             }
         )

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
-from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, artifact_key
+from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run
@@ -44,30 +45,37 @@ def run_step(
     step: Step,
     name: str,
     *,
-    parameters: Mapping[str, Any],
+    parameters: Parameters,
     inputs: Sequence[Artifact],
     make: Callable[[Draft], None],
     title: str = "",
     estimate: Callable[[], str] | None = None,
     check: Callable[[], None] | None = None,
+    whole: Sequence[Artifact] = (),
 ) -> Artifact:
     """Find or make the artifact of this step, called `name` in the store and `title` to people.
 
-    `make` fills the draft; `parameters` must be JSON. `estimate` is what a plan says about making it; `check` raises
-    RatchetError where something that making it needs is missing, and is called before a run's first step.
+    `make` fills the draft. `estimate` is what a plan says about making it; `check` raises RatchetError where something
+    that making it needs is missing, and is called before a run's first step. `whole` are those of the inputs of which
+    it reads more than is usual (`artifacts.READ`).
     """
     run = active_run()
     inputs = tuple(inputs)
-    target = run.store.locate(step.kind, name, artifact_key(step.name, step.version, parameters, inputs))
+    key = artifact_key(step.name, step.version, name, parameters, inputs, whole)
+    target = run.store.locate(step.kind, name, key)
     title = title or f"{step.name} {name}"
     if target.key in run.made:
         return run.made[target.key]
+    run.used[target.key] = inputs
     taken = run.takes(step.name, title, inputs)
     if taken:
         run.taken.append(target)
     if run.planning:
-        cached = target.path.exists() and not run.stale(step.name, inputs)
-        run.plan.append(PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate, check=check))
+        cached = target.path.exists() and step.name not in run.steps.refresh
+        same = run.store.earlier_same(target) if cached else None
+        run.plan.append(
+            PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate, check=check, same_as=same)
+        )
     if run.planning or not taken:
         run.made[target.key] = target
         return target
@@ -88,7 +96,7 @@ def _find_or_make(
     step: Step,
     title: str,
     target: Artifact,
-    parameters: Mapping[str, Any],
+    parameters: Parameters,
     inputs: tuple[Artifact, ...],
     make: Callable[[Draft], None],
 ) -> Artifact:
@@ -97,13 +105,12 @@ def _find_or_make(
     run.watcher.step_started(title)
     started_at = time.time()
     found = run.store.find(target.kind, target.name, target.key)
-    before = found.manifest["files"] if found else None
-    cached = found is not None and not run.stale(step.name, inputs)
+    cached = found is not None and step.name not in run.steps.refresh
     child = tracking.start_run(
-        title, parent=run.root, tags={"ratchet.step": step.name}, parameters=_flat(parameters),
+        title, parent=run.root, tags={"ratchet.step": step.name}, parameters=flat(decisive(parameters)),
         output=target, cached=cached, inputs=inputs,
         # A score's page shows the whole way back, not just one step of it.
-        behind=tuple(ancestors(inputs, run.store)) if step.kind in ("evaluation", "report") else (),
+        behind=tuple(ancestors(inputs, run.store, run.used)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
     try:
         for artifact in inputs:
@@ -116,14 +123,16 @@ def _find_or_make(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
                     inputs=inputs, started_at=started_at,
                 )  # fmt: skip
-            if before is not None and target.manifest["files"] != before:
-                run.changed.add(target.key)
         _log_output(run, child, target, cached)
+        told = summary(target)
+        if same := run.store.earlier_same(target):
+            tracking.tags(child, {"ratchet.same_content_as": same.ref})
+            told = ", ".join(filter(None, [told, f"same content as {same.ref}"]))
     except BaseException as error:
         tracking.end_run(child, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         raise
     tracking.end_run(child, "FINISHED")
-    run.watcher.step_finished(title, summary(target), time.time() - started_at, cached)
+    run.watcher.step_finished(title, told, time.time() - started_at, cached)
     return target
 
 
@@ -189,16 +198,6 @@ def summary(artifact: Artifact) -> str:
     return str(artifact.manifest.get("headline", ""))
 
 
-def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in parameters.items():
-        if isinstance(value, Mapping):
-            flat.update(_flat(value, f"{prefix}{name}."))
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
 def _log_input(run: PipelineRun, child: str, artifact: Artifact, context: str) -> None:
     assert run.tracking is not None
     if artifact.kind == "checkpoint":
@@ -212,7 +211,7 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, cached: bool) 
     assert run.tracking is not None
     manifest = artifact.manifest
     if artifact.kind == "checkpoint":
-        run.tracking.model(child, artifact, "output", _flat(manifest["parameters"]))
+        run.tracking.model(child, artifact, "output", flat(manifest["parameters"]))
     elif artifact.kind in ("problems", "attempts", "traces", "raw"):
         rows, columns = _table_facts(artifact)
         run.tracking.dataset(child, artifact, "output", rows, columns)

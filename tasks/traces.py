@@ -12,9 +12,9 @@ from ratchet.infra.artifacts import KEPT, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.model import Recipe, Teacher, WarmStart
-from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, check_teacher, draft_attempts, teacher_seed
+from ratchet.tasks.curation import check_teacher, draft_attempts, teacher_seed
 from ratchet.tasks.step import Step, run_step
-from ratchet.verifiers.prompts import user_message
+from ratchet.verifiers.prompts import user_message, with_templates
 
 TEACHER_TRACES = Step("teacher_traces", 2, "traces")
 
@@ -31,10 +31,8 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
     teachers = {domain: recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
-        "teachers": {
-            d: teacher.model_dump(mode="json", exclude=NO_PART_OF_THE_ANSWER) for d, teacher in teachers.items()
-        },
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "teachers": teachers,
+        "prompt": with_templates(recipe.model.prompt, wanted),
         "seed": {domain: teacher_seed(recipe, teacher) for domain, teacher in teachers.items()},
     }
 

@@ -26,6 +26,7 @@ from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.losses import LOSSES
 from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.prompts import with_templates
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 3, "checkpoint", resumable=True)
@@ -40,9 +41,9 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     spec = _spec(recipe, kind="warm_start", traces=str(traces.kept) if traces else None)
     parameters = {
         "seed": recipe.seed,
-        "model": recipe.model.model_dump(mode="json"),
-        "warm_start": start.model_dump(mode="json", exclude={"checkpoint_every"}) if start else None,
-        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
+        "model": recipe.model,
+        "warm_start": start,
+        "hardware": recipe.training.hardware,
     }
     if recipe.model.path is None and start is None:
         raise RatchetError(
@@ -50,7 +51,8 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
             "which one is grown from nothing; or train with --from."
         )
     inputs = [traces] if traces else []
-    if recipe.model.path and Path(recipe.model.path).is_dir():
+    if recipe.model.path and Path(recipe.model.path).is_dir():  # known by what is in it, wherever it lies
+        parameters["model"] = recipe.model.model_copy(update={"path": None})
         inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
 
     def check() -> None:
@@ -116,11 +118,11 @@ def train_stage(
         inputs.append(measured)
     parameters = {
         "seed": recipe.seed,
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
-        "stage": stage.model_dump(mode="json"),
-        "optimizer": recipe.training.optimizer.model_dump(mode="json"),
-        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
-        "engine": recipe.training.engine.kind,
+        "prompt": with_templates(recipe.model.prompt, stage.mix),
+        "stage": stage,
+        "optimizer": recipe.training.optimizer,
+        "hardware": recipe.training.hardware,
+        "engine": recipe.training.engine,
         "max_infra_errors": recipe.training.max_infra_errors,
         **own_code,
     }
@@ -141,10 +143,10 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     measured = {"max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded"}
     parameters = {
         "seed": recipe.seed,
-        "prompt": recipe.model.prompt.model_dump(mode="json"),
+        "prompt": with_templates(recipe.model.prompt, stage.mix),
         "stage": stage.model_dump(mode="json", include=measured | {"name", "prompts_per_batch"}),
         "domains": sorted(stage.mix),
-        "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
+        "hardware": recipe.training.hardware,
     }
     inputs = [start, *problems.values()]
     title = f"pass rates {stage.name}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from ratchet.infra.artifacts import disk_errors, sha256_file, sync_path, write_atomically
+from ratchet.infra.artifacts import disk_errors, replace_directory, sha256_file
 from ratchet.infra.errors import RatchetError
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
@@ -68,15 +67,12 @@ class Checkpoints:
                 (draft / "state.json").write_text(json.dumps(state))
                 files = sorted(path for path in draft.rglob("*") if path.is_file())
                 hashes = {str(path.relative_to(draft)): sha256_file(path) for path in files}
-                for path in files:
-                    sync_path(path)
                 manifest = {
                     "step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape,
                     "files": hashes,
                 }  # fmt: skip
-                write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1))
-                os.replace(draft, final)
-                sync_path(self._directory)
+                (draft / "manifest.json").write_text(json.dumps(manifest, indent=1))
+                replace_directory(draft, final)
                 self._prune()
 
     def _prune(self) -> None:
@@ -185,12 +181,3 @@ def _damage(path: Path) -> str | None:
     except (OSError, ValueError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
     return None
-
-
-def replace_directory(draft: Path, final: Path) -> None:
-    """Give a finished directory its name, in place of an older one."""
-    for path in draft.rglob("*"):
-        if path.is_file():
-            sync_path(path)
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(draft, final)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import disk_errors
+from ratchet.infra.artifacts import disk_errors, replacing
 
 
 class Journal:
@@ -29,9 +29,8 @@ class Journal:
         self.path, self.records = path, len(kept)
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(".tmp")
-            temporary.write_bytes(b"".join(kept))
-            os.replace(temporary, path)
+            with replacing(path) as temporary:
+                temporary.write_bytes(b"".join(kept))
             self._file = open(path, "a", encoding="utf-8")
 
     def write(self, record: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ Ends with 0 when finished, 2 after an error that the user can fix (also in `stat
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -73,9 +72,8 @@ def _state(work: Path) -> Any:
 
 def write_status(work: Path, state: str, message: str, steps: int) -> None:
     work.mkdir(parents=True, exist_ok=True)
-    own = work / f".status-{ranks.rank()}.json"  # two ranks may fail at once
-    write_atomically(own, json.dumps({"state": state, "message": message, "steps": steps}, ensure_ascii=False))
-    os.replace(own, work / "status.json")
+    status = {"state": state, "message": message, "steps": steps}  # two ranks may fail at once: the last one's stays
+    write_atomically(work / "status.json", json.dumps(status, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import transformers
 
+from ratchet.infra.artifacts import replace_directory
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.batches import Batches
-from ratchet.training.checkpoint import Checkpoints, replace_directory, writing
+from ratchet.training.checkpoint import Checkpoints, writing
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journal
 from ratchet.training.learner import Learner

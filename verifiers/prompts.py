@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ratchet.infra.problems import Problem
@@ -15,6 +16,12 @@ def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
     name = domain.template(problem)
     template = prompt_format.templates.get(name, domain.templates[name])
     return template.format(prompt=problem.prompt, starter_code=problem.starter_code or "")
+
+
+def with_templates(prompt_format: PromptFormat, domains: Iterable[str]) -> PromptFormat:
+    """The format with the templates that it leaves to these domains: all that decides their prompts, for a key."""
+    own = {name: text for domain in domains for name, text in domain_of(domain).templates.items()}
+    return prompt_format.model_copy(update={**own, **prompt_format.templates})
 
 
 def prompt_ids(tokenizer: Any, problem: Problem, prompt_format: PromptFormat) -> tuple[int, ...]:

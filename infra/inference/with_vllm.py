@@ -23,6 +23,7 @@ from ratchet.infra.inference.engine import (
     installed,
 )
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.section import Where
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.model import Hardware
@@ -47,11 +48,11 @@ def require_vllm(python: str = sys.executable) -> None:
 class Vllm(InferenceEngine):
     """vLLM in each trainer process, one engine a rank; in an evaluation, in each sampling process."""
 
-    memory_share: float = Field(default=0.4, gt=0, lt=1)
+    memory_share: Where[float] = Field(default=0.4, gt=0, lt=1)
     """Of a GPU's memory, for vLLM's weights and KV cache."""
-    cpu_cache_gib: int = Field(default=1, ge=1)
+    cpu_cache_gib: Where[int] = Field(default=1, ge=1)
     """GiB of KV cache where there is no GPU."""
-    timeout_s: float = Field(default=300.0, gt=0)
+    timeout_s: Where[float] = Field(default=300.0, gt=0)
     """An engine that makes no progress for so long has hung, and the run stops."""
 
     def check(self, python: str) -> None:
@@ -102,14 +103,14 @@ class Vllm(InferenceEngine):
 class ServedVllm(Vllm):
     """vLLM in a process of its own, on GPUs that do not train; an evaluation has it inside all the same."""
 
-    url: str | None = None
+    url: Where[str | None] = None
     """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
     one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""
-    devices: tuple[int, ...] = ()
+    devices: Where[tuple[int, ...]] = ()
     """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""
-    weight_transfer: Literal["disk", "gloo", "nccl", "ipc"] = "disk"
+    weight_transfer: Where[Literal["disk", "gloo", "nccl", "ipc"]] = "disk"
     """How it gets new weights: files on a file system that both see, or vLLM's weight transfer by gloo (CPUs), NCCL
     (other GPUs) or CUDA IPC (the same GPUs)."""
 

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS, AnyEngine, chosen_engine
-from ratchet.infra.section import Section
+from ratchet.infra.section import Section, Where
 
 Domain = str
 
@@ -46,7 +46,7 @@ class PromptFormat(Section):
     domains: `{prompt}` and `{starter_code}` are filled in, then the chat template."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, str] = {}
+    __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     response_prefix: str = ""
     """Text the response starts with, given to the model; R1 distills start inside `<think>`."""
 
@@ -70,7 +70,7 @@ class Generator(Section):
     `generated://NAME/FILE`. Beside `by`, the function's own settings."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Any] = {}
+    __pydantic_extra__: dict[str, Any] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     by: str
     """The function, `package.module:function`; it is called with a directory to write into, the recipe's seed, and the
     settings by name."""
@@ -86,28 +86,28 @@ class Teacher(Section):
     kind: str = "none"
     """`none`, `openai`, or an engine of your own by its import path (`infra.inference.engine.TeacherEngine`)."""
     model: str = ""
-    base_url: str | None = None
+    base_url: Where[str | None] = None
     """An OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1."""
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: Where[str] = "OPENAI_API_KEY"
     """The name of the environment variable that holds the key; never the key."""
-    attempts: int = Field(8, ge=1, le=64)
+    attempts: int = Field(default=8, ge=1, le=64)
     temperature: float = 0.6
     top_p: float = 0.95
     max_tokens: int = 32768
     tokenizer: str = ""
     """A directory with tokenizer.json, or a hub name: counts the tokens where the endpoint does not."""
-    prompt_price: float = Field(0.0, ge=0)
+    prompt_price: Where[float] = Field(default=0.0, ge=0)
     """Per million tokens, in the currency of your bill; `response_price` likewise."""
-    response_price: float = Field(0.0, ge=0)
-    expected_tokens: int = Field(8000, ge=1)
+    response_price: Where[float] = Field(default=0.0, ge=0)
+    expected_tokens: Where[int] = Field(default=8000, ge=1)
     """Of one answer: for the estimate, until the first answers say better."""
-    max_cost: float | None = Field(None, gt=0)
+    max_cost: Where[float | None] = Field(default=None, gt=0)
     """No call is begun that is expected to bring the cost of all answers, those paid for earlier included, above it."""
-    concurrency: int = Field(64, ge=1, le=1000)
+    concurrency: Where[int] = Field(default=64, ge=1, le=1000)
     """The most calls that are open at a time; fewer while the endpoint pushes back."""
-    timeout_s: float = 3600.0
+    timeout_s: Where[float] = 3600.0
     """Per answer. Long on purpose: a reasoning model thinks for minutes, and a call that times out is paid for."""
-    silence_s: float = 600.0
+    silence_s: Where[float] = 600.0
     """Between two pieces of a streamed answer: after this long, the connection is taken for dead."""
 
     @field_validator("kind")
@@ -137,11 +137,11 @@ class Decontamination(Section):
     preset: Literal["paper", "coverage"] = "coverage"
     """`paper`: any shared n-gram. `coverage`: share of the n-grams of the shorter of row and benchmark item that the
     other has too. Both are recorded for each row."""
-    ngram: int | None = Field(None, ge=1)
+    ngram: int | None = Field(default=None, ge=1)
     """None: what the domain takes, 9 for math, 14 for code, where statements share more boilerplate."""
-    coverage: float = Field(0.4, gt=0, le=1)
+    coverage: float = Field(default=0.4, gt=0, le=1)
     """The highest, in tenths, that drops 95 % of the contaminated pairs that were labelled by hand."""
-    min_shared_ngrams: int = Field(3, ge=1)
+    min_shared_ngrams: int = Field(default=3, ge=1)
     released_after: date | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
 
@@ -149,7 +149,7 @@ class Decontamination(Section):
 class Deduplication(Section):
     ngram: int = 5
     permutations: int = 128
-    jaccard: float = Field(0.8, gt=0, le=1)
+    jaccard: float = Field(default=0.8, gt=0, le=1)
     """Rows at least this similar (exact Jaccard of token n-grams) are one problem."""
 
 
@@ -158,7 +158,7 @@ class LengthFilter(Section):
 
     drop_below_tokens: int = 2000
     downsample_below_tokens: int = 4000
-    downsample_keep: float = Field(0.5, ge=0, le=1)
+    downsample_keep: float = Field(default=0.5, ge=0, le=1)
     """Share kept between the two limits. The paper does not give it: ours."""
 
 
@@ -167,12 +167,12 @@ class TestValidation(Section):
 
     __test__ = False  # not a pytest class
     min_tests: int = 3
-    min_mutants_killed: float = Field(0.5, ge=0, le=1)
+    min_mutants_killed: float = Field(default=0.5, ge=0, le=1)
     """Share of small faults put into the golden solution that the tests must notice, new ones included."""
     max_mutants: int = 12
-    generated_inputs: int = Field(48, ge=0)
+    generated_inputs: int = Field(default=48, ge=0)
     """Inputs made where tests let a fault through, to see whether it is one; with 0 every such fault counts."""
-    max_added_tests: int = Field(8, ge=0)
+    max_added_tests: int = Field(default=8, ge=0)
     """The most of those inputs that become tests of their problem; with 0, no tests are added, and only problems that
     seem to miss `min_mutants_killed` are looked at so closely."""
 
@@ -188,7 +188,7 @@ class Curation(Section):
     truth: str | None = None
     """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
     else reads it."""
-    max_rejected: float = Field(0.98, gt=0, le=1)
+    max_rejected: float = Field(default=0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()
     decontaminate: Decontamination = Decontamination()
@@ -214,19 +214,19 @@ class WarmStart(Section):
     learning_rate: float = 3e-3
     weight_decay: float = 0.01
     warmup_steps: int = 20
-    final_learning_rate: float = Field(0.05, ge=0, le=1)
+    final_learning_rate: float = Field(default=0.05, ge=0, le=1)
     """Where the cosine ends, as a share of `learning_rate`."""
-    checkpoint_every: int = 500
+    checkpoint_every: Where[int] = 500
 
 
 class Reset(Section):
     """When the reference becomes the policy and the optimizer forgets (ProRL's hard reset). Recorded in
     decisions.jsonl; warm-up starts over."""
 
-    every_steps: int | None = Field(None, ge=1)
-    on_validation_drop: float | None = Field(None, gt=0)
+    every_steps: int | None = Field(default=None, ge=1)
+    on_validation_drop: float | None = Field(default=None, gt=0)
     """When validation is this much below its best since the last reset."""
-    on_plateau: int | None = Field(None, ge=1)
+    on_plateau: int | None = Field(default=None, ge=1)
     """After this many validations in a row without a new best since the last reset."""
 
 
@@ -247,66 +247,66 @@ class Stage(Section):
     max_response_tokens: int = Field(..., ge=1)
     steps: int = Field(..., ge=1)
     """Batches of prompts, each sampled, judged and learnt from: the most the stage runs."""
-    plateau_evaluations: int | None = Field(None, ge=1)
+    plateau_evaluations: int | None = Field(default=None, ge=1)
     """End earlier, after this many validations in a row without a new best; none means run all steps."""
-    validate_every: int = Field(50, ge=1)
+    validate_every: int = Field(default=50, ge=1)
     """Steps between validations, where something depends on them."""
     validation: dict[str, float] = {}
     """The blend that is validated on: weights by the name of the benchmark; none means those of the stage's domains."""
-    validation_rollouts: int = Field(4, ge=1)
+    validation_rollouts: int = Field(default=4, ge=1)
     result: Literal["last", "best"] = "last"
     """Which weights the stage hands on: those of its last step, or of its best validation."""
-    prompts_per_batch: int = Field(128, ge=1)
+    prompts_per_batch: int = Field(default=128, ge=1)
     rollouts: int | tuple[int, ...] = 16
     """Responses per prompt; a list is a schedule over epochs, its last value holding on."""
     temperature: float | tuple[float, ...] = 1.0
     """Sampling temperature; a list is a schedule over epochs, its last value holding on."""
     learning_rate: float = 1e-6
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(default=0, ge=0)
     loss: str = "grpo"
     """What each token's loss is: grpo, dr_grpo, gspo, cispo, or the import path of one's own; docs/training.md."""
     advantage: str = "grpo"
     """How rewards become advantages: grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or an import path."""
-    updates_per_batch: int = Field(1, ge=1)
+    updates_per_batch: int = Field(default=1, ge=1)
     """1 is strictly on-policy: the probability ratio is identically one, and checked."""
-    clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.2, gt=0)
+    clip_low: float = Field(default=0.2, gt=0)
+    clip_high: float = Field(default=0.2, gt=0)
     """Above `clip_low`, unlikely tokens have more room to grow (DAPO's clip-higher). Acts from the second update on."""
-    kl_coefficient: float = Field(0.0, ge=0)
+    kl_coefficient: float = Field(default=0.0, ge=0)
     """Weight of the KL term towards the reference policy, which is what the stage starts from, until a reset."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
     """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
     reset: Reset = Reset()
-    entropy_bonus: float = Field(0.0, ge=0)
+    entropy_bonus: float = Field(default=0.0, ge=0)
     """A fixed weight of the entropy, which is then held up."""
-    entropy_target: float | None = Field(None, gt=0)
+    entropy_target: float | None = Field(default=None, gt=0)
     """An adaptive weight instead: on while the entropy (nats per token) is below this."""
-    entropy_step: float = Field(1e-4, gt=0)
+    entropy_step: float = Field(default=1e-4, gt=0)
     """How much the adaptive weight changes a step."""
-    entropy_most: float = Field(5e-3, gt=0)
+    entropy_most: float = Field(default=5e-3, gt=0)
     """Its largest value."""
-    importance_cap: float | None = Field(None, gt=0)
+    importance_cap: float | None = Field(default=None, gt=0)
     """Weigh tokens by the ratio of trainer to sampling engine, at most this; none means off. The mismatch is always
     in the metrics."""
-    dynamic_sampling_rounds: int = Field(0, ge=0)
+    dynamic_sampling_rounds: int = Field(default=0, ge=0)
     """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0 means off."""
     truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
     """A response cut at the limit: reward 0 and trained on; left out of group statistics and loss; or, with every
     response that comes near the limit, penalised by length."""
-    overlong_buffer_tokens: int = Field(0, ge=0)
+    overlong_buffer_tokens: int = Field(default=0, ge=0)
     """For `soft_overlong`: the penalty grows over this many tokens before the limit, to 1 at the limit."""
-    unfinished_penalty: float = Field(0.0, ge=0)
+    unfinished_penalty: float = Field(default=0.0, ge=0)
     """Taken off the reward of a response that was cut."""
     max_difficulty: int | None = None
     """Only problems with at most this many failed teacher attempts, where the teacher was asked."""
-    max_pass_rate: float | None = Field(None, ge=0, le=1)
+    max_pass_rate: float | None = Field(default=None, ge=0, le=1)
     """Only prompts the current policy solves at most this often, measured before the stage."""
-    pass_rate_rollouts: int = Field(16, ge=1)
+    pass_rate_rollouts: int = Field(default=16, ge=1)
     drop_easy_each_epoch: bool = False
     """After each epoch, leave out the prompts whose every rollout passed in it."""
-    false_positive_rewards: float = Field(0.0, ge=0, le=1)
+    false_positive_rewards: float = Field(default=0.0, ge=0, le=1)
     """For experiments: the share of wrong responses that are rewarded all the same."""
-    false_negative_rewards: float = Field(0.0, ge=0, le=1)
+    false_negative_rewards: float = Field(default=0.0, ge=0, le=1)
     """For experiments: the share of right responses that are not rewarded."""
 
     @field_validator("validation")
@@ -381,29 +381,31 @@ class Optimizer(Section):
 
 
 class Hardware(Section):
-    """How one stage is spread over processes. Says nothing about what is computed, only where."""
+    """How one stage is spread over processes. All of it but the timeout may change the order in which numbers are
+    added, and with it their rounding."""
 
-    machines: int = Field(1, ge=1)
+    machines: int = Field(default=1, ge=1)
     """Of the process group; what starts a process on each of several is docs/training.md's "Several machines"."""
-    processes: int = Field(1, ge=1)
+    processes: int = Field(default=1, ge=1)
     """Ranks on each machine, one a GPU or one a CPU core."""
-    zero_stage: int = Field(0, ge=0, le=3)
+    zero_stage: int = Field(default=0, ge=0, le=3)
     cpu_offload: bool = False
     """Optimizer state and its update in the CPU's memory (DeepSpeed's); from zero_stage 1 on."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    micro_batch_tokens: int = Field(3000, ge=1)
+    micro_batch_tokens: int = Field(default=3000, ge=1)
     """Tokens of one forward-backward pass on one rank; bounds memory."""
     packed: bool = False
     """Sequences of a micro-batch one behind the other, without padding, instead of one above the other."""
-    sequence_ranks: int = Field(1, ge=1)
+    sequence_ranks: int = Field(default=1, ge=1)
     """Ranks that share each sequence in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
     must divide `processes` and the model's key-value heads. Each micro-batch is then one sequence."""
-    logprob_chunk_tokens: int = Field(1024, ge=1)
+    logprob_chunk_tokens: int = Field(default=1024, ge=1)
     """Tokens whose logits exist at the same time: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
-    rollout_batch: int = Field(256, ge=1)
+    """Compute activations again in the backward pass instead of keeping them."""
+    rollout_batch: int = Field(default=256, ge=1)
     """Responses decoded together on one rank."""
-    timeout_minutes: float = Field(30, gt=0)
+    timeout_minutes: Where[float] = Field(default=30, gt=0)
     """A rank that has waited for the others for so long gives up, and the run stops."""
 
     @property
@@ -440,23 +442,23 @@ class Training(Section):
     hardware: Hardware = Hardware()
     engine: AnyEngine = chosen_engine("transformers")
     """What samples responses, in training and in evaluation: docs/inference.md. A name alone is its `kind`."""
-    checkpoint_every: int = 20
+    checkpoint_every: Where[int] = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
-    max_infra_errors: float = Field(0.05, ge=0, le=1)
+    max_infra_errors: float = Field(default=0.05, ge=0, le=1)
     """Share of a batch's verdicts that may be our machine's fault before the run stops."""
-    samples_every: int = Field(20, ge=1)
+    samples_every: Where[int] = Field(default=20, ge=1)
     """Steps between tables of rollouts to read: best, worst, truncated."""
-    alarms: Alarms = Alarms()
+    alarms: Where[Alarms] = Alarms()
 
     @model_validator(mode="after")
     def _engine_serves_hardware(self) -> Training:
         self.engine.check_hardware(self.hardware)
         return self
 
-    reward_servers: tuple[str, ...] = ()
+    reward_servers: Where[tuple[str, ...]] = ()
     """URLs of reward servers (`ratchet judge serve`), which then judge instead of this machine, in curation and
-    evaluation too. Their token is in the environment: RATCHET_JUDGE_TOKEN. No part of any artifact's key: a verdict is
-    the same wherever it is given."""
+    evaluation too: a verdict is the same wherever it is given. Their token is in the environment:
+    RATCHET_JUDGE_TOKEN."""
 
     @model_validator(mode="after")
     def _unique_stages(self) -> Training:
@@ -485,18 +487,18 @@ class Benchmark(Section):
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     domain: Domain
-    path: str | None = None
+    path: Where[str | None] = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
     (`generated://NAME/FILE`)."""
-    samples: int = Field(16, ge=1)
+    samples: int = Field(default=16, ge=1)
     """Responses per problem: n of pass@k."""
     prompt: dict[str, str] = {}
     """What this benchmark wants otherwise than `model.prompt`."""
-    questions: int | None = Field(None, ge=1)
+    questions: int | None = Field(default=None, ge=1)
     """How many questions the published benchmark has; the report flags a file with another number."""
     released: date | None = None
     """When the first of its problems was public."""
-    window: tuple[date, date] | None = None
+    window: Where[tuple[date, date] | None] = None  # the problems made from the file have it in their key
     """Only problems released from the first day up to, not including, the second."""
 
     @model_validator(mode="before")
@@ -523,12 +525,12 @@ class Endpoint(Section):
 
     base_url: str = ""
     model: str = ""
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: Where[str] = "OPENAI_API_KEY"
     """The name of the environment variable that holds the key; never the key."""
-    concurrency: int = Field(64, ge=1)
-    timeout_s: float = 3600.0
+    concurrency: Where[int] = Field(default=64, ge=1)
+    timeout_s: Where[float] = 3600.0
     """Per answer: a reasoning model thinks for minutes, and a call that times out is paid for."""
-    patience_s: float = 86400.0
+    patience_s: Where[float] = 86400.0
     """How long an endpoint may fail without one answer before the evaluation stops; what was answered is kept."""
 
 

@@ -116,6 +116,41 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
 
 
+def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ratchet, ready_home):
+    """Another threshold that drops the same rows: only what says the threshold is made again."""
+    from mlflow import MlflowClient
+
+    for part in ("artifacts", "teacher"):
+        shutil.copytree(finished_home / part, ready_home / part, ignore=shutil.ignore_patterns(".drafts"))
+    lower = "curation.math.decontaminate.coverage=0.35"
+    assert {"decontaminate math", "deduplicate math", "train math-24"} <= set(would_run(ready_home, lower))
+    plan = ["run", MINI, "--set", lower, "--home", ready_home]
+    assert re.search(r"14 of 29 steps would run, 13 of them only if", " ".join(in_process(*plan, "--dry-run").split()))
+
+    before = by_step(ready_home)["math-decontaminate"]
+    done = ratchet(*plan)
+    assert done.returncode == 0, done.stderr
+    made = dict(re.findall(r"✓ (.*?) \((?!cached).*?\) (.*)", done.stdout))
+    assert list(made) == ["decontaminate math", "curated math", "contamination", "report mini"]
+    assert made["decontaminate math"].endswith(f"same content as {before.ref}")
+    assert would_run(ready_home, lower) == would_run(ready_home) == []
+    assert f"decontaminate math: same content as {before.ref}" in in_process(*plan, "--dry-run")
+
+    after = by_step(ready_home)
+    row = pq.read_table(after["math-curated"].kept).to_pylist()[0]
+    story = in_process("why", f"{row['source']}:{row['source_id']}", "--home", ready_home)
+    assert f"curated: it is in {after['math-curated'].ref}" in story, "the chain of this run goes through what it found"
+    behind = {a.ref for a in ancestors([after["mini"]], store_of(ready_home))}
+    assert {before.ref, after["math-decontaminate"].ref} <= behind
+    page = (after["mini"].path / "report.md").read_text()
+    assert after["math-decontaminate"].ref in page and before.ref not in page, "the page shows what this run read"
+
+    client = MlflowClient(load_settings(ready_home).tracking_uri)
+    same = "tags.`ratchet.same_content_as` = '" + before.ref + "'"
+    (run,) = client.search_runs([client.get_experiment_by_name("mini").experiment_id], same)
+    assert run.data.tags["ratchet.artifact"] == after["math-decontaminate"].ref
+
+
 def test_a_pass_rate_limit_measures_first_and_the_measurement_is_an_artifact(finished_home):
     changed = would_run(finished_home, "training.stages.1.max_pass_rate=0.5")
     assert changed == ["pass rates code-32", "train code-32", "evaluate code-32", "report mini"]
@@ -133,7 +168,7 @@ def test_one_stage_alone(finished_home):
     assert plan(only="math-24") == {"warm start": True, "train math-24": True}
     expected = {"train code-32": True, "evaluate code-32": True}
     assert plan(only="code-32", start=made["math-24"].ref) == expected
-    assert plan(only="code-32", start=str(made["math-24"].path / "model")) == dict.fromkeys(expected, False)
+    assert plan(only="code-32", start=str(made["math-24"].path / "model")) == expected, "the same weights"
     with pytest.raises(RatchetError, match="no stage 'code-33'; its stages are math-24, code-32"):
         plan(only="code-33")
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ratchet.flows.curate_math import curate_math
+from ratchet.flows.curate import curate
 from ratchet.flows.deployments import deployments
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
@@ -18,7 +18,7 @@ from tests.flows.conftest import MINI
 def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
     """Which steps would be taken, and whether each would run."""
     with plan_run(load_recipe(MINI, overrides), load_settings(home), steps) as run:
-        curate_math.fn(run.recipe, steps)
+        curate.fn(run.recipe, "math", steps)
     return {step.title: not step.cached for step in run.plan if not step.left_out}
 
 
@@ -35,7 +35,7 @@ def test_only_and_from_take_no_other_step(finished_home):
 @pytest.mark.parametrize(
     ("steps", "overrides", "message"),
     [
-        (Steps(only="length"), ["seed=2"], r"length math reads problems/math-majority_vote-\w+, which is not made yet"),
+        (Steps(only="length"), ["seed=2"], "length math reads problems/math-majority_vote, which is not made yet"),
         (Steps(start="validate_tests"), [], "There is no step validate_tests here"),
         (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot be taken: no teacher"),
     ],
@@ -63,7 +63,7 @@ def test_the_form_is_the_recipe_and_the_steps():
     assert set(served) == {"pipeline", "curate-math", "curate-code", "evaluate"}
     for deployment in served.values():
         assert Recipe.model_validate(deployment.parameters["recipe"]) == recipe
-        assert deployment.entrypoint.startswith("flows.")
+        assert deployment.entrypoint.startswith("ratchet.flows.")
     form = served["curate-math"]._parameter_openapi_schema
-    assert list(form.properties) == ["recipe", "steps"]
+    assert list(form.properties) == ["recipe", "domain", "steps"]
     assert "majority_vote" in str(form.definitions["Steps"]) and "Teacher" in form.definitions

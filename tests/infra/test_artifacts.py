@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,10 @@ from ratchet.infra.errors import RatchetError
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
 
 
-def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None = None) -> Artifact:
-    target = store.locate("problems", "math", artifact_key("rules", 1, parameters, inputs or []))
+def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None = None, rejected: int = 1) -> Artifact:
+    target = store.locate("problems", "math", artifact_key("rules", 1, "math", parameters, inputs or []))
     with store.draft(target, resumable=False) as draft:
-        draft.write_dataset(ROWS.slice(0, 2), ROWS.slice(2), rows_in=3)
+        draft.write_dataset(ROWS.slice(0, 3 - rejected), ROWS.slice(3 - rejected), rows_in=3)
         return store.finish(
             target,
             draft,
@@ -33,16 +34,49 @@ def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None =
 def test_the_same_work_has_the_same_key_and_any_difference_another(tmp_path):
     source = ArtifactStore(tmp_path).locate("raw", "x", "1" * 64)
     other = ArtifactStore(tmp_path).locate("raw", "x", "2" * 64)
-    key = artifact_key("rules", 1, {"a": 1, "b": [2]}, [source])
-    assert key == artifact_key("rules", 1, {"b": [2], "a": 1}, [source])
+    key = artifact_key("rules", 1, "math", {"a": 1, "b": [2]}, [source])
+    assert key == artifact_key("rules", 1, "math", {"b": [2], "a": 1}, [source])
     assert len({
         key,
-        artifact_key("rules", 2, {"a": 1, "b": [2]}, [source]),
-        artifact_key("rule", 1, {"a": 1, "b": [2]}, [source]),
-        artifact_key("rules", 1, {"a": 1, "b": [3]}, [source]),
-        artifact_key("rules", 1, {"a": 1, "b": [2]}, [other]),
-        artifact_key("rules", 1, {"a": 1, "b": [2]}, []),
-    }) == 6  # fmt: skip
+        artifact_key("rules", 2, "math", {"a": 1, "b": [2]}, [source]),
+        artifact_key("rule", 1, "math", {"a": 1, "b": [2]}, [source]),
+        artifact_key("rules", 1, "code", {"a": 1, "b": [2]}, [source]),
+        artifact_key("rules", 1, "math", {"a": 1, "b": [3]}, [source]),
+        artifact_key("rules", 1, "math", {"a": 1, "b": [2]}, [other]),
+        artifact_key("rules", 1, "math", {"a": 1, "b": [2]}, []),
+    }) == 7  # fmt: skip
+
+
+def test_what_reads_the_same_content_has_the_same_key(tmp_path):
+    store = ArtifactStore(tmp_path)
+    planned = store.locate("problems", "math", artifact_key("rules", 1, "math", {"a": 2}, []))
+    before = artifact_key("next", 1, "math", {}, [planned])
+    assert before.startswith("?") and artifact_key("after", 1, "math", {}, [store.locate("x", "y", before)])[0] == "?"
+    first, second, other = make(store, {"a": 1}), make(store, {"a": 2}), make(store, {"a": 3}, rejected=0)
+    assert planned == second and first.key != second.key
+
+    keys = [artifact_key("next", 1, "math", {}, [read]) for read in (first, second, other)]
+    assert keys[0] == keys[1] != keys[2] and before != keys[1]
+    wholes = {artifact_key("next", 1, "math", {}, [read], whole=[read]) for read in (first, second, other)}
+    assert len(wholes) == 3, "of the whole, the parameters are a part"
+    assert store.earlier_same(second) == first
+    assert store.earlier_same(first) is None and store.earlier_same(other) is None
+
+
+def test_a_checkpoint_is_known_by_its_model_and_so_is_a_copy_of_it(tmp_path):
+    store = ArtifactStore(tmp_path)
+    target = store.locate("checkpoint", "math-24", artifact_key("train", 1, "math-24", {}, []))
+    with store.draft(target, resumable=True) as draft:
+        (draft.path / "model").mkdir()
+        (draft.path / "model" / "config.json").write_text("{}")
+        (draft.path / "metrics.jsonl").write_text(json.dumps({"time": time.time()}))
+        (draft.path / "model" / "weights.12.tmp").write_text("left by a process that was killed")
+    with store.draft(target, resumable=True) as draft:
+        facts = {"step": "train", "step_version": 1, "parameters": {}, "inputs": [], "started_at": time.time()}
+        store.finish(target, draft, **facts)
+    copy = shutil.copytree(target.path / "model", tmp_path / "copy")
+    assert [file.name for file in copy.iterdir()] == ["config.json"]
+    assert store.directory(copy, "model").content() == target.content() != target.content(whole=True)
 
 
 def test_a_finished_artifact_is_found_and_explains_itself(tmp_path):

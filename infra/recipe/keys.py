@@ -1,0 +1,69 @@
+"""What a recipe's settings put into an artifact's key: what decides the result, and of that only what differs from its
+default. A new field with a default therefore changes no key. A changed default does not either, and must raise the
+version of every step that it enters: tests/tasks/test_step_defaults.py sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+
+from ratchet.infra.section import ONLY_WHERE
+
+
+def in_key(value: Any) -> Any:
+    """The JSON that a key holds of settings: sections, and mappings and sequences of them."""
+    return _json(value, with_defaults=False)
+
+
+def decisive(value: Any) -> Any:
+    """The same with its defaults: what a manifest records."""
+    return _json(value, with_defaults=True)
+
+
+def _json(value: Any, with_defaults: bool) -> Any:
+    if isinstance(value, BaseModel):
+        given = {name: (field, getattr(value, name)) for name, field in type(value).model_fields.items()}
+        held = {
+            name: inner
+            for name, (field, inner) in given.items()
+            if not is_where(field) and (with_defaults or not _is_default(field, inner))
+        }
+        return _json(held | (value.model_extra or {}), with_defaults)
+    if isinstance(value, Mapping):
+        return {str(name): _json(inner, with_defaults) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_json(inner, with_defaults) for inner in value]
+    return to_jsonable_python(value)
+
+
+def _is_default(field: FieldInfo, value: Any) -> bool:
+    # A Literal of one value says which of several sections this is: without it, two with nothing set would be alike.
+    if field.is_required() or (get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1):
+        return False
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, BaseModel) and type(value) is not type(default):
+        return False
+    return in_key(value) == in_key(default)
+
+
+def is_where(field: FieldInfo) -> bool:
+    return ONLY_WHERE in field.metadata
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """The leaves of JSON under dotted names, `stages.0.steps`; a list of plain values is one leaf."""
+    if isinstance(value, Mapping):
+        inner = list(value.items())
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        inner = list(enumerate(value))
+    else:
+        return {prefix: value}
+    leaves: dict[str, Any] = {}
+    for name, item in inner:
+        leaves |= flat(item, f"{prefix}.{name}" if prefix else str(name))
+    return leaves
