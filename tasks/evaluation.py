@@ -21,7 +21,7 @@ from ratchet.infra.recipe.keys import decisive
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
 from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
 from ratchet.tasks.curation import benchmark_problems
-from ratchet.tasks.inputs import given_files
+from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
@@ -50,12 +50,12 @@ def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
     if path is None:
         raise RatchetError(f"evaluation.benchmarks: {name} has no path: give the file it is in.")
     files = given_files(recipe, [path])
-    of_one_file = Path(path).expanduser().is_file()  # which then gives the data set its name
-    if len(files) > 1 and Path(path).expanduser().exists():
+    here = path.startswith(GENERATED) or Path(path).expanduser().exists()  # then the file gives the data set its name
+    if len(files) > 1 and here:
         raise RatchetError(
             f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
         )
-    return benchmark_problems(benchmark.domain, files, "" if of_one_file else name, benchmark.window)
+    return benchmark_problems(benchmark.domain, files, "" if here else name, benchmark.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:

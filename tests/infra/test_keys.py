@@ -55,10 +55,10 @@ def test_what_differs_from_the_default_is_held_and_nothing_else():
 def test_where_work_is_done_is_in_no_key():
     where = Training.model_validate({
         "checkpoint_every": 7, "samples_every": 3, "alarms": {"entropy_below": 0.5}, "hardware": {"timeout_minutes": 5},
-        "engine": {"timeout_s": 5, "memory_share": 0.7}, "reward_servers": ["http://judge-1:8900"],
+        "engine": {"kind": "vllm", "timeout_s": 5, "memory_share": 0.7}, "reward_servers": ["http://judge-1:8900"],
         "warm_start": {"checkpoint_every": 3},
     })  # fmt: skip
-    assert in_key(where) == {"warm_start": {}}
+    assert in_key(where) == {"warm_start": {}, "engine": {"kind": "vllm"}}
     rounding = {"hardware": {"processes": 2, "micro_batch_tokens": 100}}
     assert in_key(Training.model_validate(rounding)) == rounding
 
