@@ -126,6 +126,19 @@ def answer_text(value: Any) -> str | None:
     return None if value is None or not str(value).strip() else str(value).strip()
 
 
+_WORKED = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
+
+
+def take_answer(row: Row, *names: str) -> str | None:
+    """A reference answer as text. Of a worked solution that ends in a line `#### 18`, as GSM8K publishes them, it is what
+    stands in that line, and the whole stays in the row as `solution`."""
+    value = answer_text(take(row, *names))
+    if value is not None and (final := _WORKED.search(value)):
+        row["solution"] = value
+        return final[1]
+    return value
+
+
 def last_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{...}` whose braces balance."""
     for start in reversed([found.end() for found in re.finditer(r"\\f?boxed\s*\{", text)]):
@@ -137,11 +150,19 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
-def python_solutions(value: Any) -> list[str]:
-    """Texts among published solutions; null when a data set says it has none."""
+def take_solutions(row: Row, *names: str) -> list[str]:
+    """Programs: a list of texts, as itself or as JSON text, or one text that is a program; none when a data set says it
+    has none."""
+    name = _filled(row, names)
+    value = take(row, name)
     if isinstance(value, str):
-        value = [value]
-    return [text for text in (value or []) if isinstance(text, str) and text.strip()]
+        try:
+            value = parse_structure(value, name)
+        except Malformed:
+            if value.lstrip()[:1] == "[":
+                raise
+    solutions = [value] if isinstance(value, str) else value or []
+    return [text for text in solutions if isinstance(text, str) and text.strip()]
 
 
 def has(columns: Iterable[str], *names: str) -> bool:

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from ratchet.infra.errors import RatchetError
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz")
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz", ".tsv.gz")
+_ENDING = re.compile(r"(?:\.(?:jsonl?|csv|tsv)(?:\.gz)?|\.parquet)\Z")
 _NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")
 _ON_HUB = re.compile(
     r"(?:hf://(?:datasets/)?)?(?P<repo>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w.%-]+))?(?:/(?P<files>[^@]+))?/?"
@@ -61,7 +62,7 @@ def source_names(files: Sequence[Path]) -> list[str]:
     """For each file its name without endings, and as much of the path before it as tells it from the others: data sets
     call their files alike (`train-00000-of-00001.parquet`). In the Hub's cache the path is the one on the Hub."""
     paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
-    parts = [[*path.parts[1:-1], path.name.split(".json")[0].removesuffix(".parquet")] for path in paths]
+    parts = [[*path.parts[1:-1], _ENDING.sub("", path.name)] for path in paths]
     names, depth = [own[-1] for own in parts], 1
     while (shared := {name for name, times in Counter(names).items() if times > 1}) and depth < max(map(len, parts)):
         depth += 1

@@ -177,6 +177,9 @@ class Curation(Section):
     truth: str | None = None
     """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
     else reads it."""
+    columns: dict[str, str] = {}
+    """Which columns of the inputs hold what: a problem's field, or `metadata.NAME`, to the column's name, as in
+    `{prompt: question, answer: target}`. None: a published layout, told by the columns there are."""
     max_rejected: float = Field(0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()
