@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the directory that holds code_raw/ and benchmarks/")
     parser.add_argument("--journal", type=Path, required=True, help="what was settled, for when this is killed")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--problems", type=int, help="only so many of the problems, spread over all")
     arguments = parser.parse_args()
 
     config = Curation(decontaminate=Decontamination(ngram=plan_of("code").ngram))
@@ -131,11 +132,14 @@ def main() -> None:
     splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, config.rules))
     splits.append(decontaminate(splits[-1].kept, items, config.decontaminate))
     splits.append(deduplicate(splits[-1].kept, config.deduplicate))
+    table = splits[-1].kept
+    if arguments.problems:
+        table = table.take([n * len(table) // arguments.problems for n in range(arguments.problems)])
     with VerifierPool(arguments.workers) as pool, Progress() as progress:
-        task = progress.add_task("validating", total=len(splits[-1].kept))
+        task = progress.add_task("validating", total=len(table))
         splits.append(
             validate_tests(
-                splits[-1].kept, SETTINGS, pool, journal=arguments.journal,
+                table, SETTINGS, pool, journal=arguments.journal,
                 progress=lambda done, total: progress.update(task, completed=done),
             )
         )  # fmt: skip

@@ -37,8 +37,7 @@ from ratchet.data_curation.contamination import BenchmarkIndex, find
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.readers import read_files, read_problems
-from ratchet.data_curation.split import joined
-from ratchet.data_curation.split import set_column
+from ratchet.data_curation.split import joined, set_column
 from ratchet.data_curation.tokens import tokenised_batches
 from ratchet.infra.recipe.model import Decontamination
 

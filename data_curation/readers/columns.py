@@ -59,10 +59,24 @@ def take_statement(row: Row, *names: str) -> str:
     if not isinstance(chat, list):
         return take_text(row, *names)
     row.pop(name)
-    turns = [turn for turn in chat if isinstance(turn, dict) and turn.get("role") == "user"]
-    if not turns:
+    said = [text for role, text in chat_turns(chat, name) if role == "user"]
+    if not said:
         raise Malformed(name, "a chat without a user's message")
-    return take_text({name: turns[-1].get("content")}, name)
+    return take_text({name: said[-1]}, name)
+
+
+_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
+
+
+def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
+    """Who says what (`user`, `assistant`, `system`, …), from OpenAI's messages or ShareGPT's, perhaps as JSON text."""
+    if isinstance(chat, str):
+        chat = parse_structure(chat, name)
+    if not isinstance(chat, list):
+        raise Malformed(name, f"{type(chat).__name__} instead of a list of messages")
+    turns = [turn for turn in chat if isinstance(turn, dict)]
+    said = [(str(turn.get("role", turn.get("from"))), turn.get("content", turn.get("value"))) for turn in turns]
+    return [(_ROLES.get(role, role), text) for role, text in said]
 
 
 def take_structure(row: Row, *names: str) -> Any:

@@ -196,10 +196,17 @@ class Curation(Section):
 
 
 class WarmStart(Section):
-    """Supervised start on the teacher's traces, wrong ones included: RL is what corrects them."""
+    """Supervised start on the teacher's traces, wrong ones included, or on one's own: RL is what corrects them."""
 
+    files: tuple[str, ...] = ()
+    """Traces of one's own, named as `inputs`, which then take the teacher's place: chats (`messages`), prompts and
+    responses, or problems with worked solutions; docs/training.md."""
+    columns: dict[str, str] = {}
+    """Of the files, as in `{prompt: question, response: reply}`; none means the usual names."""
+    domain: Domain | None = None
+    """Of files with problems: whose prompt template they get. None: the recipe's only domain."""
     traces: int = 44000
-    """Teacher answers to learn from, over all domains."""
+    """Traces to learn from, over all domains: of files, the most."""
     mix: dict[str, Annotated[float, Field(gt=0)]] = {}
     """The share of each domain; none means equal shares of all that the recipe has."""
     batch_size: int = 16
