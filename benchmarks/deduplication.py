@@ -30,6 +30,8 @@ from datasketch import MinHash, MinHashLSH
 from ratchet.data_curation import minhash
 from ratchet.data_curation.deduplication import deduplicate, near_copies
 from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
+from ratchet.data_curation.readers import read_files
+from ratchet.data_curation.split import joined
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.model import Deduplication
 

@@ -31,8 +31,8 @@ WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 3, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
-NO_PART_OF_WARM_START = {"files", "columns", "domain"}
-"""What only says where traces come from: they are an input."""
+NO_PART_OF_WARM_START = {"checkpoint_every", "files", "columns", "domain"}
+"""What changes no weight: the traces themselves are an input."""
 STATUS = "status.json"
 
 
@@ -43,9 +43,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     parameters = {
         "seed": recipe.seed,
         "model": recipe.model.model_dump(mode="json"),
-        "warm_start": start.model_dump(mode="json", exclude={"checkpoint_every", *NO_PART_OF_WARM_START})
-        if start
-        else None,
+        "warm_start": start.model_dump(mode="json", exclude=NO_PART_OF_WARM_START) if start else None,
         "hardware": recipe.training.hardware.model_dump(mode="json", exclude={"timeout_minutes"}),
     }
     if recipe.model.path is None and start is None:

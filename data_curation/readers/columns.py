@@ -144,8 +144,8 @@ _WORKED = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
 
 
 def take_answer(row: Row, *names: str) -> str | None:
-    """A reference answer as text. Of a worked solution that ends in a line `#### 18`, as GSM8K publishes them, it is what
-    stands in that line, and the whole stays in the row as `solution`."""
+    """A reference answer as text. Of a worked solution that ends in a line `#### 18`, as GSM8K publishes them, it is
+    what stands in that line, and the whole stays in the row as `solution`."""
     value = answer_text(take(row, *names))
     if value is not None and (final := _WORKED.search(value)):
         row["solution"] = value

@@ -114,7 +114,7 @@ def verl_math(row: Row, truth: Any) -> Row:
 
 def check_fields(columns: Columns) -> None:
     """Raises RatchetError for a field that no problem has, and for a column that two fields are read from."""
-    unknown = sorted(field for field in columns if field not in _TAKE and not field.removeprefix("metadata.") != field)
+    unknown = sorted(field for field in columns if field not in _TAKE and field.removeprefix("metadata.") == field)
     if unknown:
         raise RatchetError(
             f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(_TAKE)} and metadata.NAME; what is not "
