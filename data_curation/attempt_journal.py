@@ -40,11 +40,9 @@ class AttemptJournal(Journal):
 def read_answers(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """(place, key, facts) of each answer in the file. Takes no lock and changes nothing."""
     place = 0
-    for end, facts in read_lines(path):
-        if missing := {"key", "response"} - facts.keys():
-            raise RatchetError(
-                f"{path}, byte {place}: an answer without {missing.pop()}. Remove that line and run again."
-            )
+    for number, (end, facts) in enumerate(read_lines(path), start=1):
+        if not {"key", "response"} <= facts.keys():
+            raise RatchetError(f"{path}, line {number}: not an answer. Remove that line and run again.")
         facts.pop("response")
         yield place, facts.pop("key"), facts
         place = end

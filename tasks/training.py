@@ -267,7 +267,8 @@ class MetricsFollower:
             return
         if self.path.stat().st_size < self.offset:  # a resumed stage cut the file back to its checkpoint
             self.offset = 0
-        for self.offset, record in read_lines(self.path, self.offset):
+        for end, record in read_lines(self.path, self.offset):
+            self.offset = end
             self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:
