@@ -153,14 +153,6 @@ def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
         yield _tokenise(b"", np.zeros(1, np.int64))
 
 
-def token_texts(text: str) -> list[tuple[str, int, int]]:
-    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
-    tokens = tokenise([text])
-    spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-    words = tokens.words(0, len(tokens.hashes))
-    return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]
-
-
 def byte_span(text: str, start: int, end: int) -> list[int]:
     """Characters `start:end` of a text as a span of bytes of its UTF-8, which is how all evidence counts."""
     before = len(text[:start].encode(errors="replace"))

@@ -20,7 +20,13 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.problems import Problem, from_table, to_table
 from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher, WarmStart
-from ratchet.tasks.curation import NO_PART_OF_THE_ANSWER, decontamination_settings, draft_attempts, held_out, teacher_seed
+from ratchet.tasks.curation import (
+    NO_PART_OF_THE_ANSWER,
+    decontamination_settings,
+    draft_attempts,
+    held_out,
+    teacher_seed,
+)
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.prompts import user_message

@@ -9,9 +9,9 @@ import pytest
 
 from ratchet.data_curation.trace_files import read_traces
 from ratchet.infra.errors import RatchetError
-from ratchet.verifiers.prompts import user_message
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.math.equivalence import verify_math
+from ratchet.verifiers.prompts import user_message
 
 
 def boxed(problem):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.infra.errors import RatchetError
@@ -79,7 +80,9 @@ def test_math_formats(tmp_path, row, answer):
 def test_a_row_without_an_answer_is_for_the_rules_to_judge(tmp_path):
     nothing = ["", None, "notfound", float("nan")]
     rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, *({"problem": "Find 1 + 1.", "answer": a} for a in nothing)]
-    split = filter_by_rules(read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept, "math", Rules())
+    split = filter_by_rules(
+        read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept, plan_of("math").rules, Rules()
+    )
     assert [row["rule"] for row in split.rejected.to_pylist()] == ["proof", *["no_answer"] * 4] and not len(split.kept)
 
 
