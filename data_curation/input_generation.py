@@ -233,7 +233,9 @@ def _measures(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_in(item: Any, whole: Any) -> bool:
     """A word in a list of words, a letter in a word."""
-    return isinstance(whole, list | str) and isinstance(item, str | type(whole)) and item in whole
+    if isinstance(whole, str):
+        return isinstance(item, str) and item in whole
+    return isinstance(whole, list) and isinstance(item, str | list) and item in whole
 
 
 def _in_order(items: Sequence[Any]) -> bool:

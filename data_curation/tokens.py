@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -164,15 +165,16 @@ def cut(text: str, span: Sequence[int]) -> str:
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def _columns(texts: Texts) -> list[pa.LargeStringArray]:
+def _columns(texts: Any) -> list[pa.LargeStringArray]:
     if isinstance(texts, pa.ChunkedArray):
-        return [column for chunk in texts.chunks for column in _columns(chunk)]
-    if not isinstance(texts, pa.Array):
+        return [column for chunk in texts.iterchunks() for column in _columns(chunk)]
+    if isinstance(texts, pa.Array):
+        column = texts.cast(pa.large_string())
+    else:
         try:
-            texts = pa.array(texts, pa.large_string())
+            column = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half a surrogate pair, as broken JSON escapes give: no text, but no reason to stop
-            texts = pa.array([text.encode(errors="replace").decode() for text in texts], pa.large_string())
-    column = texts if pa.types.is_large_string(texts.type) else texts.cast(pa.large_string())
+            column = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
     return [pc.fill_null(column, "") if column.null_count else column]
 
 

@@ -96,7 +96,8 @@ def _converted(
             rejected.append(_set_aside(place, rule, {"file": path.name, "row": number, "reason": str(fault)}))
             continue
         statement = clean_statement(prompt)[0]
-        traces.append(Trace(Problem(problem_id(domain, statement), domain, statement, **place), prompt, response))
+        problem = Problem(problem_id(domain, statement), domain, statement, source, str(number))
+        traces.append(Trace(problem, prompt, response))
     return traces, rejected
 
 

@@ -32,7 +32,8 @@ PYTHON_3 = 3  # CodeContests' number for the language
 
 def leetcode(row: Row) -> Row:
     """LeetCodeDataset. Its `prompt` column holds the imports and node classes that solutions take for granted."""
-    meta = row.get("meta") if isinstance(row.get("meta"), dict) else {}
+    meta = row.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
     entry_point, prelude = take_text(row, "entry_point"), take(row, "prompt")
     row.pop("input_output", None)  # the assertions of `test` once more, as text
     suite = from_assertions(take_text(row, "test"), entry_point, prelude)
@@ -64,7 +65,7 @@ def mbpp(row: Row) -> Row:
     """MBPP, its sanitized part, and MBPP+. The statement does not name the function; the header is the solution's."""
     code = take_text(row, "code")
     suite = from_direct_assertions(row.pop("test_list"))
-    plus = from_tables(row.pop("test", None) or "", suite.entry_point)
+    plus = from_tables(row.pop("test", None) or "", suite.entry_point or "")
     suite = plus or suite
     imports = "\n".join([*(row.pop("test_imports", None) or []), row.pop("test_setup_code", None) or ""]).strip()
     suite.prelude = imports or None

@@ -162,7 +162,7 @@ class _Batch:
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem = self._problem(row) | place
+            problem: Row = self._problem(row) | place
             self.any_readable = True
             if problem["domain"] != self.file.domain:
                 self.rejected.append(_rejected(problem, place, "other_domain", {"domain": problem["domain"]}))
@@ -206,7 +206,7 @@ class _Batch:
 
     def _problem(self, row: Row) -> Row:
         row = dict(row)
-        problem = {"domain": self.file.layout.domain or self.file.domain} | self.file.layout.convert(row)
+        problem: Row = {"domain": self.file.layout.domain or self.file.domain} | self.file.layout.convert(row)
         problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
         problem["prompt"], templates = clean_statement(problem["prompt"])
         problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from ratchet.infra.errors import RatchetError
 
@@ -74,19 +75,19 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
     from huggingface_hub import HfApi, errors
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    place = {"repo_id": repo, "repo_type": "dataset", "revision": revision}
+    place: dict[str, Any] = {"repo_id": repo, "repo_type": "dataset", "revision": revision}
     try:
         try:
             listed = sorted(api.list_repo_files(**place))
             files = _chosen(listed, wanted)
             found = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
-        except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:
+        except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:  # type: ignore
             if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
                 raise
             root = Path(api.snapshot_download(local_files_only=True, **place))  # what was fetched before
             listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
             found = [root / file for file in _chosen(listed, wanted)]
-    except (errors.HTTPError, errors.HFValidationError, OSError) as error:
+    except (errors.HTTPError, errors.HFValidationError, OSError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RatchetError(
             f"{name}: no such file here, and the Hub does not give it ({reason}). Check the name, the network "

@@ -234,7 +234,8 @@ class _Judgement:
             return "runtime_error", f"{name}: {message}", f"{name}: {message}"  # which the check did not expect
         if name in ("NameError", "ImportError", "ModuleNotFoundError"):
             raise InvalidProblem(f"its check needs what is not there: {message}")
-        body = ast.unparse(next(n for n in ast.parse(check).body if getattr(n, "name", "") == "check").body[-1])
+        functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
         said = f" ({name}: {message})" if name != "AssertionError" or message else ""
         returned = ", ".join(_shown_answer(value) for _, value in answers[-3:])
         return "wrong_answer", f"got {short(returned)}", f"does not hold: {short(body)}{said}"

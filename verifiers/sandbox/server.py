@@ -207,6 +207,7 @@ class Sandbox:
             "output_bytes": output_bytes, "file_bytes": max(output_bytes, longest),
         }  # fmt: skip
         try:
+            assert self._channel is not None
             header = json.dumps(limits).encode()
             self._channel.settimeout(60.0 + 30.0 * total_s)
             self._channel.sendall(b"".join([struct.pack("!II", len(header), len(job)), header, job]))
@@ -237,6 +238,7 @@ class Sandbox:
 
     def _receive(self, size: int) -> bytes:
         parts = []
+        assert self._channel is not None
         while size:
             part = self._channel.recv(min(size, 1 << 20))
             if not part:
