@@ -19,13 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from ratchet.data_curation.contamination import BenchmarkIndex
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import read_problems
 from ratchet.data_curation.tokens import tokenise
-from ratchet.infra.recipe.model import CodeCuration, MathCuration
+from ratchet.infra.recipe.model import Decontamination
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")
-DEFAULTS = {"math": MathCuration().decontaminate, "code": CodeCuration().decontaminate}
+DEFAULTS = {domain: Decontamination(ngram=plan_of(domain).ngram) for domain in ("math", "code")}
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
