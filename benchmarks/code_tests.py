@@ -29,8 +29,7 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.golden_agreement import settle
 from ratchet.data_curation.mutant_kills import Trial, measure
 from ratchet.data_curation.mutation import mutants
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.readers import read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.validation import STEP, validate_tests
 from ratchet.data_curation.validation_case import Case
@@ -124,19 +123,23 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the directory that holds code_raw/ and benchmarks/")
     parser.add_argument("--journal", type=Path, required=True, help="what was settled, for when this is killed")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--problems", type=int, help="only so many of the problems, spread over all")
     arguments = parser.parse_args()
 
     config = Curation(decontaminate=Decontamination(ngram=plan_of("code").ngram))
-    items = read_benchmark(arguments.data / BENCHMARK, "code").kept
-    splits = [read_and_normalise([arguments.data / FILE], "code")]
+    items = read_problems(arguments.data / BENCHMARK, "code").kept
+    splits = [read_problems(arguments.data / FILE, "code")]
     splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, config.rules))
     splits.append(decontaminate(splits[-1].kept, items, config.decontaminate))
     splits.append(deduplicate(splits[-1].kept, config.deduplicate))
+    table = splits[-1].kept
+    if arguments.problems:
+        table = table.take([n * len(table) // arguments.problems for n in range(arguments.problems)])
     with VerifierPool(arguments.workers) as pool, Progress() as progress:
-        task = progress.add_task("validating", total=len(splits[-1].kept))
+        task = progress.add_task("validating", total=len(table))
         splits.append(
             validate_tests(
-                splits[-1].kept, SETTINGS, pool, journal=arguments.journal,
+                table, SETTINGS, pool, journal=arguments.journal,
                 progress=lambda done, total: progress.update(task, completed=done),
             )
         )  # fmt: skip

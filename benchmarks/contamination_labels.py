@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from ratchet.data_curation.contamination import BenchmarkIndex
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.readers import read_problems
 from ratchet.data_curation.tokens import tokenise
-from ratchet.infra.recipe.model import CodeCuration, MathCuration
+from ratchet.infra.recipe.model import Decontamination
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")
-DEFAULTS = {"math": MathCuration().decontaminate, "code": CodeCuration().decontaminate}
+DEFAULTS = {domain: Decontamination(ngram=plan_of(domain).ngram) for domain in ("math", "code")}
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
@@ -38,9 +38,9 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
     pairs = []
     for benchmark, file in sorted({(label["benchmark"], label["file"]) for label in labels}):
         domain = "math" if file.startswith("math") else "code"
-        items = read_benchmark(data / benchmark, domain).kept
+        items = read_problems(data / benchmark, domain).kept
         if file not in texts_of:
-            rows = read_and_normalise([data / file], domain).kept.select(["source_id", "prompt"])
+            rows = read_problems(data / file, domain).kept.select(["source_id", "prompt"])
             texts_of[file] = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         places = {item: place for place, item in enumerate(items.column("source_id").to_pylist())}
         settings = DEFAULTS[domain]

@@ -36,9 +36,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.contamination import BenchmarkIndex, find
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.injection import self_test
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import read_benchmark
-from ratchet.data_curation.split import set_column
+from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.split import joined, set_column
 from ratchet.data_curation.tokens import tokenised_batches
 from ratchet.infra.recipe.model import Decontamination
 
@@ -118,7 +117,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def million(data: Path) -> None:
     """Peak memory of the command on a million short problems, and its CPU time."""
-    texts = read_and_normalise([data / file for file in ROWS], "math").kept.column("prompt").to_pylist()
+    texts = joined(read_files([data / file for file in ROWS], "math")).kept.column("prompt").to_pylist()
     short = [text for text in texts if len(text) < 250]
     with tempfile.TemporaryDirectory() as folder:
         rows = augmented(short, 1_000_000)
@@ -163,11 +162,11 @@ def main() -> None:
     if arguments.million:
         return million(arguments.data)
 
-    once = read_and_normalise([arguments.data / file for file in ROWS], "math").kept
+    once = joined(read_files([arguments.data / file for file in ROWS], "math")).kept
     rows = augmented(once.column("prompt").to_pylist(), arguments.rows)
     table = pa.concat_tables([once] * (len(rows) // len(once) + 1)).slice(0, len(rows))
     table = set_column(table, "prompt", rows)
-    tables = [read_benchmark(arguments.data / "benchmarks" / file, "math").kept for file in ITEMS]
+    tables = [read_problems(arguments.data / "benchmarks" / file, "math").kept for file in ITEMS]
     items, benchmarks = pa.concat_tables(tables), [t.column("prompt").to_pylist() for t in tables]
     names = list(zip(*(items.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
     settings, everything = Decontamination(ngram=N), [text for texts in benchmarks for text in texts]

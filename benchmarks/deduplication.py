@@ -30,7 +30,8 @@ from datasketch import MinHash, MinHashLSH
 from ratchet.data_curation import minhash
 from ratchet.data_curation.deduplication import deduplicate, near_copies
 from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
-from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_files
+from ratchet.data_curation.split import joined
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.model import Deduplication
 
@@ -105,7 +106,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     settings = Deduplication()
-    read = read_and_normalise([arguments.data / file for file in FILES], "math").kept
+    read = joined(read_files([arguments.data / file for file in FILES], "math")).kept
     texts = make_rows(read.column("prompt").to_pylist(), arguments.rows)
     columns: dict[str, Any] = {"prompt": texts, "problem_id": [str(row) for row in range(len(texts))]}
     columns |= {"source_id": columns["problem_id"], "domain": ["math"] * len(texts)}

@@ -30,7 +30,7 @@ def write_rows(path: Path, rows: int) -> None:
 
 def stream(path: Path, directory: Path) -> None:
     from ratchet.data_curation.domains import plan_of
-    from ratchet.data_curation.normalisation import normalised_batches
+    from ratchet.data_curation.readers import read_files
     from ratchet.data_curation.rules import filter_by_rules
     from ratchet.infra.artifacts import Draft
     from ratchet.infra.recipe.model import Rules
@@ -41,7 +41,7 @@ def stream(path: Path, directory: Path) -> None:
     for draft in (normalised, ruled):
         draft.path.mkdir()
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    write_splits(normalised, normalised_batches([path], "math"), max_rejected=1.0)
+    write_splits(normalised, read_files([path], "math"), max_rejected=1.0)
     tables = kept_batches(normalised.path / "kept.parquet")
     write_splits(ruled, (filter_by_rules(table, plan_of("math").rules, Rules()) for table in tables), max_rejected=1.0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

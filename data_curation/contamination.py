@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
@@ -205,8 +204,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
         overlaps, pairs = index.compare(tokens)
         hit = _hits(index, overlaps, settings)
         for row in np.flatnonzero(hit | (overlaps.whole >= 0)).tolist():
-            text = texts[first + row]
-            text = text.as_py() if isinstance(text, pa.Scalar) else text
+            text = str(texts[first + row])
             whole = int(overlaps.whole[row])
             if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
                 found[first + row] = ("whole_match", evidence)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ratchet.data_curation.contamination import CLEAN, BenchmarkIndex, Findings, find, named
 from ratchet.data_curation.domains import PLAIN
@@ -58,14 +57,15 @@ def reject(
     absent, and a null in one says nothing."""
     rejections = dict(findings.rejections)
     if item_urls and urls is not None:
-        for row in pc.indices_nonzero(pc.is_valid(urls)).to_pylist():
+        for row in np.flatnonzero(urls.is_valid()).tolist():
             if (key := problem_key(str(urls[row].as_py()))) in item_urls:
                 found = findings.facts(row) | {"url": key} | named(findings.index, item_urls[key])
                 rejections[row] = Rejection("url", found)
     if (latest := settings.released_after) and released is not None:
-        for row in pc.indices_nonzero(pc.fill_null(pc.greater(released, pa.scalar(latest)), False)).to_pylist():
-            evidence = {"released": str(released[row].as_py()), "limit": str(latest)} | findings.facts(row)
-            rejections[row] = Rejection("released_after", evidence)
+        for row, day in enumerate(released.to_pylist()):
+            if day is not None and day > latest:
+                evidence = {"released": str(day), "limit": str(latest)} | findings.facts(row)
+                rejections[row] = Rejection("released_after", evidence)
     return rejections
 
 

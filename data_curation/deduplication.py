@@ -123,7 +123,8 @@ class _Rows:
         self._columns = {
             name: table.column(name) for name in ("problem_id", "source", "source_id", "answer", "tests")
         }  # fmt: skip
-        self._has_golden = pc.fill_null(pc.greater(pc.list_value_length(table.column("golden_solutions")), 0), False)
+        lengths = pc.list_value_length(table.column("golden_solutions"))  # type: ignore  # made when pyarrow is imported
+        self._has_golden = [bool(length) for length in lengths.to_pylist()]
         self._votes: dict[int, int] = {}  # how many exact copies of a row give its answer, where it has copies
         for group in exact:
             answers = {row: self._value("answer", row) for row in group}
@@ -134,7 +135,7 @@ class _Rows:
         """Sorts the better row first."""
         tests = self._value("tests", row)
         number = len(json.loads(tests)) if tests else 0
-        return (not self._has_golden[row].as_py(), -number, -self._votes.get(row, 1), row)
+        return (not self._has_golden[row], -number, -self._votes.get(row, 1), row)
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]

@@ -99,7 +99,7 @@ def _vote(case: Case, results: list[list[TestResult]], recorded: list[list[CodeT
         if 2 * contradicting <= voters:
             tests.append(test)
             continue
-        outputs = Counter(json.dumps(given[number].output) for given in recorded if given[number] is not None)
+        outputs = Counter(json.dumps(gave.output) for given in recorded if (gave := given[number]) is not None)
         output, votes = outputs.most_common(1)[0] if outputs else ("", 0)
         evidence = {"test": number, "expected": _short(test.output if test.check is None else test.check)}
         if 2 * votes > voters:

@@ -166,7 +166,8 @@ def _band_keys(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -
 def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.ndarray:
     """(permutations, texts): datasketch's affine32 signatures. The shingles of text i, at least one, are
     `hashes[bounds[i]:bounds[i + 1]]`."""
-    factors, terms = MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME).permutations
+    drawn = MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME)
+    factors, terms = np.asarray(drawn.permutations)
     values, starts = _fmix32(hashes[bounds[0] : bounds[-1]]), bounds[:-1] - bounds[0]
     signed = np.empty((permutations, len(starts)), np.uint32)
     for number, (factor, term) in enumerate(zip(factors, terms, strict=True)):

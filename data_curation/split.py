@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ratchet.infra.problems import PROBLEM_SCHEMA
 
@@ -68,7 +67,8 @@ def partition(
 ) -> Split:
     """Split `table` by one verdict a row (None keeps it). `measured` joins the summary."""
     keep = pa.array([verdict is None for verdict in verdicts], pa.bool_())
-    dropped = table.filter(pc.invert(keep)).select(["problem_id", "source", "source_id", "prompt"]).to_pylist()
+    drop = pa.array([verdict is not None for verdict in verdicts], pa.bool_())
+    dropped = table.filter(drop).select(["problem_id", "source", "source_id", "prompt"]).to_pylist()
     reasons = [verdict for verdict in verdicts if verdict is not None]
     rows = [
         row | {"step": step, "rule": reason.rule, "evidence": to_json(reason.evidence)}
@@ -89,8 +89,8 @@ def assemble(step: str, rules: Sequence[str], kept: pa.Table, rejected: list[dic
 def joined(splits: Iterable[Split]) -> Split:
     """One `Split` of many, in their order: a step taken batch by batch is the step."""
     parts = list(splits)
-    tables = (pa.concat_tables([getattr(part, side) for part in parts]) for side in ("kept", "rejected"))
-    return Split(*tables, merged([part.summary for part in parts]))
+    kept, rejected = (pa.concat_tables([getattr(part, side) for part in parts]) for side in ("kept", "rejected"))
+    return Split(kept, rejected, merged([part.summary for part in parts]))
 
 
 def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.attempt_journal import Journal, read_journal
+from ratchet.data_curation.attempt_journal import AttemptJournal, read_answers
 from ratchet.data_curation.teacher_bill import Bill, money
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
@@ -67,7 +67,7 @@ def collect_attempts(
     sampling = _sampling(teacher)
     rows, requests = _requests(problems, teacher, sampling, prompt_format, seed)
     count = _TokenCounter(teacher.tokenizer)
-    with Journal(journal_file, requests, durable=engine.paid) as journal:
+    with AttemptJournal(journal_file, requests, durable=engine.paid) as journal:
         bill = Bill(teacher, [_characters(request) for request in requests.values()], getattr(engine, "traffic", None))
         for key, facts in journal.facts.items():
             if facts["tokens"] is None:
@@ -96,7 +96,7 @@ def estimate_attempts(
     """What `collect_attempts` would ask for and cost, in a sentence. Asks nothing and writes nothing."""
     _, requests = _requests(problems, teacher, _sampling(teacher), prompt_format, seed)
     bill = Bill(teacher, [_characters(request) for request in requests.values()])
-    answers = {key: facts for _, _, key, facts in read_journal(journal_file)} if journal_file.exists() else {}
+    answers = {key: facts for _, key, facts in read_answers(journal_file)} if journal_file.exists() else {}
     for key in answers.keys() & requests.keys():
         bill.add(_characters(requests[key]), answers[key], now=False)
     return bill.estimate()
@@ -107,7 +107,7 @@ def all_answered(
 ) -> bool:
     """Whether the journal has everything that `collect_attempts` would ask for."""
     _, requests = _requests(problems, teacher, _sampling(teacher), prompt_format, seed)
-    return requests.keys() <= {key for _, _, key, _ in read_journal(journal_file)}
+    return requests.keys() <= {key for _, key, _ in read_answers(journal_file)}
 
 
 def _sampling(teacher: Teacher) -> Sampling:
@@ -134,7 +134,7 @@ def _ask(
     requests: Mapping[str, Request],
     engine: TeacherEngine,
     sampling: Sampling,
-    journal: Journal,
+    journal: AttemptJournal,
     bill: Bill,
     count: _TokenCounter,
     progress: Progress,
@@ -192,7 +192,7 @@ def _ask(
 
 
 def _write(
-    rows: list[tuple[str, int, str]], journal: Journal, unanswered: Mapping[str, Completion], output: Path
+    rows: list[tuple[str, int, str]], journal: AttemptJournal, unanswered: Mapping[str, Completion], output: Path
 ) -> None:
     """The attempts as a table, a few at a time: all of them together may be larger than memory."""
 

@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,14 +154,6 @@ def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
         yield _tokenise(b"", np.zeros(1, np.int64))
 
 
-def token_texts(text: str) -> list[tuple[str, int, int]]:
-    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
-    tokens = tokenise([text])
-    spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-    words = tokens.words(0, len(tokens.hashes))
-    return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]
-
-
 def byte_span(text: str, start: int, end: int) -> list[int]:
     """Characters `start:end` of a text as a span of bytes of its UTF-8, which is how all evidence counts."""
     before = len(text[:start].encode(errors="replace"))
@@ -172,15 +165,16 @@ def cut(text: str, span: Sequence[int]) -> str:
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def _columns(texts: Texts) -> list[pa.LargeStringArray]:
+def _columns(texts: Any) -> list[pa.LargeStringArray]:
     if isinstance(texts, pa.ChunkedArray):
-        return [column for chunk in texts.chunks for column in _columns(chunk)]
-    if not isinstance(texts, pa.Array):
+        return [column for chunk in texts.iterchunks() for column in _columns(chunk)]
+    if isinstance(texts, pa.Array):
+        column = texts.cast(pa.large_string())
+    else:
         try:
-            texts = pa.array(texts, pa.large_string())
+            column = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half a surrogate pair, as broken JSON escapes give: no text, but no reason to stop
-            texts = pa.array([text.encode(errors="replace").decode() for text in texts], pa.large_string())
-    column = texts if pa.types.is_large_string(texts.type) else texts.cast(pa.large_string())
+            column = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
     return [pc.fill_null(column, "") if column.null_count else column]
 
 

@@ -5,8 +5,6 @@ Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pyarrow as pa
 from ratchet.data_curation import golden_agreement, mutant_kills
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
 from ratchet.data_curation.validation_case import Case
+from ratchet.infra.journal import Journal, read_lines
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.model import TestValidation
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -45,7 +44,9 @@ def validate_tests(
     With a `journal`, what is settled is written there, and taken from there by the next call with the same table and
     settings. Raises RatchetError when programs cannot be judged on this machine.
     """
-    known = _read(journal) if journal else {}
+    known: dict[int, dict[str, Any]] = {}
+    if journal and journal.exists():
+        known = {record["row"]: record["outcome"] for _, record in read_lines(journal)}
     outcomes: list[dict[str, Any]] = []
     for first in range(0, len(table), BATCH):
         rows = range(first, min(first + BATCH, len(table)))
@@ -53,7 +54,9 @@ def validate_tests(
             found = _settle(from_table(table.slice(first, BATCH)), settings, pool)
             known |= dict(zip(rows, found, strict=True))
             if journal:
-                _append(journal, {row: known[row] for row in rows})
+                with Journal(journal) as settled:
+                    for row in rows:
+                        settled.append({"row": row, "outcome": known[row]})
         outcomes += [known.pop(row) for row in rows]
         if progress:
             progress(rows.stop, len(table))
@@ -94,19 +97,3 @@ def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
         "problems_strengthened": sum("generated" in fact for fact in kept),
     }
     return partition(STEP, RULES, add_metadata(table, STEP, facts), rejections, **measured)
-
-
-def _append(journal: Path, outcomes: dict[int, dict[str, Any]]) -> None:
-    with open(journal, "a", encoding="utf-8") as file:
-        file.writelines(json.dumps([row, outcome], ensure_ascii=False) + "\n" for row, outcome in outcomes.items())
-
-
-def _read(journal: Path) -> dict[int, dict[str, Any]]:
-    """What a run that was killed had settled; its torn last line is cut off."""
-    if not journal.exists():
-        return {}
-    text = journal.read_bytes()
-    whole = text.rfind(b"\n") + 1
-    if whole < len(text):
-        os.truncate(journal, whole)
-    return dict(json.loads(line) for line in text[:whole].splitlines())

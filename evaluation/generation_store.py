@@ -16,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import HALF_WRITTEN, disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.journal import Journal, read_lines
 
 STORED_SCHEMA = pa.schema(
     [
@@ -97,18 +97,15 @@ class GenerationStore:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One generation into the journal, durable when this returns."""
-        with disk_errors(self.directory), open(self.directory / "journal.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(dict(row), ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with Journal(self.directory / "journal.jsonl", durable=True) as journal:
+            journal.append(row)
 
     def seal(self) -> dict[Key, Path]:
         """Turn the journal into a part; returns what it held. Killed in between, both are there and say the same."""
         journal = self.directory / "journal.jsonl"
         if not journal.exists():
             return {}
-        lines = journal.read_bytes().split(b"\n")[:-1]  # without the line that a kill tore off
-        rows = {_key(row): row for row in map(json.loads, lines)}
+        rows = {_key(row): row for _, row in read_lines(journal)}
         where = self.write(list(rows.values())) if rows else {}
         journal.unlink()
         return where

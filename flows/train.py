@@ -14,7 +14,7 @@ from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks.curation import Curated
 from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.pipeline_run import open_run
-from ratchet.tasks.traces import teacher_traces
+from ratchet.tasks.traces import warm_start_traces
 from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
 
 
@@ -48,7 +48,7 @@ def train(recipe: Recipe, curated: list[Curated] | None = None, only: str = "", 
             if checkpoint.kind == "model":
                 check_model(str(checkpoint.path))
         else:
-            traces = teacher_traces(recipe, problems) if recipe.training.warm_start else None
+            traces = warm_start_traces(recipe, problems) if recipe.training.warm_start else None
             checkpoint = warm_start(recipe, traces)
         evaluations = []
         if "start" in recipe.evaluation.after and not only:

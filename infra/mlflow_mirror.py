@@ -34,6 +34,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.journal import read_lines
 
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit
@@ -62,10 +63,7 @@ class Journal:
 
     def replay(self) -> int:
         """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            lines = file.read().split(b"\n")
-        events = [(len(line) + 1, json.loads(line)) for line in lines[:-1]]  # the last line may be half written
+        events = list(read_lines(self.path, self.offset))
         position = 0
         while position < len(events):
             batch = [events[position]]
@@ -77,7 +75,7 @@ class Journal:
                 if error.error_code not in REFUSED:
                     raise
                 print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
-            self.offset += sum(size for size, _ in batch)
+            self.offset = batch[-1][0]
             position += len(batch)
             self.save()
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.

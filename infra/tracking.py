@@ -8,7 +8,6 @@ mirror can tell a run that was killed from one that is busy, and ends it in MLfl
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import secrets
@@ -19,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ratchet.infra.artifacts import Artifact, disk_errors
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.journal import Journal
 from ratchet.infra.process_group import guarded
 from ratchet.infra.settings import Settings
 
@@ -32,19 +32,13 @@ class Tracking:
     def __init__(self, settings: Settings, experiment: str) -> None:
         self.settings = settings
         self.run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        with disk_errors(settings.journals):
-            settings.journals.mkdir(parents=True, exist_ok=True)
-            self.path = settings.journals / f"{self.run_id}.jsonl"
-            self._file = open(self.path, "a")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._open_runs: list[str] = []
         self._write(event="open", experiment=experiment)
         self._mirror = start_mirror(settings)
 
     def _write(self, **event: Any) -> None:
-        with disk_errors(self.path):
-            self._file.write(json.dumps({"time": time.time(), **event}, ensure_ascii=False) + "\n")
-            self._file.flush()
+        self._journal.append({"time": time.time(), **event})
 
     def start_run(self, name: str, *, parent: str | None = None, tags: Mapping[str, str] | None = None,
                   parameters: Mapping[str, Any] | None = None, output: Artifact | None = None, cached: bool = False,
@@ -91,7 +85,7 @@ class Tracking:
     def close(self, wait_s: float) -> bool:
         """Release the journal and give the mirror `wait_s` seconds to finish; whether MLflow has everything."""
         self._write(event="close")
-        self._file.close()
+        self._journal.close()
         try:
             return self._mirror.wait(wait_s) == 0
         except subprocess.TimeoutExpired:

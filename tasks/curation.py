@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from ratchet.data_curation import (
     difficulty,
     funnel,
     length_filter,
-    normalisation,
     rule_scores,
     rules,
     validation,
@@ -31,11 +30,11 @@ from ratchet.data_curation import (
     teacher_attempts as attempting,
 )
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import Window, read_benchmark, source_names
+from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
 from ratchet.data_curation.readers.problems import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher_bill import Bill
-from ratchet.infra.artifacts import KEPT, Artifact, Draft, Parameters
+from ratchet.infra.artifacts import FILE_KIND, KEPT, Artifact, Draft, Parameters
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
@@ -80,30 +79,43 @@ def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
             f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    return given_files(recipe, recipe.curation_of(domain).inputs)
+    files = given_files(recipe, recipe.curation_of(domain).inputs)
+    for file in files:
+        if file.kind == FILE_KIND:  # what cannot be read is told before any work
+            open_raw_file(file.path, domain, recipe.curation_of(domain).columns)
+    return files
 
 
 def held_out(recipe: Recipe, domain: str) -> list[Artifact]:
     """The benchmarks that nothing kept may be contaminated with, each as a data set."""
     files = given_files(recipe, recipe.curation_of(domain).benchmarks)
     names = source_names([file.path for file in files])
-    return [benchmark_problems(domain, [file], source=source) for file, source in zip(files, names, strict=True)]
+    columns = recipe.curation_of(domain).columns
+    return [
+        benchmark_problems(domain, [file], columns, source=source) for file, source in zip(files, names, strict=True)
+    ]
 
 
 def benchmark_problems(
-    domain: str, files: Sequence[Artifact], name: str = "", window: Window | None = None, source: str = ""
-) -> Artifact:
-    """One benchmark as a data set, called `name` or as its file is. `source` tells its items from those of another file
-    of that name."""
+    domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "", window: Window | None = None,
+    source: str = "",
+) -> Artifact:  # fmt: skip
+    """One benchmark as a data set, called `name` or as its file is. `columns` are the recipe's, for a file that has
+    them: one in a published layout needs none. `source` tells its items from those of another file of that name."""
 
     def make(draft: Draft) -> None:
-        splits = [read_benchmark(file.path, domain, window, source) for file in files]
+        splits = [
+            read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
+            for file in files
+        ]
         kept, rejected = (pa.concat_tables([getattr(split, side) for split in splits]) for side in ("kept", "rejected"))
         summary = splits[0].summary if len(splits) == 1 else {"files": [split.summary for split in splits]}
         write_split(draft, kept, rejected, summary, max_rejected=1.0)
 
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
+    if columns:
+        parameters["columns"] = dict(columns)
     if "/" in source:
         name = source.replace("/", "-")
         parameters["source"] = source
@@ -117,11 +129,11 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
 
     names = source_names([file.path for file in raw])
     named = {"sources": names} if any("/" in name for name in names) else {}  # else the files' own names say all
+    named |= {"columns": settings.columns} if settings.columns else {}
 
     def make(draft: Draft) -> None:
-        write_splits(
-            draft, normalisation.normalised_batches([file.path for file in raw], domain), settings.max_rejected
-        )
+        splits = read_files([file.path for file in raw], domain, settings.columns)
+        write_splits(draft, splits, settings.max_rejected)
 
     return run_step(
         NORMALISE, f"{domain}-normalise", parameters={"domain": domain, **named}, inputs=raw, make=make,

@@ -55,7 +55,8 @@ def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
         raise RatchetError(
             f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
         )
-    return benchmark_problems(benchmark.domain, files, "" if here else name, benchmark.window)
+    columns = recipe.curation_of(benchmark.domain).columns
+    return benchmark_problems(benchmark.domain, files, columns, "" if here else name, benchmark.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:

@@ -1,22 +1,123 @@
-"""Teacher traces for the supervised warm start."""
+"""Traces for the supervised warm start: a teacher's answers, or files of one's own."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import KEPT, Artifact, Draft
+from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.readers import source_names
+from ratchet.data_curation.split import REJECTED_SCHEMA
+from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
+from ratchet.infra.artifacts import KEPT, REJECTED, Artifact, Draft
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import from_table
-from ratchet.infra.recipe.model import Recipe, Teacher, WarmStart
-from ratchet.tasks.curation import check_teacher, draft_attempts, teacher_seed
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.problems import Problem, from_table, to_table
+from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher, WarmStart
+from ratchet.tasks.curation import (
+    check_teacher,
+    decontamination_settings,
+    draft_attempts,
+    held_out,
+    teacher_seed,
+)
+from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.prompts import user_message, with_templates
 
 TEACHER_TRACES = Step("teacher_traces", 2, "traces")
+OWN_TRACES = Step("own_traces", 1, "traces")
+
+
+def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
+    """What the warm start learns from; `problems` are the curated ones of each domain of the recipe."""
+    assert recipe.training.warm_start is not None
+    return own_traces(recipe, list(problems)) if recipe.training.warm_start.files else teacher_traces(recipe, problems)
+
+
+def own_traces(recipe: Recipe, domains: list[str]) -> Artifact:
+    """The rows of the recipe's trace files as (prompt, response) pairs; in `rejected`, with the reason, those that
+    cannot be read or that share text with a held-out item of one of `domains`.
+
+    Columns: problem_id, domain, source, source_id, prompt (the user turn), response. Raises RatchetError for a file
+    that cannot be used, and when nothing is left.
+    """
+    start = recipe.training.warm_start
+    assert start is not None
+    domain = start.domain or (domains[0] if len(domains) == 1 else None)
+    if domain is None:
+        raise RatchetError(
+            f"training.warm_start.files: the recipe {recipe.name} has the domains {', '.join(domains)}. Say which the "
+            "traces are of, as in `warm_start: {domain: math}`."
+        )
+    files = given_files(recipe, start.files)
+    sources = source_names([file.path for file in files])
+    benchmarks = {d: held_out(recipe, d) for d in domains}
+    settings = {d: decontamination_settings(recipe, d) for d, items in benchmarks.items() if items}
+
+    def make(draft: Draft) -> None:
+        protected = [
+            (pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks[d]]), rules)
+            for d, rules in settings.items()
+        ]
+        traces: list[Trace] = []
+        rejected: list[dict[str, Any]] = []
+        for file, source in zip(files, sources, strict=True):
+            read, aside = read_traces(file.path, source, domain, template, start.columns)
+            traces += read
+            rejected += aside
+        traces, contaminated = without_held_out(traces, protected)
+        rejected += contaminated
+        if not traces:
+            raise RatchetError("training.warm_start.files: every one of the traces holds an item of a benchmark.")
+        rng = Random(derive_seed(recipe.seed, "traces"))
+        chosen = [traces[n] for n in sorted(rng.sample(range(len(traces)), min(start.traces, len(traces))))]
+        pq.write_table(_table(chosen), draft.path / KEPT)
+        pq.write_table(pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA), draft.path / REJECTED)
+        draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
+        draft.extra["rejected"] = dict(Counter(row["rule"] for row in rejected))
+        draft.extra["headline"] = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
+
+    def template(problem: Problem) -> str:
+        return user_message(problem, recipe.model.prompt)
+
+    parameters = {
+        "columns": start.columns,
+        "domain": domain,
+        "traces": start.traces,
+        "prompt": with_templates(recipe.model.prompt, [domain]),
+        "decontaminate": settings,
+        "seed": recipe.seed,
+    }
+    inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
+    return run_step(OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces")
+
+
+def without_held_out(
+    traces: list[Trace], benchmarks: Sequence[tuple[pa.Table, Decontamination]]
+) -> tuple[list[Trace], list[dict[str, Any]]]:
+    """The traces whose problems share no text with an item of the benchmarks, found as curation finds it, and the
+    rejected rows of the others."""
+    rejected: list[dict[str, Any]] = []
+    for items, settings in benchmarks:
+        found = decontaminate(to_table(problem_rows(traces)), items, settings).rejected.to_pylist()
+        gone = {(row["source"], row["source_id"]) for row in found}
+        traces = [t for t in traces if (t.problem.source, t.problem.source_id) not in gone]
+        rejected += found
+    return traces, rejected
+
+
+def _table(traces: list[Trace]) -> pa.Table:
+    rows = [(t.problem.problem_id, t.problem.domain, t.problem.source, t.problem.source_id, t.prompt, t.response)
+            for t in traces]  # fmt: skip
+    names = ("problem_id", "domain", "source", "source_id", "prompt", "response")
+    return pa.table({name: [row[n] for row in rows] for n, name in enumerate(names)})
 
 
 def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.journal import read_lines
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
@@ -282,12 +283,9 @@ class MetricsFollower:
             return
         if self.path.stat().st_size < self.offset:  # a resumed stage cut the file back to its checkpoint
             self.offset = 0
-        with open(self.path, "rb") as file:
-            file.seek(self.offset)
-            lines = file.read().split(b"\n")
-        for line in lines[:-1]:
-            self.offset += len(line) + 1
-            self._record(json.loads(line))
+        for end, record in read_lines(self.path, self.offset):
+            self.offset = end
+            self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:
         self.last = record

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import disk_errors, replacing
+from ratchet.infra import journal
 
 
 class Journal:
@@ -15,30 +13,20 @@ class Journal:
 
     def __init__(self, path: Path, last_step: int, rank: int) -> None:
         """Open `path`, keeping the records up to and including `last_step`; a half-written last line is dropped."""
-        self._writes = rank == 0
         self.records = 0
         """How many were there already."""
-        if not self._writes:
-            return
-        kept = []
-        if path.is_file():
-            for line in path.read_bytes().split(b"\n")[:-1]:
-                if json.loads(line)["step"] > last_step:
+        self._lines = None
+        if rank == 0:
+            kept = 0
+            for end, record in journal.read_lines(path) if path.is_file() else ():
+                if record["step"] > last_step:
                     break
-                kept.append(line + b"\n")
-        self.path, self.records = path, len(kept)
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
-                temporary.write_bytes(b"".join(kept))
-            self._file = open(path, "a", encoding="utf-8")
+                kept, self.records = end, self.records + 1
+            self._lines = journal.Journal(path, keep=kept)
 
     def write(self, record: dict[str, Any]) -> None:
-        if not self._writes:
-            return
-        with disk_errors(self.path):
-            self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            self._file.flush()
+        if self._lines:
+            self._lines.append(record)
 
     def take(self, records: list[dict[str, Any]]) -> None:
         """Write these records and empty the list."""
@@ -48,8 +36,5 @@ class Journal:
 
     def sync(self) -> None:
         """Put everything on disk: called before a checkpoint that counts on it."""
-        if not self._writes:
-            return
-        with disk_errors(self.path):
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        if self._lines:
+            self._lines.sync()

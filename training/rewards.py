@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.protocol import Completion, derive_seed
-from ratchet.infra.problems import Problem
+from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import Stage
+from ratchet.training.rollout import Rollout
 from ratchet.verifiers.domain import domain_of
-from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.serving.pool import Pool
-
-if TYPE_CHECKING:
-    from ratchet.training.rollout import Rollout
-
-TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
-"""A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
-and a policy learns to fill it."""
-
-
-class Judging:
-    """Judges one batch of completions, each from the moment it arrives. `response_prefix` is what the prompt already
-    began the response with."""
-
-    def __init__(self, pool: Pool, response_prefix: str) -> None:
-        self._pool, self._prefix = pool, response_prefix
-        self._submitted: list[Completion] = []
-
-    def submit(self, problem: Problem, completion: Completion) -> None:
-        if completion.finish_reason == "stop":
-            self._pool.submit(len(self._submitted), problem, self._prefix + completion.text)
-        self._submitted.append(completion)
-
-    def verdicts(self) -> list[tuple[Completion, Verdict]]:
-        """Wait until all are judged; in the order they were submitted."""
-        judged = dict(self._pool.results())
-        return [(completion, judged.get(i, TRUNCATED)) for i, completion in enumerate(self._submitted)]
+from ratchet.verifiers.outcome import Outcome
 
 
 def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:

@@ -15,7 +15,6 @@ from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
-from ratchet.training.rewards import Judging
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.prompts import prompt_ids
@@ -38,6 +37,30 @@ class Rollout:
     fraction: float
     detail: str
     version: int = 0
+
+
+TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
+"""A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
+and a policy learns to fill it."""
+
+
+class Judging:
+    """Judges one batch of completions, each from the moment it arrives. `response_prefix` is what the prompt already
+    began the response with."""
+
+    def __init__(self, pool: Pool, response_prefix: str) -> None:
+        self._pool, self._prefix = pool, response_prefix
+        self._submitted: list[Completion] = []
+
+    def submit(self, problem: Problem, completion: Completion) -> None:
+        if completion.finish_reason == "stop":
+            self._pool.submit(len(self._submitted), problem, self._prefix + completion.text)
+        self._submitted.append(completion)
+
+    def verdicts(self) -> list[tuple[Completion, Verdict]]:
+        """Wait until all are judged; in the order they were submitted."""
+        judged = dict(self._pool.results())
+        return [(completion, judged.get(i, TRUNCATED)) for i, completion in enumerate(self._submitted)]
 
 
 class RolloutWorker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ratchet.data_curation.rules import Rule
+from ratchet.data_curation.rules.answers import no_answer
 from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.language import non_english
 from ratchet.infra.registry import Registry
@@ -23,8 +24,8 @@ class CurationPlan:
     """Tokens that a problem may share with a benchmark item before decontamination looks closer."""
 
 
-PLAIN = CurationPlan(rules=(too_brief, non_english))
-"""Of a domain that names no other: rules that read the statement only."""
+PLAIN = CurationPlan(rules=(too_brief, non_english, no_answer))
+"""Of a domain that names no other."""
 
 PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isinstance(value, CurationPlan))
 

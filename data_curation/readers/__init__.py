@@ -2,10 +2,10 @@
 
 The format is told by a file's content, never by its name: container by its first bytes, layout by its columns. A row
 that cannot be read is a rejected row with the field and the reason; only a file that cannot be read at all, or whose
-layout is unknown, is an error.
+layout is unknown and not given by `columns`, is an error.
 """
 
-from ratchet.data_curation.readers.problems import Window, read_batches, read_benchmark, read_problems
+from ratchet.data_curation.readers.problems import Window, has_columns, open_raw_file, read_files, read_problems
 from ratchet.data_curation.readers.sources import local_files, source_names
 
-__all__ = ["Window", "local_files", "read_batches", "read_benchmark", "read_problems", "source_names"]
+__all__ = ["Window", "has_columns", "local_files", "open_raw_file", "read_files", "read_problems", "source_names"]

@@ -18,11 +18,10 @@ from ratchet.data_curation.readers.code_tests import (
 from ratchet.data_curation.readers.columns import (
     Row,
     parse_structure,
-    python_solutions,
     take,
     take_date,
     take_number,
-    take_statement,
+    take_solutions,
     take_structure,
     take_text,
 )
@@ -33,7 +32,8 @@ PYTHON_3 = 3  # CodeContests' number for the language
 
 def leetcode(row: Row) -> Row:
     """LeetCodeDataset. Its `prompt` column holds the imports and node classes that solutions take for granted."""
-    meta = row.get("meta") if isinstance(row.get("meta"), dict) else {}
+    meta = row.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
     entry_point, prelude = take_text(row, "entry_point"), take(row, "prompt")
     row.pop("input_output", None)  # the assertions of `test` once more, as text
     suite = from_assertions(take_text(row, "test"), entry_point, prelude)
@@ -42,7 +42,7 @@ def leetcode(row: Row) -> Row:
     if not (statement or query):
         raise Malformed("query", "missing or empty")
     slug = row.get("task_id")
-    return _tested(row, suite) | {
+    return tested(row, suite) | {
         "prompt": statement or query,
         "starter_code": take(row, "starter_code") or meta.pop("lang_code", None),
         "golden_solutions": [take_text(row, "completion")],
@@ -58,19 +58,19 @@ def humaneval(row: Row) -> Row:
     test = row.pop("test") or ""
     suite = from_tables(test, entry_point) or from_assertions(test, entry_point, prompt)
     golden = f"{prompt}{take_text(row, 'canonical_solution')}"
-    return _tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
+    return tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": [golden]}
 
 
 def mbpp(row: Row) -> Row:
     """MBPP, its sanitized part, and MBPP+. The statement does not name the function; the header is the solution's."""
     code = take_text(row, "code")
     suite = from_direct_assertions(row.pop("test_list"))
-    plus = from_tables(row.pop("test", None) or "", suite.entry_point)
+    plus = from_tables(row.pop("test", None) or "", suite.entry_point or "")
     suite = plus or suite
     imports = "\n".join([*(row.pop("test_imports", None) or []), row.pop("test_setup_code", None) or ""]).strip()
     suite.prelude = imports or None
     header = re.search(rf"^def {suite.entry_point}\(.*?:\s*$", code, re.MULTILINE | re.DOTALL)
-    return _tested(row, suite) | {
+    return tested(row, suite) | {
         "prompt": take_text(row, "prompt", "text"),
         "starter_code": header[0].strip() if header else f"def {suite.entry_point}(",
         "golden_solutions": [code],
@@ -92,7 +92,7 @@ def codeforces(row: Row) -> Row:
         parts.append(f"Example\n\nInput:\n{example['input']}\n\nOutput:\n{example['output']}")
     started, contest, index = row.get("contest_start"), row.get("contest_id"), row.get("index")
     row.pop("editorial", None)
-    return _tested(row, from_specification(cases)) | {
+    return tested(row, from_specification(cases)) | {
         "prompt": "\n\n".join(parts),
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{index}" if contest and index else None,
         "released": datetime.fromtimestamp(started, UTC).date() if started else None,
@@ -104,12 +104,12 @@ def codeforces(row: Row) -> Row:
 def taco(row: Row) -> Row:
     """TACO and APPS: tests in `input_output`, solutions as a JSON list in a string."""
     starter = take(row, "starter_code")
-    solutions = python_solutions(take_structure(row, "solutions"))
+    solutions = take_solutions(row, "solutions")
     spec = take_structure(row, "input_output")
     suite = from_specification(spec) if spec else TestSuite()
     if suite.entry_point and "class Solution" in (starter or "".join(solutions[:1])):
         suite.entry_point = f"Solution().{suite.entry_point}"
-    return _tested(row, suite) | {
+    return tested(row, suite) | {
         "prompt": take_text(row, "question"),
         "starter_code": starter,
         "golden_solutions": solutions,
@@ -130,7 +130,7 @@ def code_contests(row: Row) -> Row:
     row.pop("incorrect_solutions", None)  # many and long; not needed to verify an answer
     limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
     memory = take_number(row, "memory_limit_bytes")
-    return _tested(row, suite) | {
+    return tested(row, suite) | {
         "prompt": take_text(row, "description"),
         "golden_solutions": [
             s for language, s in zip(languages, solutions, strict=True) if language in (PYTHON_3, "PYTHON3")
@@ -138,26 +138,6 @@ def code_contests(row: Row) -> Row:
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
         "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
         "memory_limit_mb": memory / 1e6 if memory else None,
-    }
-
-
-def plain_code(row: Row) -> Row:
-    """DeepCoder and its relatives: a statement, `tests` in any shape, perhaps solutions and a header."""
-    starter, entry_point = take(row, "starter_code"), take(row, "entry_point", "fn_name")
-    metadata = take_structure(row, "metadata")
-    if isinstance(metadata, dict):
-        entry_point = entry_point or metadata.get("func_name")
-        row |= {key: value for key, value in metadata.items() if key not in row}
-    spec = take_structure(row, "tests", "test_cases")
-    suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
-    return _tested(row, suite) | {
-        "prompt": take_statement(row, "problem", "question", "prompt", "description"),
-        "starter_code": starter,
-        "golden_solutions": python_solutions(take_structure(row, "solutions", "golden_solutions", "solution")),
-        "source_url": take(row, "url", "source_url", "link"),
-        "released": take_date(row, "released", "date", "contest_date"),
-        "time_limit_s": take_number(row, "time_limit_s", "time_limit"),
-        "memory_limit_mb": take_number(row, "memory_limit_mb", "memory_limit"),
     }
 
 
@@ -171,7 +151,7 @@ def livecodebench(row: Row) -> Row:
     name = metadata.get("func_name")
     if name and "class Solution" in (starter or ""):
         name = f"Solution().{name}"
-    return _tested(row, from_specification(cases, name)) | {
+    return tested(row, from_specification(cases, name)) | {
         "prompt": take_text(row, "question_content"),
         "starter_code": starter,
         "golden_solutions": [],
@@ -188,7 +168,7 @@ def verl_code(row: Row, truth: Any) -> Row:
     starter = more.pop("starter_code", None)
     if suite.entry_point and "." not in suite.entry_point and "class Solution" in (starter or ""):
         suite.entry_point = f"Solution().{suite.entry_point}"
-    return _tested(row, suite) | {"golden_solutions": [], "starter_code": starter}
+    return tested(row, suite) | {"golden_solutions": [], "starter_code": starter}
 
 
 def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
@@ -205,7 +185,7 @@ def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
     return lists
 
 
-def _tested(row: Row, suite: TestSuite) -> Row:
+def tested(row: Row, suite: TestSuite) -> Row:
     """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost."""
     if suite.left_out:
         row["tests_left_out"] = suite.left_out

@@ -77,8 +77,8 @@ def from_tables(code: str, entry_point: str) -> TestSuite | None:
             for node in ast.walk(ast.parse(code))
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
-        inputs, results = (tables[name].elts for name in ("inputs", "results"))
-    except (*NOT_LITERAL, KeyError, AttributeError):
+        inputs, results = (_elements(tables[name]) for name in ("inputs", "results"))
+    except (*NOT_LITERAL, KeyError):
         return None
     if len(inputs) != len(results):
         raise Malformed("test", f"{len(inputs)} inputs but {len(results)} results")
@@ -92,20 +92,23 @@ def from_tables(code: str, entry_point: str) -> TestSuite | None:
     return suite
 
 
+def _elements(node: ast.expr) -> list[ast.expr]:
+    if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        raise KeyError("not a literal list")
+    return node.elts
+
+
 def from_direct_assertions(assertions: list[str]) -> TestSuite:
     """MBPP: assertions that call the function by its name, which is that of the first call in them."""
     try:
         trees = [ast.parse(line) for line in assertions]
-        name = next(n.func.id for n in ast.walk(trees[0]) if isinstance(n, ast.Call) and _is_the_function(n.func))
+        calls = (n.func for n in ast.walk(trees[0]) if isinstance(n, ast.Call))
+        name = next(f.id for f in calls if isinstance(f, ast.Name) and f.id not in _COMPARERS)
     except (*NOT_LITERAL, StopIteration, IndexError):
         raise Malformed("test_list", "no assertion that calls a function") from None
     renamed = (ast.unparse(_Renamed(name).visit(tree)) for tree in trees)
     lines = [f"    {line}" for text in renamed for line in text.splitlines()]
     return from_assertions("\n".join(["def check(candidate):", *lines]), name)
-
-
-def _is_the_function(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name) and function.id not in _COMPARERS
 
 
 _COMPARERS = {"set", "sorted", "list", "tuple", "len", "abs", "round", "str", "float", "int", "sum", "min", "max"}

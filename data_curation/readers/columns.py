@@ -59,10 +59,24 @@ def take_statement(row: Row, *names: str) -> str:
     if not isinstance(chat, list):
         return take_text(row, *names)
     row.pop(name)
-    turns = [turn for turn in chat if isinstance(turn, dict) and turn.get("role") == "user"]
-    if not turns:
+    said = [text for role, text in chat_turns(chat, name) if role == "user"]
+    if not said:
         raise Malformed(name, "a chat without a user's message")
-    return take_text({name: turns[-1].get("content")}, name)
+    return take_text({name: said[-1]}, name)
+
+
+_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
+
+
+def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
+    """Who says what (`user`, `assistant`, `system`, …), from OpenAI's messages or ShareGPT's, perhaps as JSON text."""
+    if isinstance(chat, str):
+        chat = parse_structure(chat, name)
+    if not isinstance(chat, list):
+        raise Malformed(name, f"{type(chat).__name__} instead of a list of messages")
+    turns = [turn for turn in chat if isinstance(turn, dict)]
+    said = [(str(turn.get("role", turn.get("from"))), turn.get("content", turn.get("value"))) for turn in turns]
+    return [(_ROLES.get(role, role), text) for role, text in said]
 
 
 def take_structure(row: Row, *names: str) -> Any:
@@ -126,6 +140,19 @@ def answer_text(value: Any) -> str | None:
     return None if value is None or not str(value).strip() else str(value).strip()
 
 
+_WORKED = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
+
+
+def take_answer(row: Row, *names: str) -> str | None:
+    """A reference answer as text. Of a worked solution that ends in a line `#### 18`, as GSM8K publishes them, it is
+    what stands in that line, and the whole stays in the row as `solution`."""
+    value = answer_text(take(row, *names))
+    if value is not None and (final := _WORKED.search(value)):
+        row["solution"] = value
+        return final[1]
+    return value
+
+
 def last_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{...}` whose braces balance."""
     for start in reversed([found.end() for found in re.finditer(r"\\f?boxed\s*\{", text)]):
@@ -137,11 +164,19 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
-def python_solutions(value: Any) -> list[str]:
-    """Texts among published solutions; null when a data set says it has none."""
+def take_solutions(row: Row, *names: str) -> list[str]:
+    """Programs: a list of texts, as itself or as JSON text, or one text that is a program; none when a data set says it
+    has none."""
+    name = _filled(row, names)
+    value = take(row, name)
     if isinstance(value, str):
-        value = [value]
-    return [text for text in (value or []) if isinstance(text, str) and text.strip()]
+        try:
+            value = parse_structure(value, name)
+        except Malformed:
+            if value.lstrip()[:1] == "[":
+                raise
+    solutions = [value] if isinstance(value, str) else value or []
+    return [text for text in solutions if isinstance(text, str) and text.strip()]
 
 
 def has(columns: Iterable[str], *names: str) -> bool:

@@ -1,17 +1,19 @@
-"""From a file to problems: find the format by the columns, convert each row, reject what cannot be read."""
+"""From a file to problems: find the format by the columns, convert each row, clean its statement and give it its
+content identity, reject what cannot be read. This is the first step of curation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.readers import code_formats, math_formats
+from ratchet.data_curation.readers import code_formats, plain_formats
 from ratchet.data_curation.readers.columns import (
     Row,
     has,
@@ -21,16 +23,17 @@ from ratchet.data_curation.readers.columns import (
     take_statement,
     unicode_text,
 )
+from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, MATH_COLUMNS, SOLUTIONS, Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.readers.sources import source_names
-from ratchet.data_curation.rules.math_rules import asks_for_proof
-from ratchet.data_curation.split import Split, assemble, joined, set_column, to_json
+from ratchet.data_curation.split import Split, assemble, joined, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
 
-RULES = ("malformed", "other_domain")
-BENCHMARK_RULES = (*RULES, "outside_window")
+STEP = "normalise"
+RULES = ("malformed", "other_domain", "empty")
+WINDOW_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
 BATCH_ROWS, BATCH_CHARACTERS = 4096, 32_000_000
 """A batch is full when it has so many rows, or so much text: a row with its tests can be megabytes."""
@@ -47,68 +50,111 @@ class Format:
     convert: Callable[[Row], Row]
 
 
-def read_problems(path: Path, domain: str) -> Split:
-    """Every row of `path` as a problem of `domain` (`math` or `code`), or rejected as `malformed` or `other_domain`.
+@dataclass(frozen=True)
+class RawFile:
+    """A file whose rows can be read as problems of a domain: `columns` are those seen in it."""
 
-    `source` is the file's name without its endings, `source_id` the number of the row in the file, from 0. Raises
-    RatchetError for a file that is missing, unreadable, empty, or in no known format.
+    path: Path
+    domain: str
+    layout: Format
+    columns: frozenset[str]
+
+
+def open_raw_file(path: Path, domain: str, columns: Columns | None = None) -> RawFile:
+    """Look at the first rows of a file to tell how it is to be read: by `columns`, or else by its layout.
+
+    Raises RatchetError for a file that is missing, unreadable, empty, or in no known layout, and for columns that it
+    does not have.
     """
-    return joined(read_batches(Path(path), domain))
+    check_fields(columns or {})
+    seen = _columns(islice(read_rows(path), _ROWS_LOOKED_AT))
+    if columns and set(columns.values()) - seen:
+        seen = _columns(read_rows(path))  # the rows of JSON lines may lack what others have
+    if not seen:
+        raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
+    there = ", ".join(sorted(seen))
+    if columns:
+        for field, column in columns.items():
+            if column not in seen:
+                raise RatchetError(
+                    f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are {there}."
+                )
+        convert = _PLAIN.get(domain, plain_formats.plain_any)
+        layout = Format("own columns", domain, lambda c: True, lambda row: convert(row, columns))
+        return RawFile(path, domain, layout, frozenset(seen))
+    layout = next((f for f in FORMATS if f.domain in (None, domain) and f.matches(seen)), None)
+    if layout is None:
+        raise RatchetError(
+            f"{path}: unknown {domain} format, its columns are {there}. Say which holds what, as in "
+            "`columns: {prompt: COLUMN, answer: COLUMN}`, or give the file in a known format: "
+            f"{', '.join(f.name for f in FORMATS if f.domain in (None, domain))} (docs/curation.md lists the columns "
+            "each one has)."
+        )
+    return RawFile(path, domain, layout, frozenset(seen))
+
+
+def has_columns(path: Path, columns: Columns) -> bool:
+    """Whether the first rows of a file have all the columns that are mapped."""
+    return bool(columns) and {*columns.values()} <= _columns(islice(read_rows(path), _ROWS_LOOKED_AT))
+
+
+def _columns(rows: Iterator[Row | Malformed]) -> set[str]:
+    return set().union(*(row for row in rows if isinstance(row, dict)))
+
+
+def read_problems(
+    path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
+) -> Split:
+    """Every row of `path` as a problem of `domain`, its statement without the templates that the
+    file puts around it, or rejected: `malformed`, `other_domain`, `empty` when there was nothing but a template.
+
+    `columns` maps fields to the file's own columns; without it, the layout is told by them. `source` is what the rows
+    say they come from, the file's name without its endings unless given; `source_id` is the number of the row in the
+    file, from 0. With a window, rows released before its first day, on its last or later, or nobody knows when, are
+    rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row could be read.
+    """
+    return joined(read_batches(Path(path), domain, columns, source, window))
+
+
+def read_files(paths: Sequence[Path], domain: str, columns: Columns | None = None) -> Iterator[Split]:
+    """All rows of several files, batch by batch: memory does not grow with them."""
+    for path, source in zip(paths, source_names(paths), strict=True):
+        yield from read_batches(Path(path), domain, columns, source)
 
 
 def read_batches(
-    path: Path, domain: str, source: str = "", complete: bool = True, window: Window | None = None
+    path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
 ) -> Iterator[Split]:
-    """The same batch by batch, in order, so that a file of any size is read in the same memory. `source` tells it from
-    others of its name. With `complete` false, a row may lack its answer; with a window, rows released outside it are
-    rejected as `outside_window`."""
-    rows = read_rows(path)
-    first = list(islice(rows, _ROWS_LOOKED_AT))
-    columns = set().union(*(row for row in first if isinstance(row, dict)))
-    if not columns:
-        raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
-    layout = detect(columns, domain)
-    if layout is None:
-        raise RatchetError(
-            f"{path}: unknown {domain} format, its columns are {', '.join(sorted(columns))}. "
-            f"Known are {', '.join(f.name for f in FORMATS if f.domain in (None, domain))}; docs/curation.md lists "
-            "the columns each one has."
-        )
-    batch = _Batch(path, source or source_names([path])[0], layout, domain, complete, window)
-    for number, row in enumerate(chain(first, rows)):
+    """As `read_problems`, batch by batch."""
+    file = open_raw_file(path, domain, columns)
+    batch = _Batch(file, source or source_names([path])[0], window)
+    for number, row in enumerate(read_rows(path)):
         batch.add(number, row)
         if batch.full:
             yield batch.split()
-    if batch.kept or batch.rejected:
+    if not batch.any_readable:
+        raise RatchetError(
+            f"{path}: not one row of it can be read as a {domain} problem ({file.layout.name}), the first because of "
+            f"{batch.first_fault}. Its columns are {', '.join(sorted(file.columns))}."
+        )
+    if batch.problems or batch.rejected:
         yield batch.split()
-
-
-def read_benchmark(path: Path, domain: str, window: Window | None = None, source: str = "") -> Split:
-    """As `read_problems`, for held-out items: one without an answer or tests is still worth protecting. Statements come
-    without the templates that the file puts around them, as `normalisation` gives those of the rows. With a window,
-    rows released before its first day, on its last or later, or nobody knows when, are rejected as `outside_window`."""
-    split = joined(read_batches(Path(path), domain, source, complete=False, window=window))
-    columns = (split.kept.column(name).to_pylist() for name in ("prompt", "entry_point"))
-    clean = [(clean_statement(prompt)[0], entry_point) for prompt, entry_point in zip(*columns, strict=True)]
-    kept = set_column(split.kept, "prompt", [prompt for prompt, _ in clean])
-    return replace(split, kept=set_column(kept, "problem_id", [problem_id(domain, *item) for item in clean]))
 
 
 class _Batch:
     """Rows that are read but not yet a table."""
 
-    def __init__(
-        self, path: Path, source: str, layout: Format, domain: str, complete: bool, window: Window | None
-    ) -> None:
-        self.path, self.source, self.layout = path, source, layout
-        self.domain, self.complete, self.window = domain, complete, window
-        self.kept: list[Row] = []
+    def __init__(self, file: RawFile, source: str, window: Window | None) -> None:
+        self.file, self.source, self.window = file, source, window
+        self.problems: list[Row] = []
         self.rejected: list[Row] = []
+        self.templates_cut: Counter[str] = Counter()
         self.characters = 0
+        self.any_readable, self.first_fault = False, ""  # of all batches
 
     @property
     def full(self) -> bool:
-        return len(self.kept) + len(self.rejected) >= BATCH_ROWS or self.characters >= BATCH_CHARACTERS
+        return len(self.problems) + len(self.rejected) >= BATCH_ROWS or self.characters >= BATCH_CHARACTERS
 
     def add(self, number: int, row: Row | Malformed) -> None:
         place = {"source": self.source, "source_id": str(number)}
@@ -116,20 +162,19 @@ class _Batch:
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem = _problem(self.layout, row, self.domain) | place
-            if problem["domain"] != self.domain:
+            problem: Row = self._problem(row) | place
+            self.any_readable = True
+            if problem["domain"] != self.file.domain:
                 self.rejected.append(_rejected(problem, place, "other_domain", {"domain": problem["domain"]}))
                 return
             if self.window and not _inside(problem.get("released"), self.window):
                 evidence = {"released": str(problem.get("released")), "window": [str(day) for day in self.window]}
                 self.rejected.append(_rejected(problem, place, "outside_window", evidence))
                 return
-            # A proof is published without an answer; that it is one is for the rules to say.
-            if self.complete and self.domain == "math" and not (
-                problem.get("answer") or asks_for_proof(problem["prompt"])
-            ):  # fmt: skip
-                raise Malformed("answer", "missing or empty")
-            self.kept.append(problem)
+            if not problem["prompt"]:
+                self.rejected.append(_rejected(problem, place, "empty", {}))
+                return
+            self.problems.append(problem)
             self.characters += sum(len(value) for value in problem.values() if isinstance(value, str))
         except (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             # A published row can be wrong in any way; whatever it does to its reader is evidence, not our failure.
@@ -139,10 +184,10 @@ class _Batch:
     def split(self) -> Split:
         """What was added, as a table; what no table can hold is malformed. Empties the batch."""
         try:
-            table = pa.Table.from_pylist(self.kept, schema=PROBLEM_SCHEMA)
+            table = pa.Table.from_pylist(self.problems, schema=PROBLEM_SCHEMA)
         except _UNFIT:
             fit = []
-            for problem in self.kept:
+            for problem in self.problems:
                 if fault := _unfit(problem):
                     self._reject(problem, problem["prompt"] if fault.field != "prompt" else None, fault)
                 else:
@@ -150,14 +195,29 @@ class _Batch:
             table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
         rejected = sorted(self.rejected, key=lambda row: int(row["source_id"]))
         *folders, _ = self.source.split("/")
-        files = {f"{'/'.join([*folders, self.path.name])} ({self.layout.name})": len(table) + len(rejected)}
-        self.kept, self.rejected, self.characters = [], [], 0
-        return assemble("read", BENCHMARK_RULES if self.window else RULES, table, rejected, files=files)
+        name = "/".join([*folders, self.file.path.name])
+        measured = {
+            "files": {f"{name} ({self.file.layout.name})": len(table) + len(rejected)},
+            "templates_cut": dict(sorted(self.templates_cut.items())),
+        }
+        self.problems, self.rejected, self.characters = [], [], 0
+        self.templates_cut.clear()
+        return assemble(STEP, WINDOW_RULES if self.window else RULES, table, rejected, **measured)
+
+    def _problem(self, row: Row) -> Row:
+        row = dict(row)
+        problem: Row = {"domain": self.file.layout.domain or self.file.domain} | self.file.layout.convert(row)
+        problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
+        problem["prompt"], templates = clean_statement(problem["prompt"])
+        problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
+        self.templates_cut.update(templates)
+        return problem
 
     def _reject(self, place: Row, statement: str | None, fault: Malformed) -> None:
         place = {name: place[name] for name in ("source", "source_id")}
+        self.first_fault = self.first_fault or str(fault)
         evidence = {
-            "file": self.path.name,
+            "file": self.file.path.name,
             "row": int(place["source_id"]),
             "field": fault.field,
             "reason": fault.reason,
@@ -182,22 +242,9 @@ def _unfit(problem: Row) -> Malformed | None:
     return None
 
 
-def detect(columns: set[str], domain: str) -> Format | None:
-    """The first known format of this domain whose columns are there."""
-    return next((f for f in FORMATS if f.domain in (None, domain) and f.matches(columns)), None)
-
-
-def _problem(layout: Format, row: Row, domain: str) -> Row:
-    row = dict(row)
-    problem = {"domain": layout.domain or domain} | layout.convert(row)
-    problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
-    problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
-    return problem
-
-
 def _statement(row: Row) -> str | None:
     """What can be shown of a row that could not be read; half a surrogate pair as its number."""
-    names = (*math_formats.STATEMENTS, "question_content", "description", "query")
+    names = (*MATH_COLUMNS["prompt"], "question_content", "description", "query")
     text = next((row[name] for name in names if isinstance(row.get(name), str)), None)
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
@@ -205,7 +252,7 @@ def _statement(row: Row) -> str | None:
 def _rejected(problem: Row, place: Row, rule: str, evidence: Any) -> Row:
     return place | {
         "problem_id": problem.get("problem_id"),
-        "step": "read",
+        "step": STEP,
         "rule": rule,
         "evidence": to_json(evidence),
         "prompt": problem.get("prompt"),
@@ -234,18 +281,19 @@ def _verl(row: Row) -> Row:
     if "cod" in ability or (ability != "math" and looks_like_tests):
         columns = code_formats.verl_code(row, truth) | {"domain": "code"}
     else:
-        columns = math_formats.verl_math(row, truth) | {"domain": "math"}
+        columns = plain_formats.verl_math(row, truth) | {"domain": "math"}
     return columns | {"prompt": prompt, "source_url": take(row, "url")}
 
 
+_PLAIN = {"math": plain_formats.plain_math, "code": plain_formats.plain_code}
 FORMATS = (
     Format("ratchet", None, lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
     Format("verl", None, lambda c: has(c, "prompt", "reward_model"), _verl),
     Format(
         "math",
         "math",
-        lambda c: bool(c & set(math_formats.STATEMENTS) and c & {*math_formats.ANSWERS, *math_formats.SOLUTIONS}),
-        math_formats.plain_math,
+        lambda c: bool(c & {*MATH_COLUMNS["prompt"]} and c & {*MATH_COLUMNS["answer"], *SOLUTIONS}),
+        lambda row: plain_formats.plain_math(row, {}),
     ),
     Format("leetcode", "code", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
     Format("humaneval", "code", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
@@ -259,7 +307,7 @@ FORMATS = (
     Format(
         "code",
         "code",
-        lambda c: bool(c & {"problem", "question", "prompt", "description"} and c & {"tests", "test_cases"}),
-        code_formats.plain_code,
+        lambda c: bool(c & {*CODE_COLUMNS["prompt"]} and c & {*CODE_COLUMNS["tests"]}),
+        lambda row: plain_formats.plain_code(row, {}),
     ),
 )

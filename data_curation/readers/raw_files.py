@@ -1,15 +1,18 @@
-"""Rows of a file as dictionaries: JSON lists, JSON lines and Parquet, gzipped or not.
+"""Rows of a file as dictionaries: Parquet, JSON lists, JSON lines and CSV, the last three gzipped or not.
 
-Parquet and JSON lines come row by row, whatever their size. A JSON list is one value, and is read whole.
+The container is told by the file's content. Parquet, JSON lines and CSV come row by row, whatever their size. A JSON
+list is one value, and is read whole.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +22,8 @@ import pyarrow.parquet as pq
 from ratchet.infra.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
+HEAD_BYTES = 4096
+"""Looked at to tell JSON from CSV."""
 PARQUET_ROWS = 128
 """Rows held as Python objects at a time. A row with its tests can be megabytes."""
 
@@ -42,9 +47,9 @@ def read_rows(path: Path) -> Iterator[dict[str, Any] | Malformed]:
                 yield from _parquet_rows(file)
             elif file.peek(2)[:2] == GZIP_MAGIC:
                 with gzip.open(file) as unpacked:
-                    yield from _json_rows(unpacked, path)
+                    yield from _text_rows(io.BufferedReader(unpacked), path)  # type: ignore[arg-type]
             else:
-                yield from _json_rows(file, path)
+                yield from _text_rows(file, path)
     except FileNotFoundError:
         raise RatchetError(f"{path}: no such file. Check the path of this input.") from None
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
@@ -56,17 +61,20 @@ def _parquet_rows(file: BinaryIO) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _json_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | Malformed]:
-    buffered = io.BufferedReader(file) if isinstance(file, gzip.GzipFile) else file
-    if _first_character(buffered) == b"[":
+def _text_rows(file: io.BufferedReader, path: Path) -> Iterator[dict[str, Any] | Malformed]:
+    start = file.peek(HEAD_BYTES)[:HEAD_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
+    if start[:1] == b"[":
         try:
-            records = json.load(buffered)
+            records = json.load(file)
         except (ValueError, RecursionError) as error:
             raise RatchetError(f"{path}: not valid JSON ({error}). Fetch the file again.") from error
-        for record in records:
-            yield _checked(record)
-        return
-    for line in buffered:
+        return map(_checked, records)
+    delimiter = _csv_delimiter(start)
+    return _json_lines(file) if delimiter is None else _csv_rows(file, path, delimiter)
+
+
+def _json_lines(file: Iterable[bytes]) -> Iterator[dict[str, Any] | Malformed]:
+    for line in file:
         line = line.removeprefix(BYTE_ORDER_MARK)
         if not line.strip():
             continue
@@ -80,5 +88,39 @@ def _checked(record: Any) -> dict[str, Any] | Malformed:
     return record if isinstance(record, dict) else Malformed("row", f"{type(record).__name__} instead of an object")
 
 
-def _first_character(buffered: Any) -> bytes:
-    return buffered.peek(64).removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
+def _csv_delimiter(start: bytes) -> str | None:
+    """What separates the columns in the file's first line; None when the file is JSON lines, of which the first may be
+    broken."""
+    lines = start.splitlines()
+    if not lines or any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:2]):
+        return None
+    header = lines[0].decode(errors="replace")
+    delimiter = max(",\t;", key=header.count)
+    return delimiter if delimiter in header else None
+
+
+def _csv_rows(file: BinaryIO, path: Path, delimiter: str) -> Iterator[dict[str, Any] | Malformed]:
+    """Rows under the header's names. All values are text; an empty one is None."""
+    csv.field_size_limit(sys.maxsize)
+    lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() or f"column {number}" for number, name in enumerate(next(lines), 1)]
+        if twice := sorted({name for name in header if header.count(name) > 1}):
+            raise RatchetError(
+                f"{path}: its header names {', '.join(twice)} more than once. Give each column one name."
+            )
+        while True:
+            before = lines.line_num
+            try:
+                values = next(lines)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield Malformed("line", f"lines {before + 1} to {lines.line_num} are not valid CSV ({error})")
+                continue
+            if len(values) == len(header):
+                yield {name: value or None for name, value in zip(header, values, strict=True)}
+            elif values:  # a blank line has none
+                yield Malformed("line", f"{len(values)} values instead of {len(header)} at line {lines.line_num}")
+    except UnicodeDecodeError as error:
+        raise RatchetError(f"{path}: this CSV is not UTF-8 text ({error}). Save it as UTF-8.") from error

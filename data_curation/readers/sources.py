@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from ratchet.infra.errors import RatchetError
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz")
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz", ".tsv.gz")
+_ENDING = re.compile(r"(?:\.(?:jsonl?|csv|tsv)(?:\.gz)?|\.parquet)\Z")
 _NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")
 _ON_HUB = re.compile(
     r"(?:hf://(?:datasets/)?)?(?P<repo>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w.%-]+))?(?:/(?P<files>[^@]+))?/?"
@@ -61,7 +63,7 @@ def source_names(files: Sequence[Path]) -> list[str]:
     """For each file its name without endings, and as much of the path before it as tells it from the others: data sets
     call their files alike (`train-00000-of-00001.parquet`). In the Hub's cache the path is the one on the Hub."""
     paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
-    parts = [[*path.parts[1:-1], path.name.split(".json")[0].removesuffix(".parquet")] for path in paths]
+    parts = [[*path.parts[1:-1], _ENDING.sub("", path.name)] for path in paths]
     names, depth = [own[-1] for own in parts], 1
     while (shared := {name for name, times in Counter(names).items() if times > 1}) and depth < max(map(len, parts)):
         depth += 1
@@ -73,19 +75,19 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
     from huggingface_hub import HfApi, errors
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    place = {"repo_id": repo, "repo_type": "dataset", "revision": revision}
+    place: dict[str, Any] = {"repo_id": repo, "repo_type": "dataset", "revision": revision}
     try:
         try:
             listed = sorted(api.list_repo_files(**place))
             files = _chosen(listed, wanted)
             found = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
-        except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:
+        except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:  # type: ignore
             if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
                 raise
             root = Path(api.snapshot_download(local_files_only=True, **place))  # what was fetched before
             listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
             found = [root / file for file in _chosen(listed, wanted)]
-    except (errors.HTTPError, errors.HFValidationError, OSError) as error:
+    except (errors.HTTPError, errors.HFValidationError, OSError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RatchetError(
             f"{name}: no such file here, and the Hub does not give it ({reason}). Check the name, the network "

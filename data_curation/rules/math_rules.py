@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ratchet.data_curation.rules.answers import no_answer
 from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
@@ -143,17 +144,10 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
     """Nothing but a proof is asked for, in so many words or by the source's own mark."""
     if _unwrapped(problem.answer).lower() in _NO_VALUE:
         return {"answer": problem.answer}
-    found = asks_for_proof(problem.prompt)
-    return seen(found) if found else declared(problem, "question_type", "proof")
-
-
-def asks_for_proof(statement: str) -> re.Match[str] | None:
-    """The words that ask for a proof, unless a value is asked for as well."""
-    found = _PROOF.search(statement)
-    if found is None:
-        return None
-    rest = _RHETORICAL.sub("", _HINT.sub("", statement))
-    return None if _ASKS.search(rest) else found
+    found = _PROOF.search(problem.prompt)
+    if found and not _ASKS.search(_RHETORICAL.sub("", _HINT.sub("", problem.prompt))):
+        return seen(found)
+    return declared(problem, "question_type", "proof")
 
 
 # ---------------------------------------------------------------------------------------- sub-questions
@@ -240,4 +234,4 @@ def _unwrapped(answer: str | None) -> str:
     return text.strip(" $().,!*{}\n\t")
 
 
-RULES = (multiple_choice, true_false, proof, sub_questions, figure, non_english, too_brief, long_answer)
+RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, too_brief, long_answer)

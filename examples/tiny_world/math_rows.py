@@ -69,7 +69,8 @@ class MathRows:
                 {"problem": None}, {"problem": "  \n"}, {"answer": None}, {"answer": "notfound"}, {"problem": ""},
                 {"answer": ""}, {"date": "sometime in spring"},
             ]  # fmt: skip
-            return Row(row.columns | {"solution": ""} | breaks[number % len(breaks)], label)
+            broken = breaks[number % len(breaks)]
+            return Row(row.columns | {"solution": ""} | broken, "no_answer" if "answer" in broken else label)
         prompt, answer = problem_of_kind(rng, label, number)
         columns = self._columns(prompt, answer)
         if rng.random() < 0.3:  # sources that say themselves what a row is are the exception

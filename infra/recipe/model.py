@@ -188,6 +188,9 @@ class Curation(Section):
     truth: str | None = None
     """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
     else reads it."""
+    columns: dict[str, str] = {}
+    """Which columns of the inputs hold what: a problem's field, or `metadata.NAME`, to the column's name, as in
+    `{prompt: question, answer: target}`. None: a published layout, told by the columns there are."""
     max_rejected: float = Field(default=0.98, gt=0, le=1)
     """A step that rejects a larger share than this stops the run: something is wrong with the input."""
     rules: Rules = Rules()
@@ -204,10 +207,18 @@ class Curation(Section):
 
 
 class WarmStart(Section):
-    """Supervised start on the teacher's traces, wrong ones included: RL is what corrects them."""
+    """Supervised start on the teacher's traces, wrong ones included, or on one's own: RL is what corrects them."""
 
+    files: Where[tuple[str, ...]] = ()
+    """Traces of one's own, named as `inputs`, which then take the teacher's place: chats (`messages`), prompts and
+    responses, or problems with worked solutions; docs/training.md."""
+    columns: Where[dict[str, str]] = {}
+    """Of the files, as in `{prompt: question, response: reply}`; none means the usual names."""
+    domain: Where[Domain | None] = None
+    """Of files with problems: whose prompt template they get. None: the recipe's only domain. These three enter a key
+    with the traces that are read by them."""
     traces: int = 44000
-    """Teacher answers to learn from, over all domains."""
+    """Traces to learn from, over all domains: of files, the most."""
     mix: dict[str, Annotated[float, Field(gt=0)]] = {}
     """The share of each domain; none means equal shares of all that the recipe has."""
     batch_size: int = 16

@@ -4,6 +4,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation.tokens import tokenise
 from ratchet.infra.problems import problem_id, to_table
 
 
@@ -25,3 +26,11 @@ def shared_data() -> Path:
     if not Path(root).is_dir():
         pytest.skip(f"no published data sets at {root} (RATCHET_SHARED_DATA)")
     return Path(root)
+
+
+def token_texts(text: str) -> list[tuple[str, int, int]]:
+    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
+    tokens = tokenise([text])
+    spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    words = tokens.words(0, len(tokens.hashes))
+    return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]

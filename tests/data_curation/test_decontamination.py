@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ratchet.data_curation.contamination import BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination import decontaminate
-from ratchet.data_curation.tokens import cut, token_texts
+from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.model import Decontamination
-from tests.data_curation.conftest import problems
+from tests.data_curation.conftest import problems, token_texts
 
 ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowest terms. Find the value of $a + b$."
 SHORT = r"Compute $\sin 60^\circ$."

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.exports import EXPORTS
-from ratchet.data_curation.normalisation import read_and_normalise
+from ratchet.data_curation.readers import read_problems
 from ratchet.infra.problems import Problem, from_table, problem_id
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.domain import NotExpressible
@@ -45,7 +45,7 @@ def rows(name: str, *problems: Problem) -> list[dict]:
 def read_back(tmp_path, name, domain, *problems):
     path = tmp_path / f"{name}.parquet"
     pq.write_table(pa.Table.from_pylist(rows(name, *problems), schema=EXPORTS[name].schema), path)
-    split = read_and_normalise([path], domain)
+    split = read_problems(path, domain)
     assert not split.rejected.to_pylist()
     return from_table(split.kept)
 

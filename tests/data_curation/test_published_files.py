@@ -8,9 +8,9 @@ import pytest
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.readers import read_files, read_problems
 from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.split import joined
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.model import Decontamination, Deduplication, Rules
 
@@ -18,18 +18,18 @@ from ratchet.infra.recipe.model import Decontamination, Deduplication, Rules
 @pytest.fixture(scope="module")
 def math(shared_data):
     files = ["math_raw/math_train.json", "math_raw/aime_1983_2023.json"]
-    return read_and_normalise([shared_data / file for file in files], "math")
+    return joined(read_files([shared_data / file for file in files], "math"))
 
 
 @pytest.fixture(scope="module")
 def math_items(shared_data):
     names = ["math500", "aime24", "amc22_23", "olympiad_bench"]
-    return pa.concat_tables([read_benchmark(shared_data / f"benchmarks/{n}.json", "math").kept for n in names])
+    return pa.concat_tables([read_problems(shared_data / f"benchmarks/{n}.json", "math").kept for n in names])
 
 
 def test_math_reads_whole(math, math_items):
     assert math.summary["rows_in"] == 7474 + 975
-    assert math.summary["dropped"] == {"malformed": 4, "other_domain": 0, "empty": 0}  # rows without an answer
+    assert math.summary["dropped"] == {"malformed": 0, "other_domain": 0, "empty": 0}
     assert len(math_items) == 500 + 30 + 83 + 675
 
 
@@ -38,6 +38,7 @@ def test_math_rules_are_precise(math):
     dropped = split.summary["dropped"]
     assert 130 <= dropped["multiple_choice"] <= 160 and 700 <= dropped["figure"] <= 900
     # There is no proof, no yes or no, and nothing but English in these two sets.
+    assert dropped["no_answer"] == 2
     assert dropped["proof"] + dropped["true_false"] + dropped["non_english"] <= 2
     assert dropped["sub_questions"] == dropped["too_brief"] == 0 and dropped["long_answer"] <= 40
 
@@ -58,10 +59,10 @@ def test_math_contains_aime_problems_twice(math):
 
 
 def test_leetcode_against_humaneval(shared_data):
-    split = read_and_normalise([shared_data / "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz"], "code")
+    split = read_problems(shared_data / "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "code")
     assert split.summary["rows_out"] == 1890
     assert all(split.kept.column("tests").to_pylist())
-    items = read_benchmark(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
+    items = read_problems(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
     ruled = filter_by_rules(split.kept, plan_of("code").rules, Rules())
     assert (
         ruled.summary["dropped"]["platform_template"] >= 100 and 50 <= ruled.summary["dropped"]["special_judge"] <= 120
@@ -73,6 +74,6 @@ def test_leetcode_against_humaneval(shared_data):
 
 
 def test_code_contests_is_mostly_without_solutions(shared_data):
-    rows = read_benchmark(shared_data / "benchmarks/code_contests_test.json", "code").kept
+    rows = read_problems(shared_data / "benchmarks/code_contests_test.json", "code").kept
     assert len(rows) == 165 and all(rows.column("tests").to_pylist())
     assert len(filter_by_rules(rows, plan_of("code").rules, Rules()).kept) == 0

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.data_curation.tokens import byte_span, cut, token_texts, tokenise
+from ratchet.data_curation.tokens import byte_span, cut, tokenise
+from tests.data_curation.conftest import token_texts
 
 
 def words(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.readers import read_problems
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.grading import Grading
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
@@ -37,7 +37,7 @@ AROUND_CODE = (
 def problems(directory: Path, name: str, scratch: Path) -> tuple[Problem, ...]:
     """A published file as an evaluation reads it."""
     ending = "jsonl.gz" if name == "HumanEval" else "json"
-    split = read_benchmark(directory / "benchmarks" / f"{name}.{ending}", FILES[name])
+    split = read_problems(directory / "benchmarks" / f"{name}.{ending}", FILES[name])
     assert len(split.rejected) == 0
     pq.write_table(split.kept, scratch / f"{name}.parquet")
     return load_problems(Benchmark(name=name, domain=FILES[name]), scratch / f"{name}.parquet")

@@ -3,7 +3,8 @@ import pytest
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion
 from ratchet.infra.problems import Problem
-from ratchet.training.rewards import Judging, check_infra_errors
+from ratchet.training.rewards import check_infra_errors
+from ratchet.training.rollout import Judging
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

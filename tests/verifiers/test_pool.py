@@ -15,6 +15,7 @@ from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.verifiers.conftest import verify_all
 
 ROOT = Path(__file__).resolve().parents[2]
 MATH = Problem("m", "math", "", answer="\\frac{1}{2}")
@@ -94,36 +95,36 @@ def test_results_come_in_order_of_completion_and_may_be_polled(pool):
 
 
 def test_at_once_keeps_the_order(pool):
-    verdicts = pool.verify_all([(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (ALGEBRA, "\\boxed{3}")])
+    verdicts = verify_all(pool, [(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (ALGEBRA, "\\boxed{3}")])
     assert [verdict.passed for verdict in verdicts] == [False, True, True, False]
     programs = [(CODE, f"def f(x): return x + {number % 2}") for number in range(6)]
     assert [verdict.passed for verdict in pool.run_programs(programs)] == [False, True] * 3
-    assert pool.run_program(CODE, "def f(x): return -~x").passed
+    assert pool.run_programs([(CODE, "def f(x): return -~x")])[0].passed
 
 
 def test_identical_programs_are_judged_once_but_timeouts_are_not_remembered(monkeypatch):
     judged = spy_on_judge(monkeypatch)
     with VerifierPool(2) as pool:
         for _ in range(2):
-            verdicts = pool.verify_all([(CODE, RIGHT), (CODE, ENDLESS)] * 4)
+            verdicts = verify_all(pool, [(CODE, RIGHT), (CODE, ENDLESS)] * 4)
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.TIMEOUT] * 4
         other = Problem("c", "code", "", entry_point="f", tests=json.dumps([{"call": {"args": [1]}, "output": 7}]))
-        assert not pool.verify_all([(other, RIGHT)])[0].passed  # the same id, but other tests
+        assert not verify_all(pool, [(other, RIGHT)])[0].passed  # the same id, but other tests
     assert sorted("while" in source for source in judged) == [False, False, True, True]
 
 
 def test_fractions(pool):
     half = fenced("def f(x): return x + 1 if x > 1 else None")
     with VerifierPool(1, fraction=True) as counting:
-        assert counting.verify_all([(CODE, half)])[0].fraction == 0.5
-    assert pool.verify_all([(CODE, half)])[0].fraction == 0.0
+        assert verify_all(counting, [(CODE, half)])[0].fraction == 0.5
+    assert verify_all(pool, [(CODE, half)])[0].fraction == 0.0
 
 
 def test_from_many_threads(pool):
     failures = []
 
     def check(number):
-        verdict = pool.run_program(CODE, f"def f(x): return x + 1 + {number} - {number}")
+        verdict = pool.run_programs([(CODE, f"def f(x): return x + 1 + {number} - {number}")])[0]
         if not verdict.passed:
             failures.append(verdict)
 
@@ -161,7 +162,7 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
         for reason, verdict in pool.results():
             assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), reason
             assert reason in verdict.detail and verdict.detail.startswith(f"problem {BAD_PROBLEMS[reason].problem_id}:")
-    assert "no tests" in pool.run_program(BAD, "pass").detail
+    assert "no tests" in pool.run_programs([(BAD, "pass")])[0].detail
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
 )
 def test_input_that_is_no_text_is_the_models_failure_not_ours(pool, problem, response, expected):
     outcome, decided_by = expected
-    verdict = pool.verify_all([(problem, response)])[0]
+    verdict = verify_all(pool, [(problem, response)])[0]
     assert verdict.outcome is outcome and decided_by in (None, verdict.decided_by), verdict
 
 
@@ -208,7 +209,7 @@ def test_what_is_cancelled_does_not_come_out_and_queued_work_is_dropped(pool, mo
 
         pool.submit("a", CODE, sleeper("a", 0.3))
         pool.submit("b", CODE, sleeper("b", 0.3))
-        threading.Timer(0.1, pool.cancel_all).start()
+        threading.Timer(0.1, lambda: [*map(pool.cancel, list(pool._open))]).start()
         assert list(pool.results()) == []  # does not wait for what will not come
 
 
@@ -216,7 +217,7 @@ def test_what_is_known_to_take_long_goes_first(monkeypatch):
     judged = spy_on_judge(monkeypatch)
     long = replace(CODE, problem_id="long")
     with VerifierPool(1) as pool:
-        pool.verify_all([(long, sleeper("first look", 0.1)), (CODE, sleeper("first look"))])
+        verify_all(pool, [(long, sleeper("first look", 0.1)), (CODE, sleeper("first look"))])
         judged.clear()
         pool.submit("running", CODE, sleeper("running", 0.05))
         wait_until(lambda: judged)
@@ -227,12 +228,12 @@ def test_what_is_known_to_take_long_goes_first(monkeypatch):
 
 def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
     with VerifierPool(1) as pool:
-        pool.verify_all([(CODE, sleeper("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
+        verify_all(pool, [(CODE, sleeper("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
         for number in range(3):
             for pid in children("sandbox", "symbolic_worker"):
                 os.kill(pid, signal.SIGKILL)
             algebra = (ALGEBRA, f"\\boxed{{1-2\\sin^2 x+{number}-{number}}}")
-            verdicts = pool.verify_all([algebra, (CODE, sleeper(f"after {number}"))])
+            verdicts = verify_all(pool, [algebra, (CODE, sleeper(f"after {number}"))])
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED] * 2, verdicts
         pool.submit("under way", CODE, sleeper("under way", 0.1))
         wait_until(lambda: pool.running)
@@ -256,7 +257,7 @@ def test_a_fault_of_the_machine_is_tried_again_and_then_an_infra_error(monkeypat
 
     monkeypatch.setattr(Sandbox, "start", start_or_fail)
     with VerifierPool(1) as pool:
-        verdicts = [pool.run_program(CODE, f"def f(x): return x + 1  # {number}") for number in range(2)]
+        verdicts = [pool.run_programs([(CODE, f"def f(x): return x + 1  # {number}")])[0] for number in range(2)]
     assert (verdicts[0].outcome, verdicts[0].decided_by) == (Outcome.INFRA_ERROR, "judge")
     assert "the disk is full" in verdicts[0].detail
     assert verdicts[1].passed  # the fourth fault was retried
@@ -276,7 +277,7 @@ def test_a_forked_pool_says_so(pool):
     child = os.fork()
     if child == 0:
         try:
-            pool.run_program(CODE, "pass  # never seen before")
+            pool.run_programs([(CODE, "pass  # never seen before")])[0]
         except RuntimeError:
             os._exit(7)
         os._exit(0)
@@ -285,10 +286,10 @@ def test_a_forked_pool_says_so(pool):
 
 def test_a_closed_pool_takes_nothing_and_leaves_no_process():
     with VerifierPool(2) as pool:
-        pool.verify_all([(CODE, RIGHT), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
+        verify_all(pool, [(CODE, RIGHT), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
     pool.close()
     with pytest.raises(RuntimeError, match="closed"):
-        pool.run_program(CODE, "pass")
+        pool.run_programs([(CODE, "pass")])[0]
     children = subprocess.run(["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
     assert "symbolic_worker" not in children.replace("module", "")
 
@@ -303,7 +304,9 @@ pool = VerifierPool(1)
 code = Problem("c", "code", "", entry_point="f", tests=json.dumps([{{"call": {{"args": []}}, "output": 1}}]))
 math = Problem("s", "math", "", answer="\\\\cos 2x")
 pairs = [(code, "```\\ndef f(): return 1\\n```"), (math, "\\\\boxed{{1-2\\\\sin^2 x}}")]
-print([v.passed for v in pool.verify_all(pairs)])
+for number, pair in enumerate(pairs):
+    pool.submit(number, *pair)
+print([v.passed for _, v in sorted(pool.results())])
 """
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)

@@ -20,6 +20,7 @@ from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox import canaries, sandbox_isolation, seccomp, server
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.sandbox_attacks import FORGE, NOT_STOPPED, REACH, STEAL, STOLEN, SYSCALL
 from tests.verifiers.sandbox_programs import LEGAL, SILENT
 
@@ -267,7 +268,7 @@ def test_the_isolation_of_this_machine_is_on_record():
 
 def test_a_machine_is_attacked_once_in_a_process(monkeypatch):
     demand()
-    monkeypatch.setattr(canaries, "escaped", lambda sandbox: pytest.fail("attacked again"))
+    monkeypatch.setattr(canaries, "escaped", lambda run: pytest.fail("attacked again"))
     with Sandbox() as sandbox:
         sandbox.start()
 
@@ -384,15 +385,23 @@ def test_time_asleep_counts_and_time_waiting_for_a_core_does_not(sandbox):
     assert worked.runs[0].status == "done", worked
 
 
-def test_a_fault_of_the_server_is_retried(sandbox):
-    threading.Timer(0.15, lambda: sandbox._process.kill()).start()
-    verdict = judge(
-        problem(PROGRAM, time_limit_s=0.4), "import time; time.sleep(0.3); print(2 * int(input()))", sandbox
-    )
-    assert verdict.passed, verdict
+def test_a_fault_of_the_server_is_ours_not_the_programs_and_a_pool_tries_again():
+    sabotaged = []
+
+    def judge_once_in_a_dying_sandbox(problem, source, sandbox):
+        if not sabotaged:
+            sabotaged.append(threading.Timer(0.15, lambda: sandbox._process.kill()))
+            sandbox.start()
+            sabotaged[0].start()
+        return judge(problem, source, sandbox)
+
+    program = (problem(PROGRAM, time_limit_s=0.4), "import time; time.sleep(0.3); print(2 * int(input()))")
+    with VerifierPool(workers=1) as pool:
+        [verdict] = pool.map_programs(judge_once_in_a_dying_sandbox, [program])
+    assert verdict.passed and sabotaged, verdict
 
 
-def test_faults_that_do_not_end_are_ours_not_the_programs():
+def test_faults_that_do_not_end_are_no_verdict():
     stop = threading.Event()
     with Sandbox() as sandbox:
 
@@ -405,11 +414,11 @@ def test_faults_that_do_not_end_are_ours_not_the_programs():
         thread = threading.Thread(target=sabotage)
         thread.start()
         try:
-            verdict = judge(problem(PROGRAM, time_limit_s=5.0), "import time; time.sleep(2)", sandbox)
+            with pytest.raises(SandboxFault):
+                judge(problem(PROGRAM, time_limit_s=5.0), "import time; time.sleep(2)", sandbox)
         finally:
             stop.set()
             thread.join()
-    assert (verdict.outcome, verdict.decided_by) == (Outcome.INFRA_ERROR, "sandbox")
 
 
 def test_a_closed_sandbox_leaves_nothing_and_starts_again():

@@ -14,11 +14,11 @@ from ratchet.verifiers.code.comparison import short, text_difference, value_diff
 from ratchet.verifiers.code.problem import DEFAULT_TIME_LIMIT_S, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import expects_exceptions
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, TestRun
+from ratchet.verifiers.sandbox.runs import TestRun
+from ratchet.verifiers.sandbox.server import Sandbox
 
 FIRST_BATCH, LARGEST_BATCH = 24, 64
 """Tests given to one process, which hands back those it has not begun when `harness.SLICE_S` is over."""
-ATTEMPTS = 3
 MAX_ROUNDS = 32
 """How often a check may ask for calls whose arguments depend on what earlier calls returned."""
 
@@ -55,8 +55,8 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, *, fraction: bool = F
     the longest test comes first, and `Verdict.fraction` is the share of tests that had passed by then; with it, every
     test is run.
 
-    A fault of the sandbox is retried, then the outcome is `infra_error`, never a failure of the program. A problem by
-    whose tests nothing can be judged gives `unparseable`, decided by `invalid_problem`.
+    A problem by whose tests nothing can be judged gives `unparseable`, decided by `invalid_problem`. Raises
+    SandboxFault when the sandbox failed, which says nothing of the program: a pool tries again.
     """
     return examine(problem, source, sandbox, fraction=fraction)[0]
 
@@ -65,16 +65,11 @@ def examine(
     problem: Problem, source: str, sandbox: Sandbox, *, fraction: bool = False
 ) -> tuple[Verdict, list[TestResult]]:
     """As `judge`, and what each test showed that was run, in the order of the tests."""
-    for attempt in range(ATTEMPTS):
-        try:
-            judgement = _Judgement(problem, source, sandbox)
-            return judgement.settle(fraction), sorted(judgement.results, key=lambda result: result.index)
-        except InvalidProblem as error:
-            return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
-        except SandboxFault as fault:
-            if attempt == ATTEMPTS - 1:
-                return Verdict(Outcome.INFRA_ERROR, decided_by="sandbox", detail=str(fault), extracted=source), []
-    raise AssertionError("unreachable")
+    try:
+        judgement = _Judgement(problem, source, sandbox)
+        return judgement.settle(fraction), sorted(judgement.results, key=lambda result: result.index)
+    except InvalidProblem as error:
+        return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
 
 
 # ---------------------------------------------------------------------------------------- one program
@@ -239,7 +234,8 @@ class _Judgement:
             return "runtime_error", f"{name}: {message}", f"{name}: {message}"  # which the check did not expect
         if name in ("NameError", "ImportError", "ModuleNotFoundError"):
             raise InvalidProblem(f"its check needs what is not there: {message}")
-        body = ast.unparse(next(n for n in ast.parse(check).body if getattr(n, "name", "") == "check").body[-1])
+        functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
         said = f" ({name}: {message})" if name != "AssertionError" or message else ""
         returned = ", ".join(_shown_answer(value) for _, value in answers[-3:])
         return "wrong_answer", f"got {short(returned)}", f"does not hold: {short(body)}{said}"

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ratchet.infra.problems import CodeTest, Problem
 from ratchet.verifiers.code.problem import DEFAULT_MEMORY_LIMIT_MB, DEFAULT_TIME_LIMIT_S, request_of
-from ratchet.verifiers.sandbox.server import Sandbox, TestRun
+from ratchet.verifiers.sandbox.runs import TestRun
+from ratchet.verifiers.sandbox.server import Sandbox
 
 TOTAL_LIMIT_S = 10.0
 """Seconds for all tests of one program; what comes after is not recorded."""

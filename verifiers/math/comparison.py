@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -60,7 +60,7 @@ def same_answer(wanted: Answer, got: Answer, algebra: Algebra) -> bool | None:
     return _all(same_answer(one, other, algebra) for one, other in zip(wanted.parts, got.parts, strict=True))
 
 
-def _all(results: list[bool | None]) -> bool | None:
+def _all(results: Iterable[bool | None]) -> bool | None:
     undecided = False
     for result in results:
         if result is False:
@@ -109,6 +109,7 @@ def _same_number(wanted: Answer, got: Answer) -> bool:
     """By what the reference says. 50% as a reference asks for a percentage: 50%, 50 and 0.5 all state it. A reference
     without the sign is a number: p% is p/100, and only of a share of at most one. A rounded decimal accepts what
     rounds to it."""
+    assert wanted.value is not None and got.value is not None
     if wanted.percent == got.percent:
         return wanted.value == got.value or _rounds_to(got.value, wanted, got.text)
     if wanted.percent:
@@ -126,10 +127,10 @@ def _rounds_to(value: Fraction, reference: Answer, text: str = "") -> bool:
 
 
 def _proportional(one: tuple[Answer, ...], other: tuple[Answer, ...]) -> bool:
-    values = [part.value for part in (*one, *other)]
-    if len(one) != len(other) or not all(values):
+    ours, theirs = ([part.value for part in parts if part.value] for parts in (one, other))
+    if not len(ours) == len(one) == len(other) == len(theirs):
         return False
-    return all(one[0].value * b.value == other[0].value * a.value for a, b in zip(one, other, strict=True))
+    return all(ours[0] * b == theirs[0] * a for a, b in zip(ours, theirs, strict=True))
 
 
 def _same_congruence(wanted: Answer, got: Answer, algebra: Algebra) -> bool | None:
@@ -137,8 +138,9 @@ def _same_congruence(wanted: Answer, got: Answer, algebra: Algebra) -> bool | No
     if wanted.variable and got.variable and wanted.variable != got.variable:
         return False
     (residue, modulus), (got_residue, got_modulus) = wanted.parts, got.parts
-    if None not in (residue.value, got_residue.value, modulus.value) and modulus.value == got_modulus.value != 0:
-        return (residue.value - got_residue.value) % modulus.value == 0
+    one, other = residue.value, got_residue.value
+    if one is not None and other is not None and modulus.value and modulus.value == got_modulus.value:
+        return (one - other) % modulus.value == 0
     return _all(same_answer(one, two, algebra) for one, two in zip(wanted.parts, got.parts, strict=True))
 
 
@@ -154,8 +156,9 @@ def _same_across_kinds(wanted: Answer, got: Answer, algebra: Algebra) -> bool | 
             spelled = [answer.text.replace(" ", "") for answer in (one, other)]
             return spelled[0] == spelled[1] or (len(spelled[0]) > 1 and spelled[0].casefold() == spelled[1].casefold())
         if one.kind == "ratio":
-            if other.kind == "scalar" and len(one.parts) == 2 and one.parts[1].value:
-                return one.parts[0].value / one.parts[1].value == other.value
+            if other.kind == "scalar" and len(one.parts) == 2 and (whole := one.parts[1].value):
+                part = one.parts[0].value
+                return part is not None and part / whole == other.value
             return other.kind == "text" and one.text == other.text
         if one.kind == "tuple" and one.brackets == "()" and not one.variable:
             if other.kind == "matrix" and all(len(row.parts) == 1 for row in other.parts):

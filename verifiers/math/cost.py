@@ -42,7 +42,7 @@ def too_expensive(reference: str, answer: str) -> str:
             return "a tower of powers"
         if any(len(digits) > MAX_EXPONENT_DIGITS for digits in _EXPONENT.findall(text)):
             return "an exponent too large"
-        if any(_large_factorial(*match.groups(), match[0]) for match in _FACTORIAL.finditer(text)):
+        if any(_large_factorial(match[1], match[2], match[0]) for match in _FACTORIAL.finditer(text)):
             return "a factorial too large"
         if any(len(digits) > 4 for digits in _BINOMIAL.findall(text)):
             return "a binomial too large"

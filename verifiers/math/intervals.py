@@ -71,8 +71,8 @@ def with_usual_brackets(text: str) -> str:
     if not text.startswith("]") and not text.endswith("["):
         return text
     parts = text.split("\\cup")
-    matches = [_TURNED.fullmatch(part.strip()) for part in parts]
-    if not all(matches):
+    matches = [match for part in parts if (match := _TURNED.fullmatch(part.strip()))]
+    if len(matches) < len(parts):
         return text
     return "\\cup".join(
         ("[" if match[1] == "[" else "(") + match[2] + ("]" if match[3] == "]" else ")") for match in matches

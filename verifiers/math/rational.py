@@ -13,7 +13,8 @@ _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\d.A-Za-z\\({^])")
 
 def read_number(text: str, begin: int) -> tuple[Fraction, int] | None:
     """The number that begins at `begin`, and where it ends; None when there is none, or it is not to be understood."""
-    end = _NUMBER.match(text, begin).end()
+    found = _NUMBER.match(text, begin)
+    end = found.end() if found else begin
     digits = text[begin:end].replace(",", "")
     if not any(character.isdigit() for character in digits):
         return None

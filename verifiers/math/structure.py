@@ -157,7 +157,7 @@ def _matrix(text: str, depth: int) -> Answer | None:
     if not match:
         scaled = _SCALED_MATRIX.fullmatch(text)
         inner = _matrix(scaled[2], depth + 1) if scaled else None
-        return inner and _scaled(inner, scaled[1], depth)
+        return _scaled(inner, scaled[1], depth) if scaled and inner else None
     rows = [row.strip() for row in match[2].split("\\\\")]
     parsed = tuple(
         Answer("tuple", row, parts=tuple(_parse(cell.strip(), depth + 1) for cell in row.split("&")))
@@ -255,7 +255,7 @@ def _all_but(whole: str, points: str, depth: int) -> Answer | None:
     if len(listed) > 1:
         if any(point.value is None for point in listed):
             return None
-        listed.sort(key=lambda point: point.value)
+        listed.sort(key=lambda point: point.value or Fraction(0))
     low, high = interval.parts
     ends = list(itertools.pairwise([low, *listed, high]))
     brackets = [interval.brackets[0] + ")", *["()"] * (len(ends) - 2), "(" + interval.brackets[1]]

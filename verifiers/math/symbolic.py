@@ -55,18 +55,20 @@ class Symbolic:
 
     def equal(self, reference: str, answer: str) -> bool:
         """Do two normalized LaTeX expressions mean the same? Raises SymbolicTimeout, and SymbolicFault."""
+        fault = ""
         for _ in range(ATTEMPTS):
             try:
                 return self._asked(reference, answer)
             except OSError as error:
                 self.close()  # and with it what may still be in the pipes
-                fault = SymbolicFault(f"the algebra worker was killed: {error}")
-        raise fault
+                fault = str(error)
+        raise SymbolicFault(f"the algebra worker was killed: {fault}")
 
     def _asked(self, reference: str, answer: str) -> bool:
         limit_s = CPU_LIMIT_S if self._left_s is None else self._left_s
         self._start()
         before = self._cpu_s()
+        assert self._process and self._process.stdin
         self._process.stdin.write(json.dumps([reference, answer]).encode() + b"\n")
         line = self._line(before + limit_s, WALL_LIMIT_S)
         if not line:
@@ -103,6 +105,7 @@ class Symbolic:
     def _line(self, cpu_s: float | None, wall_s: float) -> bytes:
         """The next line of the worker, or what it says of its end; nothing when the CPU clock of the worker reaches
         `cpu_s`, or after `wall_s`. Raises ConnectionError when nobody is there any more."""
+        assert self._process and self._process.stdout
         start = time.monotonic()
         watch = select.poll()
         watch.register(self._process.stdout, select.POLLIN)
@@ -115,12 +118,14 @@ class Symbolic:
         return line
 
     def _cpu_s(self) -> float:
+        assert self._worker
         try:
             return time.clock_gettime(self._worker[1])
         except OSError:  # it has just ended, which its line will say
             return 0.0
 
     def _replace_worker(self) -> None:
+        assert self._worker
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._worker[0], signal.SIGKILL)
         while not (line := self._line(None, WALL_LIMIT_S)).startswith(b"ended"):
@@ -142,6 +147,7 @@ class Symbolic:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._process.stdin.close()
-            self._process.stdout.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe:
+                    pipe.close()
             self._process = None

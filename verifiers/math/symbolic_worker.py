@@ -67,7 +67,7 @@ def _parse(text: str) -> Any:
     text = _DECIMAL.sub(lambda match: f"\\frac{{{int((match[1] or '0') + match[2])}}}{{{10 ** len(match[2])}}}", text)
     # The parser folds case, but R and r are two radii.
     text = _CAPITAL.sub(lambda match: f"{match[0].lower()}_{{9}}", text)
-    parsed = parse(f"${text}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)
+    parsed = parse(f"${text}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)  # type: ignore[arg-type]
     if not parsed:
         return None
     expression = parsed[0]
@@ -76,12 +76,17 @@ def _parse(text: str) -> Any:
     return expression
 
 
+def _sides(equation: Any) -> tuple[Any, Any]:
+    return equation.lhs, equation.rhs
+
+
 def _same(wanted: Any, got: Any) -> bool:
     from math_verify import verify
     from sympy import Basic, Eq, Expr
 
     if isinstance(wanted, Eq) and isinstance(got, Eq):
-        one, other = wanted.lhs - wanted.rhs, got.lhs - got.rhs
+        (left, right), (got_left, got_right) = map(_sides, (wanted, got))
+        one, other = left - right, got_left - got_right
         ratio = (one / other).simplify()
         return bool(ratio.is_number and ratio.is_finite and ratio != 0)
     if isinstance(wanted, Expr) and isinstance(got, Expr):

@@ -86,6 +86,7 @@ def parse_unit(text: str) -> Unit | None:
             prefix = 2 if word == "square" else 3
         elif word in ("mi/h", "km/h"):
             compound = parse_unit(word)
+            assert compound is not None
             powers = dict(compound.dimension)
             size *= compound.size
         elif word:

@@ -10,10 +10,8 @@ import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ratchet.verifiers.sandbox.server import Sandbox, TestRun
+from ratchet.verifiers.sandbox.runs import Execution, TestRun
 
 _MEMORY_BYTES = 48 << 20
 _OUTPUT_BYTES = 1 << 20
@@ -63,8 +61,12 @@ _PROGRAMS: dict[str, tuple[str, float, Callable[[TestRun], bool]]] = {
 NAMES = (*_CALLS, *_PROGRAMS)
 
 
-def escaped(sandbox: Sandbox) -> list[str]:
-    """Names of the attacks that `sandbox`, already started, did not stop.
+Run = Callable[..., Execution]
+"""`Sandbox.run`"""
+
+
+def escaped(run: Run) -> list[str]:
+    """Names of the attacks that a sandbox, already started, did not stop.
 
     Raises SandboxFault when one took the sandbox down.
     """
@@ -81,17 +83,17 @@ def escaped(sandbox: Sandbox) -> list[str]:
         found = []
         for name, attack in _CALLS.items():
             source = _CALL.format(attack=attack.format(**facts))
-            run = _run(sandbox, source, {"kind": "call", "args": [], "kwargs": {}}, _PATIENCE_S)
-            if (run.status, run.output) != ("done", b'j"stopped"'):
+            left = _one(run, source, {"kind": "call", "args": [], "kwargs": {}}, _PATIENCE_S)
+            if (left.status, left.output) != ("done", b'j"stopped"'):
                 found.append(name)
     for name, (source, time_s, was_stopped) in _PROGRAMS.items():
-        if not was_stopped(_run(sandbox, source, {"kind": "stdin", "input": ""}, time_s)):
+        if not was_stopped(_one(run, source, {"kind": "stdin", "input": ""}, time_s)):
             found.append(name)
     return found
 
 
-def _run(sandbox: Sandbox, source: str, test: dict, time_s: float) -> TestRun:
-    execution = sandbox.run(
+def _one(run: Run, source: str, test: dict, time_s: float) -> TestRun:
+    execution = run(
         source, [test], entry_point="f" if test["kind"] == "call" else None, prelude=None, test_s=time_s,
         total_s=time_s, memory_bytes=_MEMORY_BYTES, output_bytes=_OUTPUT_BYTES,
     )  # fmt: skip

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import STOPPED, replay, values
@@ -44,7 +44,7 @@ Nor is one when the report has reached the second."""
 _DETAIL_CHARACTERS = 300
 
 
-def names_with(prelude: str, names: dict[str, Any]) -> dict[str, Any]:
+def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
     """`names`, such as the builtins, and beside them what a prelude defines.
 
     A solution finds the prelude's names where it finds `len`: that costs nothing per test, and copying hundreds of
@@ -52,7 +52,7 @@ def names_with(prelude: str, names: dict[str, Any]) -> dict[str, Any]:
     """
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": values.PRELUDE}
     exec(compile(prelude, "<prelude>", "exec"), namespace)
-    return names | namespace
+    return {**names, **namespace}
 
 
 class Files(NamedTuple):
@@ -77,11 +77,13 @@ def run_tests(job: dict[str, Any], files: Files, default_names: dict[str, Any]) 
         if job["prelude"]:
             names = names_with(job["prelude"], names)
     except BaseException as error:
-        return _report(files.report, {"status": "unprepared", "detail": _describe(error)})
+        _report(files.report, {"status": "unprepared", "detail": _describe(error)})
+        return
     try:
         code = compile(job["source"], "<solution>", "exec")
     except BaseException as error:
-        return _report(files.report, {"status": "uncompilable", "detail": _describe(error)})
+        _report(files.report, {"status": "uncompilable", "detail": _describe(error)})
+        return
     draws = "random" in job["source"] or "random" in (job["prelude"] or "")
     first = time.perf_counter()
     written = 0
@@ -105,7 +107,7 @@ def run_tests(job: dict[str, Any], files: Files, default_names: dict[str, Any]) 
             output = _taken(files.output)
         end = time.perf_counter()
         fits = output is not None and len(output) <= INLINE_BYTES
-        if fits:
+        if output is not None and fits:
             record["output"] = output.decode("latin-1")
         elif output is not None:
             _fill(files.output, output)
@@ -152,15 +154,15 @@ def _join_threads() -> bool:
     return not _thread._count()
 
 
-def _fresh_module(name: str, names: dict[str, Any]) -> dict[str, Any]:
+def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
-    module.__builtins__ = names
+    module.__dict__["__builtins__"] = names
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(1000)
     return module.__dict__
 
 
-def _run_program(code: types.CodeType, names: dict[str, Any]) -> dict[str, Any]:
+def _run_program(code: types.CodeType, names: Mapping[str, Any]) -> dict[str, Any]:
     namespace = _fresh_module("__main__", names)
     _open_streams()
     try:
@@ -174,14 +176,14 @@ def _run_program(code: types.CodeType, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call(
-    code: types.CodeType, names: dict[str, Any], test: dict[str, Any], entry_point: str | None
+    code: types.CodeType, names: Mapping[str, Any], test: dict[str, Any], entry_point: str | None
 ) -> tuple[dict[str, Any], bytes]:
     """A record, and the encoded value. A called solution is a module, so that what it does under
     `if __name__ == "__main__"` is left alone."""
     namespace = _fresh_module("solution", names)
     try:
         if test["kind"] == "replay":
-            result = json.dumps(replay.replay(test["check"], entry_point, names, test["answers"])).encode()
+            result = json.dumps(replay.replay(test["check"], entry_point or "", names, test["answers"])).encode()
         else:
             exec(code, namespace)
             candidate = _candidate(entry_point, namespace)
@@ -194,7 +196,7 @@ def _call(
     return {"status": "done"}, result
 
 
-def _answer(candidate: Callable[..., Any], call: str, names: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def _answer(candidate: Callable[..., Any], call: str, names: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     """A record, and what `replay` is told of the call: the classes and the message of an exception, or the value, and
     beside None the arguments, when they have changed.
 
@@ -251,7 +253,7 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     try:
         atexit._run_exitfuncs()
         for stream in (sys.stdout, _output):
-            if _is_open(stream):
+            if stream is not None and _is_open(stream):
                 stream.flush()
     except BaseException as error:
         if record["status"] == "done":
@@ -259,7 +261,7 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _candidate(entry_point: str | None, names: dict[str, Any]) -> Callable[..., Any]:
+def _candidate(entry_point: str | None, names: Mapping[str, Any]) -> Callable[..., Any]:
     """What to call: an expression such as `Solution().twoSum`, a function, a class with one public method, or the name
     of a method of class `Solution`."""
     if not entry_point:

@@ -28,7 +28,7 @@ class Unreadable(BaseException):
     """What the solution's process wrote is no value: not for a check's own `except` either."""
 
 
-def replay(check: str, entry_point: str, names: dict[str, Any], answers: Sequence[Sequence[str]]) -> dict[str, Any]:
+def replay(check: str, entry_point: str, names: Mapping[str, Any], answers: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Run the source `check` with `answers`, pairs of a call and its value as `values` writes them.
 
     Returns `used`, how many answers were asked for in this order; `calls`, those that were not among them; and

@@ -21,38 +21,13 @@ from typing import Any
 from ratchet.infra.errors import RatchetError
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.sandbox import STOPPED, UNCONFINED, canaries
+from ratchet.verifiers.sandbox.runs import Execution, TestRun
 
 _START_TIMEOUT_S = 60.0
 
 
 class SandboxFault(Exception):
     """Our machine's fault, not the solution's: the server died, or did not answer."""
-
-
-@dataclass(frozen=True)
-class TestRun:
-    """What one test left behind.
-
-    `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `uncompilable`;
-    `unprepared` (the prelude failed, before the solution); `exited` (the process ended with code 0 in the middle of
-    the test); `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output`
-    are the bytes on standard output, or the encoded value of a call (`harness._encode`, `values`). `seconds` is what
-    the solution's own process says the test took: to be shown, not to be decided by.
-    """
-
-    __test__ = False  # not a pytest class
-    status: str
-    output: bytes = b""
-    detail: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Execution:
-    """What a batch of tests left behind, and the seconds of CPU and sleep it took."""
-
-    runs: list[TestRun]
-    spent_s: float
 
 
 RUNGS: dict[str, str] = {
@@ -122,7 +97,7 @@ def _examine(asked: str) -> Machine:
         if rung == "D":
             return Machine(asked, rung, layers, lacking=lacking)
         try:
-            escaped = canaries.escaped(sandbox)
+            escaped = canaries.escaped(sandbox.run)
         except SandboxFault as fault:
             escaped = [f"take the sandbox down ({fault})"]
     unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
@@ -232,6 +207,7 @@ class Sandbox:
             "output_bytes": output_bytes, "file_bytes": max(output_bytes, longest),
         }  # fmt: skip
         try:
+            assert self._channel is not None
             header = json.dumps(limits).encode()
             self._channel.settimeout(60.0 + 30.0 * total_s)
             self._channel.sendall(b"".join([struct.pack("!II", len(header), len(job)), header, job]))
@@ -262,6 +238,7 @@ class Sandbox:
 
     def _receive(self, size: int) -> bytes:
         parts = []
+        assert self._channel is not None
         while size:
             part = self._channel.recv(min(size, 1 << 20))
             if not part:

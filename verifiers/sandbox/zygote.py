@@ -153,11 +153,14 @@ class _Server:
             self.channel.close()
             os.close(self.proc)
             null = os.open("/dev/null", os.O_RDWR)
+            given, output, report = files
+            where = harness.Files(given, output, report, null)
             self.confinement.enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])
         except BaseException:
             os.kill(os.getpid(), UNCONFINED)
+            os._exit(71)  # never reached
         try:
-            harness.run_tests(json.loads(job), harness.Files(*files, null), self.names)
+            harness.run_tests(json.loads(job), where, self.names)
             os._exit(0)
         finally:
             os._exit(71)

@@ -130,30 +130,15 @@ class Pool(ABC):
         self._done.put((None, None))  # so that `results`, waiting in another thread, sees that it is gone
         return True
 
-    def cancel_all(self) -> int:
-        """Cancel every ticket that is out; how many there were."""
-        with self._open_lock:
-            tickets = list(self._open)
-        return sum(self.cancel(ticket) for ticket in tickets)
-
     # -------------------------------------------------------------------------------------- at once
 
-    def verify_all(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        """Verdicts of finished responses, in order. Raises as `results` does."""
-        return self._gather(pairs, is_program=False)
-
-    def run_program(self, problem: Problem, source: str) -> Verdict:
-        """Judge a program as it is, not a response that holds one: golden solutions, mutants."""
-        return self.run_programs([(problem, source)])[0]
-
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        return self._gather(pairs, is_program=True)
-
-    def _gather(self, pairs: Iterable[tuple[Problem, str]], is_program: bool) -> list[Verdict]:
+        """Verdicts of programs as they are, not of responses that hold them (golden solutions, mutants), in order.
+        Raises as `results` does."""
         finished: queue.SimpleQueue = queue.SimpleQueue()
         count = 0
         for problem, text in pairs:
-            submission = Submission(problem, text, is_program=is_program, fraction=self.fraction)
+            submission = Submission(problem, text, is_program=True, fraction=self.fraction)
             self.begin(submission, lambda verdict, i=count: finished.put((i, verdict)))
             count += 1
         verdicts = dict(finished.get() for _ in range(count))

@@ -11,9 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.readers import read_benchmark, read_problems
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.rules import filter_by_rules
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import from_table
+from ratchet.infra.recipe.model import Rules
 
 
 def write_json(path, rows):
@@ -74,10 +77,13 @@ def test_math_formats(tmp_path, row, answer):
     assert (problem.prompt, problem.answer, problem.domain) == ("P?", answer, "math")
 
 
-def test_a_proof_needs_no_answer(tmp_path):
-    rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, {"problem": "Find 1 + 1.", "answer": ""}]
-    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
-    assert split.kept.column("source_id").to_pylist() == ["0"] and split.summary["dropped"]["malformed"] == 1
+def test_a_row_without_an_answer_is_for_the_rules_to_judge(tmp_path):
+    nothing = ["", None, "notfound", float("nan")]
+    rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, *({"problem": "Find 1 + 1.", "answer": a} for a in nothing)]
+    split = filter_by_rules(
+        read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept, plan_of("math").rules, Rules()
+    )
+    assert [row["rule"] for row in split.rejected.to_pylist()] == ["proof", *["no_answer"] * 4] and not len(split.kept)
 
 
 def test_what_no_reader_knows_becomes_metadata(tmp_path):
@@ -153,7 +159,7 @@ def test_humaneval(tmp_path):
         "task_id": "HumanEval/0", "prompt": 'def f(x):\n    """Twice x."""\n', "entry_point": "f",
         "canonical_solution": "    return 2 * x\n", "test": "def check(candidate):\n    assert candidate(2) == 4\n",
     }  # fmt: skip
-    problem = only(read_benchmark(write_lines(tmp_path / "h.jsonl", [row]), "code"))
+    problem = only(read_problems(write_lines(tmp_path / "h.jsonl", [row]), "code"))
     assert problem.golden_solutions == ['def f(x):\n    """Twice x."""\n    return 2 * x\n']
     assert json.loads(problem.tests) == [{"call": {"args": [2], "kwargs": {}}, "output": 4}]
 
@@ -168,7 +174,7 @@ def test_mbpp(tmp_path):
     call, check = json.loads(problem.tests)
     assert (problem.entry_point, call) == ("f", {"call": {"args": [1], "kwargs": {}}, "output": 2})
     assert "def check(candidate):" in check["check"] and json.loads(problem.metadata)["prelude"] == "import math"
-    assert read_problems(write_lines(tmp_path / "w.jsonl", [row | {"test_list": ["assert ("]}]), "code").rejected
+    assert read_problems(write_lines(tmp_path / "w.jsonl", [row, row | {"test_list": ["assert ("]}]), "code").rejected
 
 
 @pytest.mark.parametrize("outputs", [[[3], [7]], [3, 7]])
@@ -255,7 +261,7 @@ def test_verl_code_in_three_shapes(tmp_path):
     assert [json.loads(p.tests)[0]["output"] for p in problems] == ["2", "2", 2]
     assert problems[2].entry_point == "f" and json.loads(problems[2].metadata)["prelude"] == "import math"
     other = read_problems(tmp_path / "v.parquet", "math")
-    assert other.summary["dropped"] == {"malformed": 0, "other_domain": 3}
+    assert other.summary["dropped"] == {"malformed": 0, "other_domain": 3, "empty": 0}
 
 
 def test_what_curation_kept_can_be_read_again(tmp_path):
@@ -272,8 +278,7 @@ def test_what_curation_kept_can_be_read_again(tmp_path):
 def test_a_benchmark_keeps_items_without_answer_and_loses_its_templates(tmp_path):
     prompt = "Let x = 1. Find x + 1.\n\nPlease reason step by step, and put your final answer within \\boxed{}."
     path = write_json(tmp_path / "b.json", [{"problem": prompt, "answer": None}])
-    assert read_problems(path, "math").summary["dropped"]["malformed"] == 1
-    assert only(read_benchmark(path, "math")).prompt == "Let x = 1. Find x + 1."
+    assert only(read_problems(path, "math")).prompt == "Let x = 1. Find x + 1."
 
 
 def test_files_that_cannot_be_read_are_errors_that_name_them(tmp_path):
@@ -311,7 +316,7 @@ def test_mbpp_and_mbpp_plus(tmp_path):
         "test_list": asserts,
         "test_setup_code": "",
     }
-    problem = only(read_benchmark(write_lines(tmp_path / "mbpp.jsonl", [plain]), "code"))
+    problem = only(read_problems(write_lines(tmp_path / "mbpp.jsonl", [plain]), "code"))
     assert problem.entry_point == "similar" and problem.starter_code == "def similar(a, b):"
     assert problem.golden_solutions == [code]
     check, call = problem.code_tests()
@@ -330,7 +335,7 @@ def test_mbpp_and_mbpp_plus(tmp_path):
         "test_imports": ["import math"],
         "test": script,
     }
-    problem = only(read_benchmark(write_parquet(tmp_path / "plus.parquet", [plus]), "code"))
+    problem = only(read_problems(write_parquet(tmp_path / "plus.parquet", [plus]), "code"))
     assert [test.call["args"] for test in problem.code_tests()] == [[[3, 4], [4]], [[1], [2]]]
     assert (
         json.loads(problem.metadata)["tests_left_out"] == 1 and json.loads(problem.metadata)["prelude"] == "import math"
@@ -349,7 +354,7 @@ def test_humaneval_plus_tables_are_calls(tmp_path):
         "canonical_solution": "    return x + 1\n",
         "test": test,
     }
-    problem = only(read_benchmark(write_lines(tmp_path / "plus.jsonl", [row]), "code"))
+    problem = only(read_problems(write_lines(tmp_path / "plus.jsonl", [row]), "code"))
     assert [(t.call["args"], t.output) for t in problem.code_tests()] == [([1], 2), ([2], 3)]
 
 
@@ -361,7 +366,7 @@ def test_codeforces_with_its_rating_and_without_what_needs_a_checker(tmp_path):
         "time_limit": 1.0, "memory_limit": 256.0, "generated_checker": None,
     }  # fmt: skip
     rows = [row, {**row, "generated_checker": "def check(): ..."}, {**row, "official_tests_complete": False}]
-    split = read_benchmark(write_lines(tmp_path / "cf.jsonl", rows), "code")
+    split = read_problems(write_lines(tmp_path / "cf.jsonl", rows), "code")
     assert [evidence["field"] for _, evidence in reasons(split)] == ["generated_checker", "official_tests"]
     (problem,) = from_table(split.kept)
     assert problem.released == date(2024, 8, 30) and problem.source_url.endswith("/1/problem/A")
@@ -372,6 +377,6 @@ def test_a_window_is_half_open_and_what_is_outside_is_told(tmp_path):
     days = ["2024-07-31", "2024-08-01", "2025-01-31", "2025-02-01", None]
     rows = [{"problem": f"P{i}?", "answer": "1", "date": day} for i, day in enumerate(days)]
     window = (date(2024, 8, 1), date(2025, 2, 1))
-    split = read_benchmark(write_lines(tmp_path / "dated.jsonl", rows), "math", window)
+    split = read_problems(write_lines(tmp_path / "dated.jsonl", rows), "math", window=window)
     assert split.kept.column("prompt").to_pylist() == ["P1?", "P2?"]
-    assert split.summary["dropped"] == {"malformed": 0, "other_domain": 0, "outside_window": 3}
+    assert split.summary["dropped"] == {"malformed": 0, "other_domain": 0, "empty": 0, "outside_window": 3}

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import local_files, read_problems, source_names
+from ratchet.data_curation.readers import local_files, read_files, read_problems, source_names
+from ratchet.data_curation.split import joined
 from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
 
@@ -67,7 +67,7 @@ def test_files_of_one_name_are_told_apart_by_what_stands_before_it(tmp_path):
         file.write_bytes(ROW * rows)
     assert source_names(files) == ["a/x/train", "b/x/train", "test"] and source_names(files[1:]) == ["train", "test"]
     assert len(set(source_names(files[:1] * 2))) == 1  # the same file: nothing tells it from itself
-    split = read_and_normalise(files, "math")
+    split = joined(read_files(files, "math"))
     assert split.kept.column("source").to_pylist() == ["a/x/train", *["b/x/train"] * 2, *["test"] * 3]
     assert split.summary["files"] == {
         "a/x/train.jsonl (math)": 1, "b/x/train.jsonl.gz (math)": 2, "test.json (math)": 3,

@@ -13,8 +13,7 @@ from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.majority_vote import vote
-from ratchet.data_curation.normalisation import read_and_normalise
-from ratchet.data_curation.readers import read_benchmark
+from ratchet.data_curation.readers import read_problems
 from ratchet.data_curation.rule_scores import score_rules
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.teacher_attempts import collect_attempts
@@ -38,8 +37,8 @@ def world(tmp_path_factory):
 @pytest.mark.parametrize("domain", ["math", "code"])
 def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
     settings = RECIPE.curation[domain]
-    items = read_benchmark(world / f"{domain}_benchmark.parquet", domain).kept
-    splits = [read_and_normalise([world / f"{domain}_raw.parquet"], domain)]
+    items = read_problems(world / f"{domain}_benchmark.parquet", domain).kept
+    splits = [read_problems(world / f"{domain}_raw.parquet", domain)]
     splits.append(filter_by_rules(splits[-1].kept, plan_of(domain).rules, settings.rules))
     rule = settings.decontaminate.model_copy(update={"ngram": plan_of(domain).ngram})
     splits.append(decontaminate(splits[-1].kept, items, rule))
@@ -61,7 +60,7 @@ def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
 def test_precision_and_recall_of_test_validation(tmp_path):
     settings = RECIPE.curation["code"]
     generate_world(tmp_path, 1, math_rows=20, code_rows=240, benchmark_problems=8)
-    splits = [read_and_normalise([tmp_path / "code_raw.parquet"], "code")]
+    splits = [read_problems(tmp_path / "code_raw.parquet", "code")]
     splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, settings.rules))
     with VerifierPool(workers=2) as pool:
         splits.append(validate_tests(splits[-1].kept, settings.validation, pool))

@@ -1,28 +1,36 @@
+"""Statements lose what data sets put around them, and every row of every file is accounted for."""
+
 import json
 
-from ratchet.data_curation.normalisation import normalise, read_and_normalise
+from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.split import joined
 from ratchet.infra.problems import problem_id
-from tests.data_curation.conftest import problems
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
-def test_identity_follows_the_statement_and_not_its_wrapping():
-    split = normalise(problems("math", "Find x\u00a0+ 1.", f"Find x + 1.\n\n{BOXED}", "Find x + 2."), "math")
+def read(tmp_path, *prompts):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps([{"problem": prompt, "answer": "1"} for prompt in prompts]))
+    return read_problems(path, "math")
+
+
+def test_identity_follows_the_statement_and_not_its_wrapping(tmp_path):
+    split = read(tmp_path, "Find x\u00a0+ 1.", f"Find x + 1.\n\n{BOXED}", "Find x + 2.")
     first, second, third = split.kept.column("problem_id").to_pylist()
     assert first == second == problem_id("math", "Find x + 1.") != third
     assert split.summary["templates_cut"] == {"reason_boxed": 1}
 
 
-def test_a_row_that_was_only_a_template_is_rejected():
-    split = normalise(problems("math", BOXED, "Find x + 1."), "math")
+def test_a_row_that_was_only_a_template_is_rejected(tmp_path):
+    split = read(tmp_path, BOXED, "Find x + 1.")
     assert (split.rejected.column("rule").to_pylist(), len(split.kept)) == (["empty"], 1)
 
 
 def test_every_row_of_every_file_is_accounted_for(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([{"problem": "Find x + 1.", "answer": "1"}, {"problem": None}]))
     (tmp_path / "b.json").write_text(json.dumps([{"problem": BOXED, "answer": "1"}]))
-    split = read_and_normalise([tmp_path / "a.json", tmp_path / "b.json"], "math")
+    split = joined(read_files([tmp_path / "a.json", tmp_path / "b.json"], "math"))
     assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
     assert set(split.rejected.column("step").to_pylist()) == {"normalise"}
     assert split.summary["files"] == {"a.json (math)": 2, "b.json (math)": 1}

@@ -1,0 +1,125 @@
+"""Layouts without a name of their own: each field of a problem is in the column that the recipe names, or else in the
+first of the usual ones that says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.data_curation.readers.code_formats import tested
+from ratchet.data_curation.readers.code_tests import TestSuite, from_specification
+from ratchet.data_curation.readers.columns import (
+    Row,
+    answer_text,
+    last_boxed,
+    take,
+    take_answer,
+    take_date,
+    take_number,
+    take_solutions,
+    take_statement,
+    take_structure,
+)
+from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.split import to_json
+from ratchet.infra.errors import RatchetError
+
+Columns = Mapping[str, str]
+"""A problem's field, or `metadata.NAME`, to the column of the file that holds it."""
+
+_TAKE = {
+    "prompt": take_statement,
+    "answer": take_answer,
+    "tests": take_structure,
+    "entry_point": take,
+    "starter_code": take,
+    "golden_solutions": take_solutions,
+    "source_url": take,
+    "released": take_date,
+    "time_limit_s": take_number,
+    "memory_limit_mb": take_number,
+}
+MATH_COLUMNS = {
+    "prompt": ("problem", "question", "prompt", "Problem", "Question"),
+    "answer": ("answer", "final_answer", "expected_answer", "gold_answer", "ground_truth", "Answer"),
+    "source_url": ("url", "source_url", "link"),
+    "released": ("released", "date"),
+}
+CODE_COLUMNS = {
+    "prompt": ("problem", "question", "prompt", "description"),
+    "tests": ("tests", "test_cases"),
+    "entry_point": ("entry_point", "fn_name"),
+    "starter_code": ("starter_code",),
+    "golden_solutions": ("solutions", "golden_solutions", "solution"),
+    "source_url": ("url", "source_url", "link"),
+    "released": ("released", "date", "contest_date"),
+    "time_limit_s": ("time_limit_s", "time_limit"),
+    "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
+}
+SOLUTIONS = ("solution", "Solution", "generated_solution")
+_NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others write where there is none
+
+
+def plain(row: Row, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> Row:
+    """The fields of `usual` and `columns`, the latter from the columns named there and from no others."""
+    more = {field.partition(".")[2]: row.pop(name) for field, name in columns.items() if "." in field and name in row}
+    names = {**usual, **{field: (name,) for field, name in columns.items() if "." not in field}}
+    problem = {field: _TAKE[field](row, *named) for field, named in names.items()}
+    row |= more
+    return problem
+
+
+def plain_any(row: Row, columns: Columns) -> Row:
+    """A problem of a user's own domain: what the recipe maps; the rest is metadata."""
+    problem = plain(row, {name: MATH_COLUMNS[name] for name in ("prompt", "answer")}, columns)
+    return problem | ({"tests": to_json(problem["tests"])} if problem.get("tests") else {})
+
+
+def plain_math(row: Row, columns: Columns) -> Row:
+    r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, TRL's prompt data sets;
+    without an answer column, as in NuminaMath-CoT and the original MATH, the answer is what the solution's last
+    `\boxed{}` holds."""
+    problem = plain(row, MATH_COLUMNS, columns)
+    if "prompt" not in columns:
+        # What the question refers to: OlympiadBench and SVAMP.
+        before = [text + gap for name, gap in (("context", "\n\n"), ("Body", " ")) if (text := row.pop(name, None))]
+        problem["prompt"] = "".join([*before, problem["prompt"]])
+        row.pop("messages", None)  # NuminaMath-CoT: statement and solution once more, as a chat
+    if problem["answer"] is None and "answer" not in columns:
+        problem["answer"] = next((last_boxed(row[name]) for name in SOLUTIONS if isinstance(row.get(name), str)), None)
+    if (problem["answer"] or "").lower() in _NO_ANSWER:
+        problem["answer"] = None
+    return problem
+
+
+def plain_code(row: Row, columns: Columns) -> Row:
+    """DeepCoder and its relatives: a statement, `tests` in any shape, perhaps solutions and a header."""
+    metadata = None if "metadata" in columns.values() else take_structure(row, "metadata")
+    problem = plain(row, CODE_COLUMNS, columns)
+    if isinstance(metadata, dict):
+        problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
+        row |= {key: value for key, value in metadata.items() if key not in row}
+    spec, entry_point = problem["tests"], problem["entry_point"]
+    suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
+    return problem | tested(row, suite)
+
+
+def verl_math(row: Row, truth: Any) -> Row:
+    """The math half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
+    answer = answer_text(truth)
+    if answer is None:
+        raise Malformed("reward_model", "no ground_truth")
+    return {"answer": answer}
+
+
+def check_fields(columns: Columns) -> None:
+    """Raises RatchetError for a field that no problem has, and for a column that two fields are read from."""
+    unknown = sorted(field for field in columns if field not in _TAKE and field.removeprefix("metadata.") == field)
+    if unknown:
+        raise RatchetError(
+            f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(_TAKE)} and metadata.NAME; what is not "
+            "mapped is kept in the metadata."
+        )
+    twice = sorted({name for name in columns.values() if list(columns.values()).count(name) > 1})
+    if twice:
+        raise RatchetError(f"columns: {twice[0]!r} is given for two fields. Name each column once.")

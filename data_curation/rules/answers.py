@@ -1,0 +1,14 @@
+"""A problem without what its domain judges responses by."""
+
+from __future__ import annotations
+
+from ratchet.data_curation.rules.evidence import Evidence
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.model import Rules
+from ratchet.verifiers.domain import domain_of
+
+
+def no_answer(problem: Problem, limits: Rules) -> Evidence | None:
+    """No response to it can be judged: the domain says why."""
+    fault = domain_of(problem.domain).fault(problem)
+    return {"fault": fault} if fault else None

@@ -1,0 +1,101 @@
+"""JSON lines that survive a kill: appended one at a time, read back without the line that a kill tore off."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ratchet.infra.artifacts import disk_errors, sync_path
+from ratchet.infra.errors import RatchetError
+
+BLOCK = 1 << 16
+
+
+def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(the byte behind it, record) of each line from byte `begin` on. Takes no lock and changes nothing. Raises
+    RatchetError for a line that is no JSON object."""
+    with open(path, "rb") as file:
+        file.seek(begin)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise ValueError("not an object")
+            except ValueError as error:
+                number = path.read_bytes()[:begin].count(b"\n") + 1
+                raise RatchetError(
+                    f"{path}, line {number}: not a JSON object ({error}). Remove that line and run again."
+                ) from error
+            begin += len(line)
+            yield begin, record
+
+
+class Journal:
+    """The writing side of one file. A context manager.
+
+    A line is handed to the kernel at once, so that a kill takes no line that was written; with `durable` it is on the
+    disk before `append` returns, so that a power failure takes none either. With `alone`, a second process that opens
+    the file waits for the first to end. What stands behind the last line end, or behind byte `keep`, is cut off.
+    """
+
+    def __init__(self, path: Path, durable: bool = False, alone: bool = False, keep: int | None = None) -> None:
+        self.path, self._durable = path, durable
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "a+b", buffering=0)
+            if alone:
+                fcntl.flock(self._file, fcntl.LOCK_EX)  # ends with the process
+            self._file.truncate(self._whole() if keep is None else keep)
+            if durable:
+                sync_path(path.parent)  # a file is only as durable as its name
+
+    def append(self, record: Mapping[str, Any]) -> int:
+        """The byte at which the record's line begins."""
+        line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        with disk_errors(self.path):
+            place = self._file.seek(0, os.SEEK_END)
+            with memoryview(line) as rest:
+                while rest:  # a nearly full disk takes a part of the line, then says why
+                    rest = rest[self._file.write(rest) :]
+            if self._durable:
+                os.fsync(self._file.fileno())
+        return place
+
+    def record_at(self, place: int) -> dict[str, Any]:
+        with open(self.path, "rb") as file:
+            file.seek(place)
+            return json.loads(file.readline())
+
+    def sync(self) -> None:
+        """Put everything on the disk."""
+        with disk_errors(self.path):
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.sync()
+        self.close()
+
+    def _whole(self) -> int:
+        """The byte behind the last line that is whole."""
+        end = self._file.seek(0, os.SEEK_END)
+        while end:
+            begin = max(0, end - BLOCK)
+            self._file.seek(begin)
+            found = self._file.read(end - begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            end = begin
+        return 0

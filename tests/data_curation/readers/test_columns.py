@@ -1,0 +1,143 @@
+"""A user's own columns and containers, and the worked solutions of GSM8K."""
+
+import csv
+import gzip
+import json
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.split import joined
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import from_table
+from ratchet.infra.recipe.model import Rules
+
+ROWS = [
+    {"task": 'Say "hi",\nthen find $1+1$.', "target": "2", "answer": "no", "day": "2024-05-01", "kind": "easy"},
+    {"task": "Find $\\sqrt{4}$, ça va?", "target": "2", "answer": "no", "day": "", "kind": ""},
+]
+COLUMNS = {"prompt": "task", "answer": "target", "released": "day", "metadata.level": "kind"}
+
+
+def csv_file(path, rows=ROWS, **options):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(rows[0]), **options)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def written(path, kind):
+    """The rows of ROWS in a file of some kind; its name says nothing of it."""
+    if kind == "csv":
+        return csv_file(path)
+    if kind == "tab":
+        return csv_file(path, delimiter="\t", lineterminator="\n")
+    if kind == "csv.gz":
+        path.write_bytes(gzip.compress(csv_file(path, delimiter=";").read_bytes()))
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    else:
+        path.write_text(json.dumps(ROWS) if kind == "json" else "\n".join(map(json.dumps, ROWS)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tab", "csv.gz", "parquet", "json", "jsonl"])
+def test_own_columns_in_every_container(tmp_path, kind):
+    split = read_problems(written(tmp_path / "data", kind), "math", COLUMNS)
+    first, second = from_table(split.kept)
+    assert (first.prompt, first.answer, first.released) == (ROWS[0]["task"], "2", date(2024, 5, 1))
+    assert json.loads(first.metadata) == {"level": "easy", "answer": "no"}  # what is not mapped is not lost
+    assert (second.prompt, second.released) == (ROWS[1]["task"], None)
+    assert split.summary["files"] == {"data (own columns)": 2}
+
+
+def test_own_columns_of_code_problems(tmp_path):
+    row = {
+        "task": "Twice x.", "cases": '{"inputs": [[1]], "outputs": [2]}', "call": "f", "header": "def f(x):",
+        "code": "def f(x): return 2 * x", "limit": "2 seconds",
+    }  # fmt: skip
+    columns = {
+        "prompt": "task", "tests": "cases", "entry_point": "call", "starter_code": "header",
+        "golden_solutions": "code", "time_limit_s": "limit",
+    }  # fmt: skip
+    [problem] = from_table(read_problems(csv_file(tmp_path / "c.csv", [row]), "code", columns).kept)
+    assert json.loads(problem.tests) == [{"call": {"args": [1], "kwargs": {}}, "output": 2}]
+    assert (problem.entry_point, problem.starter_code, problem.time_limit_s) == ("f", "def f(x):", 2.0)
+    assert problem.golden_solutions == [row["code"]]
+
+
+def test_a_published_layout_may_come_as_csv(tmp_path):
+    path = csv_file(tmp_path / "m.csv", [{"": "0", "problem": "Find 1 + 1.", "answer": "2"}])  # with pandas' index
+    [problem] = from_table(read_problems(path, "math").kept)
+    assert (problem.answer, json.loads(problem.metadata)) == ("2", {"column 1": "0"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"prompt": "question", "answer": "target"}, "m.csv: there is no column 'question'.*answer, day, kind, target"),
+        ({"prompt": "task", "difficulty": "kind"}, "no field 'difficulty'"),
+        ({"prompt": "task", "answer": "task"}, "'task' is given for two fields"),
+    ],
+)
+def test_columns_that_cannot_be_mapped_are_errors(tmp_path, columns, message):
+    with pytest.raises(RatchetError, match=message):
+        read_problems(csv_file(tmp_path / "m.csv"), "math", columns)
+
+
+def test_a_column_of_json_lines_may_be_absent_from_most_rows(tmp_path):
+    rows = [{"q": f"Find {n} + 1.", "a": str(n + 1)} for n in range(60)] + [{"q": "Find 0.", "a": "0", "url": "x.org"}]
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    columns = {"prompt": "q", "answer": "a", "source_url": "url"}
+    assert from_table(read_problems(tmp_path / "m.jsonl", "math", columns).kept)[-1].source_url == "x.org"
+
+
+def test_a_file_of_which_nothing_can_be_read_is_an_error(tmp_path):
+    (tmp_path / "m.jsonl").write_text('{"problem": 1, "answer": "1", "text": "Find 1."}\n' * 3)
+    with pytest.raises(RatchetError, match=r"not one row.*problem: int instead of text.*answer, problem, text"):
+        read_problems(tmp_path / "m.jsonl", "math")
+
+
+def test_wrong_lines_of_a_csv_are_set_aside_with_their_place(tmp_path):
+    (tmp_path / "m.csv").write_text('problem,answer\nFind 1.,1\nFind 2.\nFind 3.,3,4\n\n"Find 4.",4\n"Find 5.,5\nx,6\n')
+    split = read_problems(tmp_path / "m.csv", "math")
+    assert split.kept.column("answer").to_pylist() == ["1", "4"]
+    reasons = [json.loads(row["evidence"])["reason"] for row in split.rejected.to_pylist()]
+    assert reasons[:2] == ["1 values instead of 2 at line 3", "3 values instead of 2 at line 4"]
+    assert reasons[2].startswith("lines 7 to 8 are not valid CSV") and len(reasons) == 3
+
+
+def test_a_csv_of_another_encoding_or_with_a_name_twice_is_an_error(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("problem,answer\nça va?,1\n".encode("latin-1"))
+    (tmp_path / "twice.csv").write_text("problem,answer,answer\nx,1,2\n")
+    for name, message in (("latin", "not UTF-8"), ("twice", "answer more than once")):
+        with pytest.raises(RatchetError, match=f"{name}.csv.*{message}"):
+            read_problems(tmp_path / f"{name}.csv", "math")
+
+
+def test_gsm8k_answers_are_the_last_line_of_a_worked_solution(tmp_path):
+    worked = "He has 9*2 = $<<9*2=18>>18.\n#### 1,018"
+    (tmp_path / "g.jsonl").write_text(json.dumps({"question": "How much does he have?", "answer": worked}))
+    [problem] = from_table(read_problems(tmp_path / "g.jsonl", "math").kept)
+    assert (problem.answer, json.loads(problem.metadata)) == ("1,018", {"solution": worked})
+
+
+def test_published_word_problems_are_read_without_loss(shared_data):
+    files = [shared_data / "word_problems" / f"{name}.jsonl.gz" for name in ("gsm8k_train", "gsm8k_test", "svamp")]
+    if not all(file.exists() for file in files):
+        pytest.skip("the word problems are not here")
+    split = joined(read_files(files, "math"))
+    assert not len(split.rejected)
+    rows = from_table(split.kept)
+    assert all(row.answer and len(row.answer) <= 20 for row in rows)
+    svamp = [row.prompt for row in rows if row.source == "svamp"]
+    assert svamp[1].startswith("Marco and his dad") and svamp[1].endswith("How much did Marco's strawberries weigh?")
+    dropped = filter_by_rules(split.kept, plan_of("math").rules, Rules()).rejected
+    assert dropped.column("rule").to_pylist().count("long_answer") == 0
+    assert len(dropped) < 0.02 * len(rows)

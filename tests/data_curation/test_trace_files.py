@@ -1,0 +1,108 @@
+"""Traces from files in each layout, and what is set aside."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.data_curation.trace_files import read_traces
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.model import PromptFormat
+from ratchet.verifiers.math.equivalence import verify_math
+from ratchet.verifiers.prompts import user_message
+
+
+def boxed(problem):
+    return user_message(problem, PromptFormat())
+
+
+def read(path, rows, columns=None, domain="math"):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return read_traces(path, path.stem, domain, boxed, columns or {})
+
+
+def pairs(traces):
+    return [(trace.prompt, trace.response) for trace in traces]
+
+
+OPENAI = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 1 + 1?"},
+                       {"role": "assistant", "content": "It is \\boxed{2}."}]}  # fmt: skip
+SHAREGPT = {
+    "conversations": [{"from": "human", "value": "What is 1 + 1?"}, {"from": "gpt", "value": "It is \\boxed{2}."}]
+}
+PAIR = {"prompt": "What is 1 + 1?", "response": "It is \\boxed{2}."}
+TRL = {"prompt": [OPENAI["messages"][1]], "completion": [OPENAI["messages"][2]]}
+
+
+@pytest.mark.parametrize("row", [OPENAI, SHAREGPT, PAIR, TRL], ids=["openai", "sharegpt", "pair", "trl"])
+def test_chats_and_pairs_are_taken_as_they_stand(tmp_path, row):
+    traces, rejected = read(tmp_path / "t.jsonl", [row])
+    assert pairs(traces) == [("What is 1 + 1?", "It is \\boxed{2}.")] and not rejected
+    assert (traces[0].problem.source, traces[0].problem.source_id) == ("t", "0")
+
+
+def test_own_columns_in_parquet_and_csv(tmp_path):
+    rows = [{"ask": "What is\n1 + 1?", "reply": "2", "messages": "x"}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a")
+    with (tmp_path / "b").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    for name in "ab":
+        traces, _ = read_traces(tmp_path / name, name, "math", boxed, {"prompt": "ask", "response": "reply"})
+        assert pairs(traces) == [("What is\n1 + 1?", "2")]
+
+
+def test_worked_solutions_of_gsm8k_end_in_a_box_and_get_the_recipes_prompt(tmp_path):
+    answer = "He pays 9*2 = $<<9*2=18>>18.\nThat is <<18*100=1800>>1,800 cents.\n#### 1,800"
+    [trace], _ = read(tmp_path / "g.jsonl", [{"question": "How many cents?", "answer": answer}])
+    assert trace.prompt == "How many cents?\n\nReason step by step and put the final answer in \\boxed{}."
+    assert trace.response == "He pays 9*2 = $18.\nThat is 1,800 cents.\n\\boxed{1,800}"
+    assert verify_math(trace.response, trace.problem.answer).passed and verify_math(trace.response, "1800").passed
+
+
+def test_solutions_of_math_and_code_problems(tmp_path):
+    rows = [
+        {"problem": "What is 1 + 1?", "solution": "It is \\boxed{2}.", "answer": "2"},
+        {"problem": "What is 1 + 2?", "solution": "It is three.", "answer": "3"},
+        {"problem": "What is 1 + 3?", "solution": None, "answer": "4"},
+    ]
+    traces, [row] = read(tmp_path / "m.jsonl", rows)
+    assert [trace.response for trace in traces] == ["It is \\boxed{2}.", "It is three.\n\\boxed{3}"]
+    assert (row["source_id"], "no worked solution" in row["evidence"]) == ("2", True)
+    code = {"question": "Print 1.", "tests": [{"input": "", "output": "1"}], "solutions": ["print(1)\n"]}
+    [trace], _ = read(tmp_path / "c.jsonl", [code], domain="code")
+    assert trace.response == "```python\nprint(1)\n```"
+    own = {"q": "What is 1 + 1?", "a": "2", "how": "Count."}
+    [trace], _ = read(tmp_path / "o.jsonl", [own], {"prompt": "q", "answer": "a", "metadata.solution": "how"})
+    assert trace.response == "Count.\n\\boxed{2}"
+
+
+def test_what_cannot_be_learned_from_is_set_aside_with_the_reason(tmp_path):
+    user, assistant = {"role": "user", "content": "Hi?"}, {"role": "assistant", "content": "Yes."}
+    rows = [
+        OPENAI, "{", {"messages": None}, {"messages": [user]}, {"messages": [user, assistant, user, assistant]},
+        {"messages": [user, assistant | {"content": " "}]}, {"messages": [user, assistant | {"content": None}]},
+    ]  # fmt: skip
+    traces, rejected = read(tmp_path / "t.jsonl", rows)
+    assert len(traces) == 1
+    assert [(row["source_id"], row["rule"]) for row in rejected] == [
+        ("1", "malformed"), ("2", "malformed"), ("3", "malformed"), ("4", "several_turns"), ("5", "malformed"),
+        ("6", "malformed"),
+    ]  # fmt: skip
+    assert "assistant: blank" in rejected[4]["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ([PAIR], {"prompt": "question", "response": "response"}, "no column 'question'; its columns are prompt, resp"),
+        ([{"text": "P", "label": 1}], {}, "unknown math format, its columns are label, text"),
+        ([{"prompt": 1, "response": "x"}] * 2, {}, "not one row.*int instead of text.*prompt, response"),
+    ],
+)
+def test_files_that_hold_no_traces_are_errors(tmp_path, rows, columns, message):
+    with pytest.raises(RatchetError, match=message):
+        read(tmp_path / "t.jsonl", rows, columns)

@@ -1,0 +1,63 @@
+import multiprocessing
+import time
+
+import pytest
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.journal import Journal, read_lines
+
+
+def test_a_line_torn_off_by_a_kill_is_no_record_and_is_cut_off(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "j.jsonl"
+    with Journal(path, durable=True) as journal:
+        places = [journal.append({"n": n, "text": "ü" * n}) for n in range(300)]
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"n": 300, "te')
+    assert [record["n"] for _, record in read_lines(path)] == list(range(300))
+    monkeypatch.setattr("ratchet.infra.journal.BLOCK", 7)  # the last line end is found in whatever block it is
+    with Journal(path) as journal:
+        assert path.read_bytes() == whole
+        assert journal.record_at(places[250]) == {"n": 250, "text": "ü" * 250}
+        assert journal.append({"n": 301}) == len(whole)
+    path.write_bytes(b'{"no line end')
+    Journal(path).close()
+    assert path.read_bytes() == b""
+
+
+def test_reading_goes_on_where_it_ended_and_writing_from_where_is_said(tmp_path):
+    path = tmp_path / "j.jsonl"
+    with Journal(path) as journal:
+        for n in range(3):
+            journal.append({"n": n})
+    (first, _), (second, _), _ = read_lines(path)
+    assert [record["n"] for _, record in read_lines(path, second)] == [2]
+    with Journal(path, keep=first) as journal:
+        journal.append({"n": 9})
+    assert [record["n"] for _, record in read_lines(path)] == [0, 9]
+
+
+@pytest.mark.parametrize("line", [b"{torn\n", b"[1]\n", b"\xff\n", b"\n"])
+def test_a_damaged_line_in_the_middle_is_named(tmp_path, line):
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b'{"n": 1}\n' + line + b'{"n": 2}\n')
+    with pytest.raises(RatchetError, match=r"j\.jsonl, line 2: not a JSON object"):
+        list(read_lines(path))
+
+
+def _write_later(path, opened):
+    with Journal(path, alone=True) as journal:
+        opened.set()
+        time.sleep(0.3)
+        journal.append({"writer": "first"})
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path):
+    path, context = tmp_path / "j.jsonl", multiprocessing.get_context("spawn")
+    opened = context.Event()
+    first = context.Process(target=_write_later, args=(path, opened))
+    first.start()
+    assert opened.wait(60)
+    with Journal(path, alone=True) as journal:
+        journal.append({"writer": "second"})
+    first.join()
+    assert [record["writer"] for _, record in read_lines(path)] == ["first", "second"]
