@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
-from ratchet.data_curation.domains import PLAIN
+from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.readers.columns import take_date
 from ratchet.data_curation.readers.raw_files import Malformed

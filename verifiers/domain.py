@@ -56,7 +56,7 @@ class Domain:
     nothing of the response and always ends, in the judge."""
     answers_vote: ClassVar[bool] = False
     """Whether two answers can be compared, so that the most frequent one is the teacher's or the model's vote."""
-    curation: ClassVar[str] = "ratchet.data_curation.domains:PLAIN"
+    curation: ClassVar[str] = "ratchet.data_curation.domains.plain:PLAIN"
     """How its problems are curated: where a `data_curation.domains.CurationPlan` stands."""
     runs_programs: ClassVar[bool] = False
     """Whether judging runs programs that a model wrote, so that the code sandbox must hold on this machine."""

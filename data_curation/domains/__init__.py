@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ratchet.data_curation.rules import Rule
-from ratchet.data_curation.rules.answers import no_answer
-from ratchet.data_curation.rules.brevity import too_brief
-from ratchet.data_curation.rules.language import non_english
 from ratchet.infra.registry import Registry
 from ratchet.verifiers.domain import domain_of
+
+if TYPE_CHECKING:
+    from ratchet.data_curation.readers.columns import Format, Row
 
 
 @dataclass(frozen=True)
 class CurationPlan:
-    """Which rules and steps a domain's problems go through, in order."""
+    """Which formats a domain's problems are read from, and which rules and steps they go through, in order."""
 
+    plain: Callable[[Row, Mapping[str, str]], Row]
+    """How a row is read whose columns the recipe maps to the fields of a problem."""
     rules: tuple[Rule, ...]
+    formats: tuple[Format, ...] = ()
+    """Published layouts, tried in this order after those of any domain."""
     steps: tuple[str, ...] = ("normalise", "rules", "decontaminate", "deduplicate")
     teacher_steps: tuple[str, ...] = ("teacher_attempts", "difficulty")
     """What follows where the recipe has a teacher."""
     ngram: int = 9
     """Tokens that a problem may share with a benchmark item before decontamination looks closer."""
 
-
-PLAIN = CurationPlan(rules=(too_brief, non_english, no_answer))
-"""Of a domain that names no other."""
 
 PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isinstance(value, CurationPlan))
 

@@ -1,9 +1,18 @@
 """Math curation, as AceReason-Nemotron section 3.1 describes it."""
 
 from ratchet.data_curation.domains import CurationPlan
+from ratchet.data_curation.readers.columns import Format
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, plain_math
 from ratchet.data_curation.rules import math_rules
 
+
+def _question_and_answer(columns: set[str]) -> bool:
+    return bool(columns & {*MATH_COLUMNS["prompt"]} and columns & {*MATH_COLUMNS["answer"], *SOLUTIONS})
+
+
 MATH = CurationPlan(
+    plain=plain_math,
+    formats=(Format("math", _question_and_answer, lambda row: plain_math(row, {})),),
     rules=math_rules.RULES,
     # A majority of the teacher's answers must confirm the reference; what it solves in few tokens teaches little.
     teacher_steps=("teacher_attempts", "majority_vote", "length"),

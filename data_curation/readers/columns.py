@@ -6,7 +6,8 @@ import ast
 import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -14,6 +15,16 @@ from ratchet.data_curation.readers.raw_files import Malformed
 
 Row = dict[str, Any]
 EMPTY = (None, "", [], {})
+
+
+@dataclass(frozen=True)
+class Format:
+    """A published layout, told by the columns there are. `convert` takes what it knows out of the row and returns
+    columns of `PROBLEM_SCHEMA`."""
+
+    name: str
+    matches: Callable[[set[str]], bool]
+    convert: Callable[[Row], Row]
 
 
 def take(row: Row, *names: str) -> Any:

@@ -4,7 +4,7 @@ content identity, reject what cannot be read. This is the first step of curation
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -13,8 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import code_formats, plain_formats
 from ratchet.data_curation.readers.columns import (
+    Format,
     Row,
     has,
     parse_structure,
@@ -23,7 +25,7 @@ from ratchet.data_curation.readers.columns import (
     take_statement,
     unicode_text,
 )
-from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, MATH_COLUMNS, SOLUTIONS, Columns, check_fields
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import Split, assemble, joined, to_json
@@ -38,16 +40,6 @@ Window = tuple[date, date]  # from the first day up to, but not including, the s
 BATCH_ROWS, BATCH_CHARACTERS = 4096, 32_000_000
 """A batch is full when it has so many rows, or so much text: a row with its tests can be megabytes."""
 _ROWS_LOOKED_AT = 50  # to tell the format; a column may be absent from the rows in which it is null
-
-
-@dataclass(frozen=True)
-class Format:
-    """A published layout. `convert` takes what it knows out of the row and returns columns of `PROBLEM_SCHEMA`."""
-
-    name: str
-    domain: str | None  # None: each row says its own
-    matches: Callable[[set[str]], bool]
-    convert: Callable[[Row], Row]
 
 
 @dataclass(frozen=True)
@@ -67,6 +59,7 @@ def open_raw_file(path: Path, domain: str, columns: Columns | None = None) -> Ra
     does not have.
     """
     check_fields(columns or {})
+    plan = plan_of(domain)
     seen = _columns(islice(read_rows(path), _ROWS_LOOKED_AT))
     if columns and set(columns.values()) - seen:
         seen = _columns(read_rows(path))  # the rows of JSON lines may lack what others have
@@ -79,15 +72,15 @@ def open_raw_file(path: Path, domain: str, columns: Columns | None = None) -> Ra
                 raise RatchetError(
                     f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are {there}."
                 )
-        convert = _PLAIN.get(domain, plain_formats.plain_any)
-        layout = Format("own columns", domain, lambda c: True, lambda row: convert(row, columns))
+        layout = Format("own columns", lambda c: True, lambda row: plan.plain(row, columns))
         return RawFile(path, domain, layout, frozenset(seen))
-    layout = next((f for f in FORMATS if f.domain in (None, domain) and f.matches(seen)), None)
+    formats = (*SHARED_FORMATS, *plan.formats)
+    layout = next((f for f in formats if f.matches(seen)), None)
     if layout is None:
         raise RatchetError(
             f"{path}: unknown {domain} format, its columns are {there}. Say which holds what, as in "
             "`columns: {prompt: COLUMN, answer: COLUMN}`, or give the file in a known format: "
-            f"{', '.join(f.name for f in FORMATS if f.domain in (None, domain))} (docs/curation.md lists the columns "
+            f"{', '.join(f.name for f in formats)} (docs/curation.md lists the columns "
             "each one has)."
         )
     return RawFile(path, domain, layout, frozenset(seen))
@@ -206,7 +199,7 @@ class _Batch:
 
     def _problem(self, row: Row) -> Row:
         row = dict(row)
-        problem: Row = {"domain": self.file.layout.domain or self.file.domain} | self.file.layout.convert(row)
+        problem: Row = {"domain": self.file.domain} | self.file.layout.convert(row)
         problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
         problem["prompt"], templates = clean_statement(problem["prompt"])
         problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
@@ -285,29 +278,8 @@ def _verl(row: Row) -> Row:
     return columns | {"prompt": prompt, "source_url": take(row, "url")}
 
 
-_PLAIN = {"math": plain_formats.plain_math, "code": plain_formats.plain_code}
-FORMATS = (
-    Format("ratchet", None, lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
-    Format("verl", None, lambda c: has(c, "prompt", "reward_model"), _verl),
-    Format(
-        "math",
-        "math",
-        lambda c: bool(c & {*MATH_COLUMNS["prompt"]} and c & {*MATH_COLUMNS["answer"], *SOLUTIONS}),
-        lambda row: plain_formats.plain_math(row, {}),
-    ),
-    Format("leetcode", "code", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
-    Format("humaneval", "code", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
-    Format("mbpp", "code", lambda c: has(c, "code", "test_list"), code_formats.mbpp),
-    Format("codeforces", "code", lambda c: has(c, "description", "official_tests"), code_formats.codeforces),
-    Format("taco", "code", lambda c: has(c, "question", "input_output"), code_formats.taco),
-    Format("code-contests", "code", lambda c: has(c, "description", "public_tests"), code_formats.code_contests),
-    Format(
-        "livecodebench", "code", lambda c: has(c, "question_content", "public_test_cases"), code_formats.livecodebench
-    ),
-    Format(
-        "code",
-        "code",
-        lambda c: bool(c & {*CODE_COLUMNS["prompt"]} and c & {*CODE_COLUMNS["tests"]}),
-        lambda row: plain_formats.plain_code(row, {}),
-    ),
+SHARED_FORMATS = (
+    Format("ratchet", lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
+    Format("verl", lambda c: has(c, "prompt", "reward_model"), _verl),
 )
+"""Of any domain: each row says its own."""
