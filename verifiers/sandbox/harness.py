@@ -261,7 +261,7 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _candidate(entry_point: str | None, names: Mapping[str, Any]) -> Callable[..., Any]:
+def _candidate(entry_point: str | None, names: dict[str, Any]) -> Callable[..., Any]:
     """What to call: an expression such as `Solution().twoSum`, a function, a class with one public method, or the name
     of a method of class `Solution`."""
     if not entry_point:
