@@ -1,6 +1,8 @@
 """What `pip install ratchet-rl` gives, in a directory of a user whose own files have our names."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from ratchet.infra.recipe.model import GrownModel
+from ratchet.training.growth import grow
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_STAGE = "[{name: math-24, domain: math, max_response_tokens: 24, steps: 1, prompts_per_batch: 4, rollouts: 4}]"
@@ -77,3 +82,60 @@ def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, t
     assert "artifact report/tiny-" in done.stdout and "was imported" not in done.stdout + done.stderr
     logs = "".join(path.read_text() for path in (trapped / ".ratchet" / "logs").glob("*.log"))
     assert "was imported" not in logs and str(ROOT) not in logs
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory):
+    """A random model with a tokenizer and a chat template, where a page names one of the Hub's."""
+    texts = [f"Reach {n} from {n}, {n} and {n}. Use + - * <answer>{n} + {n}</answer>" for n in range(100)]
+    directory = tmp_path_factory.mktemp("model") / "model"
+    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400, max_positions=512), texts, 0, directory)
+    return directory
+
+
+def fenced(page, language):
+    """The blocks of this language on a page of the documentation, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run_page(python, directory, arguments):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [python, "-P", "-m", "ratchet.cli.main", *arguments]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_path):
+    (source,), (recipe,) = fenced("own_domain.md", "python"), fenced("own_domain.md", "yaml")
+    assert len(source.splitlines()) <= 60
+    lab, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
+    for directory, name, text in ((lab, "countdown.py", source), (lab, "countdown.yaml", recipe)):
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_text(text)
+    elsewhere.mkdir()
+    small = [
+        f"model.path={tiny_model}", "training.stages.0.steps=1", "training.stages.0.max_response_tokens=24",
+        "training.stages.0.prompts_per_batch=4", "evaluation.max_tokens=24", "generate.made.train=40",
+    ]  # fmt: skip
+    overrides = [argument for setting in small for argument in ("--set", setting)]
+    plan = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", "--dry-run", *overrides])
+    assert "curated countdown" in plan and "math" not in plan
+    out = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", *overrides])
+    assert "countdown-test pass@1 0.0" in out and "artifact report/countdown-" in out
+    write_solutions(elsewhere)
+    files = ["--problems", "p.jsonl", "--solutions", "s.jsonl", "--output", "out.jsonl"]
+    run_page(installed, elsewhere, ["verify", "countdown", "--recipe", "../lab/countdown.yaml", *files])
+    verdicts = [json.loads(line) for line in (elsewhere / "out.jsonl").read_text().splitlines()]
+    assert [verdict["outcome"] for verdict in verdicts] == ["passed", "failed"]
+
+
+def write_solutions(directory):
+    """One Countdown problem, with a right and a wrong response."""
+    facts = {"problem_id": "p1", "domain": "countdown", "prompt": "Reach 6 from 1, 2 and 3."}
+    (directory / "p.jsonl").write_text(
+        json.dumps(facts | {"metadata": json.dumps({"numbers": [1, 2, 3], "target": 6})})
+    )
+    responses = ["<answer>1 + 2 + 3</answer>", "<answer>2 * 3</answer>"]
+    lines = [json.dumps({"problem_id": "p1", "response": response}) for response in responses]
+    (directory / "s.jsonl").write_text("\n".join(lines))
