@@ -58,7 +58,8 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
             before, its_row = first.setdefault((kind, str(value)), (number, row))
             if value is not None and before != number:
                 raise RatchetError(f"{where}: the same {kind} as row {its_row}; keep one of them")
-    return problems
+    asked = {*sorted(problem.problem_id for problem in problems)[: benchmark.limit]}  # ids are hashes
+    return tuple(problem for problem in problems if problem.problem_id in asked)
 
 
 def content_hash(problems: Sequence[Problem]) -> str:

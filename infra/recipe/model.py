@@ -503,6 +503,8 @@ class Benchmark(Section):
     (`generated://NAME/FILE`)."""
     samples: int = Field(default=16, ge=1)
     """Responses per problem: n of pass@k."""
+    limit: int | None = Field(default=None, ge=1)
+    """Ask only so many of its questions, always the same ones: for a quick look, not for a number to publish."""
     prompt: dict[str, str] = {}
     """What this benchmark wants otherwise than `model.prompt`."""
     questions: int | None = Field(default=None, ge=1)
