@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
+FOLDERS := cli data_curation evaluation examples flows infra tasks training verifiers
 
 .PHONY: help demo test lint ui clean
 
@@ -15,10 +17,12 @@ demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, 
 test: $(READY)  ## All tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-lint: $(READY)  ## Style and the import contract
+lint: $(READY)  ## Style, the import contract, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	@mkdir -p build/types/ratchet && for folder in $(FOLDERS); do ln -sfn $(CURDIR)/$$folder build/types/ratchet/; done
+	$(BIN)/pyright
 
 ui: $(READY)  ## MLflow and Prefect on loopback, with the addresses of the last run
 	$(BIN)/ratchet ui

@@ -22,8 +22,8 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
         held_out = step.held_out(recipe, domain)
 
         problems = step.normalise(recipe, domain, raw)
-        made, attempts = [problems], None
-        for name in (*plan.steps[1:], *(plan.teacher_steps if teacher.kind != "none" else ())):
+        made = [problems]
+        for name in plan.steps[1:]:
             match name:
                 case "rules":
                     problems = step.filter_by_rules(recipe, domain, problems)
@@ -33,9 +33,13 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
                     problems = step.deduplicate(recipe, domain, problems)
                 case "validate_tests":
                     problems = step.validate_tests(recipe, domain, problems)
-                case "teacher_attempts":
-                    attempts = step.teacher_attempts(recipe, domain, problems)
-                    continue
+            made.append(problems)
+        if teacher.kind == "none":
+            return step.curated(recipe, domain, made, step.without_teacher(domain))
+
+        attempts = step.teacher_attempts(recipe, domain, problems)
+        for name in plan.teacher_steps:
+            match name:
                 case "majority_vote":
                     problems = step.majority_vote(recipe, domain, problems, attempts)
                 case "difficulty":
@@ -43,8 +47,7 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
                 case "length":
                     problems = step.filter_by_length(recipe, domain, problems)
             made.append(problems)
-        missing = step.without_teacher(domain) if teacher.kind == "none" else []
-        return step.curated(recipe, domain, made, missing)
+        return step.curated(recipe, domain, made, [])
 
 
 def curation_flow(domain: str) -> Flow[..., Any]:

@@ -315,10 +315,10 @@ def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
 
 def without_teacher(domain: str) -> list[str]:
     """The steps that need a teacher, recorded as not done."""
-    steps = plan_of(domain).teacher_steps
+    steps = ["teacher_attempts", *plan_of(domain).teacher_steps]
     for name in steps:
         not_done(name, domain, NO_TEACHER.format(domain=domain))
-    return list(steps)
+    return steps
 
 
 def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Curated:

@@ -26,7 +26,8 @@ class Progress:
 
     def __init__(self, title: str = "") -> None:
         self.title, self.started = title, time.monotonic()
-        self.done, self.total = 0, None  # type: int, int | None
+        self.done = 0
+        self.total: int | None = None
         self._first: tuple[float, int] | None = None
         self._facts: Mapping[str, Any] = {}
 

@@ -24,8 +24,8 @@ class CurationPlan:
     formats: tuple[Format, ...] = ()
     """Published layouts, tried in this order after those of any domain."""
     steps: tuple[str, ...] = ("normalise", "rules", "decontaminate", "deduplicate")
-    teacher_steps: tuple[str, ...] = ("teacher_attempts", "difficulty")
-    """What follows where the recipe has a teacher."""
+    teacher_steps: tuple[str, ...] = ("difficulty",)
+    """What follows its attempts where the recipe has a teacher."""
     ngram: int = 9
     """Tokens that a problem may share with a benchmark item before decontamination looks closer."""
 

@@ -15,5 +15,5 @@ MATH = CurationPlan(
     formats=(Format("math", _question_and_answer, lambda row: plain_math(row, {})),),
     rules=math_rules.RULES,
     # A majority of the teacher's answers must confirm the reference; what it solves in few tokens teaches little.
-    teacher_steps=("teacher_attempts", "majority_vote", "length"),
+    teacher_steps=("majority_vote", "length"),
 )

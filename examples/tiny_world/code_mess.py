@@ -167,7 +167,18 @@ def weak_tests(task: Task) -> list[tuple[tuple[int, ...], int]] | None:
     return [(xs, task.run(list(xs))) for xs in tests] if len(tests) == 4 and len(noticed) <= most else None
 
 
-_SHORT_LISTS = ((), *((x,) for x in range(-9, 10)), (0, 0), (1, 1), (0, 1), (7, 8), (-3, 5), (2, -2), (9, 0), (-8, -9))
+_SHORT_LISTS: tuple[tuple[int, ...], ...] = (
+    (),
+    *((x,) for x in range(-9, 10)),
+    (0, 0),
+    (1, 1),
+    (0, 1),
+    (7, 8),
+    (-3, 5),
+    (2, -2),
+    (9, 0),
+    (-8, -9),
+)
 
 
 def _noticed(task: Task, faulty: list[Callable[[list[int]], Any]], xs: tuple[int, ...], most: int) -> set[int]:

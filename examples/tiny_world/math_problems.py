@@ -181,10 +181,11 @@ def benchmark_problems(count: int) -> list[MathProblem]:
     chains: set[Chain] = set()
     while len(problems) < count:
         level = LEVELS[len(problems) % len(LEVELS)]
-        for _ in range(200):
-            problem = draw_problem(rng, level, held_out=True)
+        problem = draw_problem(rng, level, held_out=True)
+        for _ in range(199):
             if problem.chain not in chains:
                 break
+            problem = draw_problem(rng, level, held_out=True)
         chains.add(problem.chain)
         problems.setdefault(problem.prompt, problem)
     return list(problems.values())
