@@ -33,12 +33,6 @@ class ImportedGenerations:
         self.path = plan.spec.model.generations
         self.total = pq.read_metadata(self.path).num_rows
 
-    def __enter__(self) -> ImportedGenerations:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def stream(self) -> Iterator[pa.Table]:
         for batch in pq.ParquetFile(self.path).iter_batches(ROWS_AT_ONCE):
             yield pa.Table.from_batches([batch]).cast(GENERATION_SCHEMA)
@@ -103,12 +97,8 @@ def _read(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], list[Ans
                 raise RatchetError(f"{where}: predictions is no list ({error})") from error
         return ("", str(row.get("full_prompt") or row.get("example"))), _paired([str(t) for t in texts], []), "unknown"
     if "problem_id" in row and "text" in row:
-        answer = (str(row["text"]), row.get("tokens"))
-        return (
-            (str(row["problem_id"]), str(row.get("prompt") or "")),
-            [answer],
-            str(row.get("finish_reason") or "unknown"),
-        )
+        question = (str(row["problem_id"]), str(row.get("prompt") or ""))
+        return question, [(str(row["text"]), row.get("tokens"))], str(row.get("finish_reason") or "unknown")
     raise RatchetError(
         f"{where}: neither lighteval's details (doc, model_response; or full_prompt, predictions), nor LiveCodeBench's "
         f"generations (question_id, output_list or code_list), nor problem_id and text. It has {', '.join(row)}."

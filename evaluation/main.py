@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
 
 def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
     if plan.spec.model.generations:
-        return ImportedGenerations(plan)
+        return nullcontext(ImportedGenerations(plan))
     if plan.spec.model.endpoint:
         return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
     return SampledGenerations(spec_path, plan)

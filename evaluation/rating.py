@@ -8,7 +8,6 @@ division, the second some 2,000.
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,8 +110,3 @@ def contest_rating(contests: Sequence[Contest], tries: Sequence[Sequence[Sequenc
         raise ValueError("a rating needs a contest")
     error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
     return Rating(float(np.mean(values)), error, len(values))
-
-
-def percentile(rating: float, all_ratings: Sequence[float]) -> float:
-    """Share of `all_ratings` (ascending) below `rating`, in percent."""
-    return 100 * bisect.bisect_left(all_ratings, rating) / len(all_ratings)

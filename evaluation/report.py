@@ -284,7 +284,7 @@ def warnings(evaluations: Sequence[Evaluated], benchmarks: Benchmarks) -> list[s
 def _creativity(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> Section:
     rows: list[Row] = []
     for name, label in _evaluated(benchmarks):
-        texts = responses.texts(directories[label], name)
+        texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
         texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
         means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
         found = tables.estimate(estimate(means[~np.isnan(means)]))

@@ -16,13 +16,12 @@ import pandas as pd
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
-from ratchet.evaluation.regimes import pass_at_k_bound, solve_rate_variance
+from ratchet.evaluation.regimes import pass_at_k_bound
 from ratchet.evaluation.statistics import (
     bootstrap_over_questions,
     share_interval,
     standard_error_across_clusters,
     standard_error_across_questions,
-    standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
 from ratchet.evaluation.topics import by_topic
@@ -129,17 +128,18 @@ def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Seque
     if not n.size:
         return {"value": NAN}
     rates = c / n
-    band = bootstrap_over_questions(rates)
+    bootstrapped, low, high = bootstrap_over_questions(rates)
     average = {
         "value": float(rates.mean()),
         "samples_per_question": float(n.mean()),
         "standard_error_across_questions": standard_error_across_questions(rates),
         "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
-        # Of the mean over all runs; one run alone spreads by sqrt(runs) times this.
-        "standard_error_across_runs": standard_error_across_runs(graded.groupby("sample").right.mean()),
-        "bootstrap_standard_error": band.standard_error,
-        "bootstrap_low": band.low,
-        "bootstrap_high": band.high,
+        # Of the mean over all runs, of which run j is the j-th response to every question: estimates what the one above
+        # does without assuming that samples are independent. One run alone spreads by sqrt(runs) times this.
+        "standard_error_across_runs": standard_error_across_questions(graded.groupby("sample").right.mean()),
+        "bootstrap_standard_error": bootstrapped,
+        "bootstrap_low": low,
+        "bootstrap_high": high,
     }
     if 1 < len(set(clusters)) < len(clusters):
         average["clusters"] = len(set(clusters))
@@ -213,14 +213,10 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     rates = c / n
     inner = rates[(rates > 0) & (rates < 1)]
     counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
-    variance, debiased = solve_rate_variance(n, c)
     labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
     return {
         "bins": ["never", *labels, "always"],
         "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],
-        "mean": float(rates.mean()),
-        "variance": variance,
-        "variance_without_sampling_noise": debiased,
     }
 
 
