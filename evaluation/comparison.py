@@ -87,10 +87,6 @@ class QuestionChange:
     among the questions called changed at this value."""
 
     @property
-    def difference(self) -> float:
-        return self.after[0] / self.after[1] - self.before[0] / self.before[1]
-
-    @property
     def newly_solved(self) -> bool:
         """No response was right before, at least one is after. With n tries before, that still allows a solve rate of
         `zero_of_n_limit(n)`: a few more tries might have solved it too."""

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
-NAN = float("nan")
+from ratchet.evaluation.pass_at_k import NAN
+
 UNSEEN = 0.1  # with it, pass@32 of thirty questions of AIME's kind is covered in 95 % of simulations, and else in 90 %
 
 

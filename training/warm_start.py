@@ -27,18 +27,11 @@ TOKENIZER_TEXTS = 3000
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
-    """Rows {"prompt", "response"} of a traces file. Raises RatchetError naming file and column."""
-    try:
-        table = pq.read_table(path, columns=["prompt", "response"])
-    except (OSError, ValueError, KeyError) as error:
-        raise RatchetError(f"{path}: not a Parquet file with columns prompt and response ({error})") from error
-    for name in table.column_names:
-        if table.column(name).null_count:
-            row = table.column(name).is_null().to_pylist().index(True)
-            raise RatchetError(f"{path}, row {row}: {name} is empty; remove the row")
-    if not len(table):
+    """Rows {"prompt", "response"} of the traces that a step has made. Raises RatchetError when there are none."""
+    traces = pq.read_table(path, columns=["prompt", "response"]).to_pylist()
+    if not traces:
         raise RatchetError(f"{path}: no traces to learn from; raise training.warm_start.traces or check the teacher")
-    return table.to_pylist()
+    return traces
 
 
 def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.evaluation.rating import Contest, contest_rating, map_rating
-from ratchet.evaluation.standings import rating_in_contests, read_standings
+from ratchet.evaluation.rating import Contest, contest_rating, map_rating, rating_in_contests, read_standings
 from ratchet.infra.errors import RatchetError
 
 generator = np.random.default_rng(7)
