@@ -37,7 +37,7 @@ def read_texts(path: Path) -> list[str]:
         if is_parquet:
             rows = pd.read_parquet(path)
         elif path.suffix in (".jsonl", ".json"):
-            rows = pd.read_json(path, lines=True, dtype=False, convert_dates=False)
+            rows = pd.read_json(path, lines=True, dtype=False, convert_dates=False)  # type: ignore[arg-type]
         else:
             rows = pd.DataFrame({"text": re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))})
     except (OSError, ValueError, pa.ArrowException) as error:
