@@ -30,18 +30,13 @@ class PairedDifference:
 
 
 def paired_difference(
-    before: Counts,
-    after: Counts,
-    k: int = 1,
-    clusters: Mapping[str, Hashable] | None = None,
-    level: float = 0.95,
-    seed: int = 0,
+    before: Counts, after: Counts, k: int = 1, clusters: Mapping[str, Hashable] | None = None
 ) -> PairedDifference:
     """Compare pass@k question by question; only questions with k graded responses on both sides count.
 
     The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, given by
     question), which is where pairing gains: what makes a question hard is common to both and cancels. The interval is
-    Student's, the p-value is the sign-flip test's.
+    Student's at 95 %, the p-value is the sign-flip test's.
     """
     common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
     if not common:
@@ -53,18 +48,11 @@ def paired_difference(
     units: dict[Hashable, float] = {}
     for name, difference in zip(names, differences, strict=True):
         units[name] = units.get(name, 0.0) + difference
-    low, high = student_interval(mean, error, len(units), level)
+    low, high = student_interval(mean, error, len(units))
     if error == 0:  # no spread to learn from: what a share of none in so many units allows, either way
-        _, possible = share_interval(0.0, 0.0, len(units), level)
+        _, possible = share_interval(0.0, 0.0, len(units))
         low, high = max(mean - possible, -1.0), min(mean + possible, 1.0)
-    return PairedDifference(
-        questions=len(common),
-        difference=mean,
-        standard_error=error,
-        low=low,
-        high=high,
-        p_value=sign_flip_p_value(list(units.values()), seed=seed),
-    )
+    return PairedDifference(len(common), mean, error, low, high, sign_flip_p_value(list(units.values())))
 
 
 def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
@@ -97,10 +85,6 @@ class QuestionChange:
     q_value: float
     """Fisher's exact test, two-sided, corrected over all questions (Benjamini-Hochberg): the share of false alarms
     among the questions called changed at this value."""
-
-    @property
-    def difference(self) -> float:
-        return self.after[0] / self.after[1] - self.before[0] / self.before[1]
 
     @property
     def newly_solved(self) -> bool:

@@ -11,15 +11,14 @@ model was trained on, the index says how far it left them behind; numbers agains
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ratchet.infra.errors import RatchetError
 
@@ -36,20 +35,17 @@ def read_texts(path: Path) -> list[str]:
         with open(path, "rb") as file:
             is_parquet = file.read(4) == b"PAR1"
         if is_parquet:
-            rows = pq.read_table(path)
-            name = next((name for name in COLUMNS if name in rows.column_names), None)
-            texts = rows[name].to_pylist() if name else None
+            rows = pd.read_parquet(path)
         elif path.suffix in (".jsonl", ".json"):
-            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-            name = next((name for name in COLUMNS if rows and name in rows[0]), None)
-            texts = [row.get(name) for row in rows] if name else None
+            rows = pd.read_json(path, lines=True, dtype=False, convert_dates=False)  # type: ignore[arg-type]
         else:
-            texts = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, AttributeError, pa.ArrowException) as error:
+            rows = pd.DataFrame({"text": re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))})
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise RatchetError(f"{path}: cannot be read as texts ({error}).") from error
-    if texts is None:
+    name = next((name for name in COLUMNS if name in rows), None)
+    if name is None:
         raise RatchetError(f"{path}: it has no column {', '.join(COLUMNS)}.")
-    return [text for text in texts if isinstance(text, str) and text.strip()]
+    return [text for text in rows[name] if isinstance(text, str) and text.strip()]
 
 
 def tokens(text: str) -> list[str]:

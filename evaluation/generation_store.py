@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,6 @@ class GenerationStore:
         self.settings = dict(settings)
         self.key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.directory = root / f"{name}-{self.key[:16]}"
-        self._last: tuple[Path, dict[Key, int], pa.Table] | None = None
 
     @contextmanager
     def locked(self) -> Iterator[GenerationStore]:
@@ -112,25 +112,17 @@ class GenerationStore:
 
     def read(self, keys: Sequence[Key], where: Mapping[Key, Path]) -> list[dict[str, Any]]:
         """Rows in the order of `keys`, of which `where` knows the parts."""
-        rows: list[dict[str, Any]] = []
-        for key in keys:
-            positions, table = self._part(where[key])
-            rows.append({name: table[name][positions[key]].as_py() for name in STORED_SCHEMA.names})
-        return rows
+        return [_part(where[key])[key] for key in keys]
 
-    def _part(self, path: Path) -> tuple[dict[Key, int], pa.Table]:
-        """A part and where its keys stand; the last one is kept, because neighbours are asked for in a row."""
-        if self._last is None or self._last[0] != path:
-            try:
-                table = pq.read_table(path, schema=STORED_SCHEMA)
-            except (pa.ArrowException, OSError) as error:
-                path.unlink(missing_ok=True)
-                raise RatchetError(
-                    f"{path} was damaged ({error}). Run again: what was in it is sampled anew."
-                ) from error
-            keys = zip(*(table[name].to_pylist() for name in KEY_COLUMNS), strict=True)
-            self._last = (path, {key: row for row, key in enumerate(keys)}, table)
-        return self._last[1], self._last[2]
+
+@lru_cache(maxsize=1)  # neighbors are asked for in a row
+def _part(path: Path) -> dict[Key, dict[str, Any]]:
+    try:
+        rows = pq.read_table(path, schema=STORED_SCHEMA).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        path.unlink(missing_ok=True)
+        raise RatchetError(f"{path} was damaged ({error}). Run again: what was in it is sampled anew.") from error
+    return {_key(row): row for row in rows}
 
 
 def _key(row: Mapping[str, Any]) -> Key:

@@ -33,12 +33,6 @@ class ImportedGenerations:
         self.path = plan.spec.model.generations
         self.total = pq.read_metadata(self.path).num_rows
 
-    def __enter__(self) -> ImportedGenerations:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def stream(self) -> Iterator[pa.Table]:
         for batch in pq.ParquetFile(self.path).iter_batches(ROWS_AT_ONCE):
             yield pa.Table.from_batches([batch]).cast(GENERATION_SCHEMA)
@@ -92,8 +86,9 @@ def _read(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], list[Ans
     if isinstance(row.get("model_response"), Mapping) and isinstance(row.get("doc"), Mapping):
         response = row["model_response"]
         texts, tokens = list(response.get("text") or ()), list(response.get("output_tokens") or ())
-        counts = [len(t) if hasattr(t, "__len__") else None for t in tokens] if len(tokens) == len(texts) else []
-        return ("", str(row["doc"].get("query") or "")), _paired(texts, counts), "unknown"
+        counts = [len(t) if hasattr(t, "__len__") else None for t in tokens]
+        counts = counts if len(counts) == len(texts) else [None] * len(texts)
+        return ("", str(row["doc"].get("query") or "")), list(zip(texts, counts, strict=True)), "unknown"
     if "predictions" in row and ("full_prompt" in row or "example" in row):
         texts = row["predictions"]
         if isinstance(texts, str):  # some versions wrote the list as text; a literal is data, nothing is run
@@ -101,14 +96,10 @@ def _read(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], list[Ans
                 texts = ast.literal_eval(texts)
             except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
                 raise RatchetError(f"{where}: predictions is no list ({error})") from error
-        return ("", str(row.get("full_prompt") or row.get("example"))), _paired([str(t) for t in texts], []), "unknown"
+        return ("", str(row.get("full_prompt") or row.get("example"))), [(str(t), None) for t in texts], "unknown"
     if "problem_id" in row and "text" in row:
-        answer = (str(row["text"]), row.get("tokens"))
-        return (
-            (str(row["problem_id"]), str(row.get("prompt") or "")),
-            [answer],
-            str(row.get("finish_reason") or "unknown"),
-        )
+        question = (str(row["problem_id"]), str(row.get("prompt") or ""))
+        return question, [(str(row["text"]), row.get("tokens"))], str(row.get("finish_reason") or "unknown")
     raise RatchetError(
         f"{where}: neither lighteval's details (doc, model_response; or full_prompt, predictions), nor LiveCodeBench's "
         f"generations (question_id, output_list or code_list), nor problem_id and text. It has {', '.join(row)}."
@@ -118,13 +109,8 @@ def _read(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], list[Ans
 def _livecodebench(row: Mapping[str, Any]) -> list[Answer]:
     """Whole outputs where there are any; LiveCodeBench writes bare programs there when it was given only those."""
     outputs, programs = row.get("output_list") or [], row.get("code_list") or []
-    if outputs and outputs != programs:
-        return _paired(outputs, [])
-    return _paired([f"```python\n{program}\n```" for program in programs], [])
-
-
-def _paired(texts: Sequence[str], tokens: Sequence[int | None]) -> list[Answer]:
-    return list(zip(texts, tokens or [None] * len(texts), strict=True))
+    whole = outputs and outputs != programs
+    return [(text, None) for text in (outputs if whole else [f"```python\n{program}\n```" for program in programs])]
 
 
 class _Finder:

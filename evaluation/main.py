@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +64,23 @@ Generations = SampledGenerations | EndpointGenerations | ImportedGenerations
 def evaluate(spec_path: Path, plan: Plan) -> None:
     """Sample, grade, score. Raises RatchetError for what the user can mend."""
     spec, work_dir = plan.spec, plan.spec.work_dir
-    if not _finished(work_dir, plan):
-        (work_dir / STATUS).unlink(missing_ok=True)
-        with (
-            _generations(spec_path, plan) as generations,
-            open_pool(spec.reward_servers, spec.processes, minimum_isolation=spec.minimum_isolation) as pool,
-        ):
-            grading = Grading(pool, plan.problems, _prefixes(plan))
-            done = 0
-            for table in generations.stream():
-                grading.submit(table.to_pylist())
-                done += len(table)
-                progress = {"done": done, "total": generations.total, "benchmark": table["benchmark"][0].as_py()}
-                _progress(work_dir, progress)
-            grading.collect()
-            grading.require_verdicts(spec.max_infra_errors)
-            _write_generations(work_dir / GENERATIONS, map(grading.graded, generations.in_order()))
-        _write_questions(work_dir / QUESTIONS, plan)
-        _write_scores(work_dir, plan)
+    (work_dir / STATUS).unlink(missing_ok=True)
+    with (
+        _generations(spec_path, plan) as generations,
+        open_pool(spec.reward_servers, spec.processes, minimum_isolation=spec.minimum_isolation) as pool,
+    ):
+        grading = Grading(pool, plan.problems, _prefixes(plan))
+        done = 0
+        for table in generations.stream():
+            grading.submit(table.to_pylist())
+            done += len(table)
+            progress = {"done": done, "total": generations.total, "benchmark": table["benchmark"][0].as_py()}
+            _progress(work_dir, progress)
+        grading.collect()
+        grading.require_verdicts(spec.max_infra_errors)
+        _write_generations(work_dir / GENERATIONS, map(grading.graded, generations.in_order()))
+    _write_questions(work_dir / QUESTIONS, plan)
+    _write_scores(work_dir, plan)
     shutil.rmtree(work_dir / "sampling", ignore_errors=True)
     with disk_errors(work_dir):
         _status(work_dir, "finished", "")
@@ -89,7 +88,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
 
 def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
     if plan.spec.model.generations:
-        return ImportedGenerations(plan)
+        return nullcontext(ImportedGenerations(plan))
     if plan.spec.model.endpoint:
         return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
     return SampledGenerations(spec_path, plan)
@@ -102,23 +101,12 @@ def _prefixes(plan: Plan) -> dict[str, str]:
     return {name: prompt.response_prefix if own else "" for name, prompt in plan.prompts.items()}
 
 
-def _finished(work_dir: Path, plan: Plan) -> bool:
-    """Was exactly this done before? Scores are written after everything that they come from."""
-    try:
-        scores = json.loads((work_dir / SCORES).read_text())
-    except (OSError, ValueError):
-        return False
-    asked = json.loads(json.dumps(_asked(plan)))
-    return (work_dir / GENERATIONS).is_file() and {name: scores.get(name) for name in asked} == asked
-
-
 def _asked(plan: Plan) -> dict[str, Any]:
     """What was asked, for the report and for whoever compares."""
     spec = plan.spec
     endpoint = spec.model.endpoint
     return {
         "label": spec.label,
-        "fingerprint": plan.fingerprint,
         "model": {"identity": spec.model.identity, "endpoint": endpoint and f"{endpoint.base_url}#{endpoint.model}"},
         "imported": spec.model.generations is not None,
         # What makes scores comparable, see `evaluation.comparison.setting_differences`.

@@ -74,32 +74,21 @@ def pass_at_k_by_subsampling(
     return float(means.mean()), float(means.std(ddof=1) / np.sqrt(draws)) if draws > 1 else NAN
 
 
-def majority_correctness(votes: Sequence[tuple[Hashable | None, bool]]) -> float:
-    """Is the most frequent answer right? `votes` are (equivalence class, is that response right).
-
-    A response without an answer has class None and does not vote. Tied classes share the result: the value is the
-    mean over the tied classes of the share of right responses in each. No votes at all is 0.
-    """
-    return float(_majority(votes, np.ones((1, len(votes))))[0])
-
-
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
-    """maj@k of one question: `majority_correctness` averaged over `draws` seeded subsets of k responses.
+    """maj@k of one question: is the most frequent answer right, averaged over `draws` seeded subsets of k responses.
 
-    Subsets, not the first k, because the order of samples says nothing. With k = n there is one subset. NaN when k > n.
+    `votes` are (equivalence class, is that response right). A response without an answer has class None and does not
+    vote. Tied classes share the result: the value is the mean over the tied classes of the share of right responses in
+    each. No votes at all is 0. Subsets, not the first k, because the order of samples says nothing. With k = n there is
+    one subset. NaN when k > n.
     """
     if k < 1:
         raise ValueError(f"maj@{k} means nothing: k starts at 1")
-    if k >= len(votes):
-        return majority_correctness(votes) if k == len(votes) else NAN
-    order = np.random.default_rng(seed).random((draws, len(votes))).argsort(axis=1)
-    chosen = np.zeros(order.shape)
+    if k > len(votes):
+        return NAN
+    order = np.random.default_rng(seed).random((draws if k < len(votes) else 1, len(votes))).argsort(axis=1)
+    chosen = np.zeros(order.shape)  # [subsets, votes], 1 where a response belongs to the subset
     np.put_along_axis(chosen, order[:, :k], 1, axis=1)
-    return float(_majority(votes, chosen).mean())
-
-
-def _majority(votes: Sequence[tuple[Hashable | None, bool]], chosen: np.ndarray) -> np.ndarray:
-    """The vote of each subset, shape [subsets]; `chosen` is 1 where a response belongs to it, [subsets, votes]."""
     classes = {answer: i for i, answer in enumerate(dict.fromkeys(a for a, _ in votes if a is not None))}
     member = np.zeros((len(votes), max(len(classes), 1)))  # [votes, classes]
     for row, (answer, _) in enumerate(votes):
@@ -109,4 +98,4 @@ def _majority(votes: Sequence[tuple[Hashable | None, bool]], chosen: np.ndarray)
     count, right_count = chosen @ member, chosen @ right  # [subsets, classes]
     tied = (count == count.max(axis=1, keepdims=True)) & (count > 0)
     share = np.divide(right_count, count, out=np.zeros_like(count), where=tied)
-    return share.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
+    return float((share.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)).mean())

@@ -18,9 +18,8 @@ from pathlib import Path
 from ratchet.evaluation.creativity import creativity_index, read_texts
 from ratchet.evaluation.comparison import sign_flip_p_value
 from ratchet.evaluation.pass_at_k import majority_at_k, pass_at_k_by_subsampling, pass_at_k_table  # seeds are fixed
-from ratchet.evaluation.rating import map_rating
 from ratchet.evaluation.regimes import regime
-from ratchet.evaluation.standings import rating_in_contests, read_standings
+from ratchet.evaluation.rating import map_rating, rating_in_contests, read_standings
 from ratchet.evaluation.statistics import bootstrap_over_questions, share_interval, student_interval
 from ratchet.evaluation.statistics import standard_error_across_clusters
 from ratchet.evaluation.topics import by_topic

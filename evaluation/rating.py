@@ -8,17 +8,23 @@ division, the second some 2,000.
 
 from __future__ import annotations
 
-import bisect
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from ratchet.infra.errors import RatchetError
+
 LOG10_400 = math.log(10) / 400
+SUBMISSIONS = 8  # that CodeElo allows to a problem, in order
 WRONG_TRY_POINTS = 50  # Codeforces takes these off a problem's points for each wrong try before the right one
 
 
@@ -113,6 +119,41 @@ def contest_rating(contests: Sequence[Contest], tries: Sequence[Sequence[Sequenc
     return Rating(float(np.mean(values)), error, len(values))
 
 
-def percentile(rating: float, all_ratings: Sequence[float]) -> float:
-    """Share of `all_ratings` (ascending) below `rating`, in percent."""
-    return 100 * bisect.bisect_left(all_ratings, rating) / len(all_ratings)
+def read_standings(path: Path) -> list[dict[str, Any]]:
+    """The standings of contests: a JSON list of `{"ratings": [participants' ratings before it], "scores": [their scores
+    in it, in the same order], "problems": {"https://codeforces.com/contest/1/problem/A": points, …}}`. Raises
+    RatchetError naming the contest that is not like that."""
+    try:
+        contests = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RatchetError(f"{path}: no JSON list of contests ({error}).") from error
+    for number, contest in enumerate(contests if isinstance(contests, list) else [contests]):
+        try:
+            good = len(contest["ratings"]) == len(contest["scores"]) > 0 and all(
+                isinstance(value, int | float)
+                for value in (*contest["ratings"], *contest["scores"], *contest["problems"].values())
+            )
+        except (KeyError, TypeError, AttributeError):
+            good = False
+        if not good:
+            raise RatchetError(
+                f"{path}, contest {number}: give as many numbers in ratings as in scores, and points by address of "
+                "the problem."
+            )
+    return contests
+
+
+def rating_in_contests(directory: Path, benchmark: str, contests: list[dict[str, Any]]) -> Rating | None:
+    """The rating of one evaluation, whose responses are submissions; None where it has no problem of these contests.
+    Contests of which it has none are left out; a problem that it has not was not solved."""
+    wanted = [("benchmark", "=", benchmark)]
+    columns = ["problem_id", "sample", "outcome"]
+    rows = pd.read_parquet(directory / "generations.parquet", columns=columns, filters=wanted)
+    asked = pd.read_parquet(directory / "questions.parquet", columns=["problem_id", "source_url"], filters=wanted)
+    rows = rows[rows.outcome != "infra_error"].merge(asked, on="problem_id").sort_values("sample", kind="stable")
+    outcomes = (rows.outcome == "passed").groupby(rows.source_url).agg(list).to_dict()
+    known = [contest for contest in contests if contest["problems"].keys() & outcomes.keys()]
+    if not known:
+        return None
+    entered = [Contest(c["ratings"], c["scores"], list(c["problems"].values())) for c in known]
+    return contest_rating(entered, [[outcomes.get(p, [])[:SUBMISSIONS] for p in c["problems"]] for c in known])

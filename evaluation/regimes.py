@@ -19,22 +19,6 @@ Regime = Literal["diminish", "plateau", "sustained", "unclear"]
 REGIMES: tuple[Regime, ...] = ("diminish", "plateau", "sustained", "unclear")
 
 
-def solve_rate_variance(n: ArrayLike, c: ArrayLike) -> tuple[float, float]:
-    """Variance across questions of the measured solve rates c/n, and of the true ones.
-
-    Few responses inflate the first: each question adds p (1 - p) / n of its own, which c/n (1 - c/n) / (n - 1)
-    estimates without bias. Both NaN for fewer than two questions, the second also where a question has one response;
-    it is at least 0.
-    """
-    n, rates = np.asarray(n, dtype=float), np.asarray(c, dtype=float) / np.asarray(n, dtype=float)
-    if rates.size < 2:
-        return float("nan"), float("nan")
-    measured = float(rates.var(ddof=1))
-    if n.min() < 2:
-        return measured, float("nan")
-    return measured, max(measured - float((rates * (1 - rates) / (n - 1)).mean()), 0.0)
-
-
 def pass_at_k_bound(n: ArrayLike, c: ArrayLike, k: int) -> float:
     """1 - ((1 - E rho)^2 + Var rho)^(k/2), which no pass@k of k >= 2 exceeds (Dang et al. 2025, arXiv 2504.10478).
 

@@ -13,8 +13,8 @@ import numpy as np
 from ratchet.evaluation import figures, queries, responses, tables
 from ratchet.evaluation.comparison import paired_difference, question_changes, setting_differences
 from ratchet.evaluation.creativity import LENGTHS, creativity_index
+from ratchet.evaluation.rating import rating_in_contests
 from ratchet.evaluation.scores import estimate
-from ratchet.evaluation.standings import rating_in_contests
 from ratchet.evaluation.tables import Benchmarks, Row, Series, number, signed, with_error
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
@@ -58,7 +58,7 @@ def write_report(
 
     `evaluations` are (label, directory of a finished evaluation) in order; `sections` come after the scores. `corpus`
     are texts that responses may quote: with them the report tells how little they do. `contests` are standings
-    (`evaluation.standings`): with them it tells CodeElo's rating.
+    (`evaluation.rating`): with them it tells CodeElo's rating.
     """
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
@@ -284,10 +284,10 @@ def warnings(evaluations: Sequence[Evaluated], benchmarks: Benchmarks) -> list[s
 def _creativity(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> Section:
     rows: list[Row] = []
     for name, label in _evaluated(benchmarks):
-        texts = responses.texts(directories[label], name)
+        texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
         texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
         means = np.asarray(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-        found = tables.estimate(estimate(means[~np.isnan(means)]))
+        found = tables.estimate(estimate(means))
         rows.append({"benchmark": name, "checkpoint": label, "creativity index": found})
     return Section(
         "Creativity",

@@ -71,8 +71,7 @@ def most_changed(benchmark: str, before: Counts, after: Counts) -> list[Pick]:
 
 def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, str]:
     """One HTML page for each question picked, by file name: statement, reference, and of each evaluation, whose
-    `directories` are given by label, a right and a
-    wrong response, whole."""
+    `directories` are given by label, a right and a wrong response, whole."""
     written: dict[str, str] = {}
     for benchmark in dict.fromkeys(pick.benchmark for pick in picks):
         chosen = {pick.question: pick for pick in picks if pick.benchmark == benchmark}
@@ -104,11 +103,6 @@ def _page(name: str, question: dict[str, Any], benchmark: str, given: Mapping[st
         question=question,
         responses=shown,
     )
-
-
-def texts(directory: Path, benchmark: str) -> pd.DataFrame:
-    """Every response: `problem_id` and `text`."""
-    return table(directory / "generations.parquet", benchmark, ["problem_id", "text"])
 
 
 def table(path: Path, benchmark: str, columns: list[str] | None = None, wanted: Sequence[Any] = ()) -> pd.DataFrame:

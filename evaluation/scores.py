@@ -16,21 +16,19 @@ import pandas as pd
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
-from ratchet.evaluation.regimes import pass_at_k_bound, solve_rate_variance
+from ratchet.evaluation.regimes import pass_at_k_bound
 from ratchet.evaluation.statistics import (
+    NAN,
     bootstrap_over_questions,
     share_interval,
     standard_error_across_clusters,
     standard_error_across_questions,
-    standard_error_across_runs,
     standard_error_at_fixed_questions,
 )
 from ratchet.evaluation.topics import by_topic
 from ratchet.evaluation.votes import RIGHT
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome
-
-NAN = float("nan")
 
 
 def score(
@@ -57,6 +55,7 @@ def score(
     rates = dict(zip(answered.index, (c / n).tolist(), strict=True))
     pass_at = sorted({1, *pass_at})
     curves, all_pass = pass_at_k_table(n, c), all_pass_table(n, c)
+    subsampled = {k: pass_at_k_by_subsampling(n, c, k) for k in pass_at}
     clusters = {p.problem_id: cluster for p in problems if (cluster := cluster_of(p))}
 
     result = {
@@ -69,7 +68,7 @@ def score(
         "pass_at": {str(k): _at(curves, k) for k in pass_at},
         "pass_curve": _pass_curve(curves),
         "all_pass_at": {str(k): _at(all_pass, k) for k in pass_at},
-        "pass_at_by_subsampling": {str(k): _subsampled(n, c, k) for k in pass_at},
+        "pass_at_by_subsampling": {str(k): {"value": v, "monte_carlo_error": e} for k, (v, e) in subsampled.items()},
         "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
         # No cluster is called like a question.
         "average": _average(n, c, graded, [clusters.get(question, (question,)) for question in answered.index]),
@@ -92,28 +91,23 @@ def score(
     if vote:
         classes = graded.groupby("problem_id").answer_class.agg(list).reindex(answered.index)
         votes = [[(None if pd.isna(a) else int(a), a == RIGHT) for a in each] for each in classes]
-        result["majority_at"] = {str(k): _majority(votes, k) for k in pass_at}
+        result["majority_at"] = {str(k): estimate(np.array([majority_at_k(v, k) for v in votes])) for k in pass_at}
     return result
 
 
 def _at(curves: np.ndarray, k: int) -> dict[str, Any]:
     """Mean over the questions with at least k graded responses; how many those are is part of the score."""
-    values = curves[:, k - 1] if 1 <= k <= curves.shape[1] else np.array([])
-    return estimate(values[~np.isnan(values)])
+    return estimate(curves[:, k - 1] if k <= curves.shape[1] else np.array([]))
 
 
 def estimate(values: np.ndarray) -> dict[str, Any]:
-    """Mean over questions with its error across questions and `share_interval`'s 95 %."""
+    """Mean over the questions where it is defined, with its error across questions and `share_interval`'s 95 %."""
+    values = values[~np.isnan(values)]
     if not values.size:
         return {"value": NAN, "standard_error": NAN, "low": NAN, "high": NAN, "questions": 0}
     value, error = float(values.mean()), standard_error_across_questions(values)
     low, high = share_interval(value, error, values.size)
     return {"value": value, "standard_error": error, "low": low, "high": high, "questions": int(values.size)}
-
-
-def _subsampled(n: np.ndarray, c: np.ndarray, k: int) -> dict[str, float]:
-    value, error = pass_at_k_by_subsampling(n, c, k)
-    return {"value": value, "monte_carlo_error": error}
 
 
 def _pass_curve(curves: np.ndarray) -> dict[str, list]:
@@ -129,17 +123,18 @@ def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Seque
     if not n.size:
         return {"value": NAN}
     rates = c / n
-    band = bootstrap_over_questions(rates)
+    bootstrapped, low, high = bootstrap_over_questions(rates)
     average = {
         "value": float(rates.mean()),
         "samples_per_question": float(n.mean()),
         "standard_error_across_questions": standard_error_across_questions(rates),
         "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
-        # Of the mean over all runs; one run alone spreads by sqrt(runs) times this.
-        "standard_error_across_runs": standard_error_across_runs(graded.groupby("sample").right.mean()),
-        "bootstrap_standard_error": band.standard_error,
-        "bootstrap_low": band.low,
-        "bootstrap_high": band.high,
+        # Of the mean over all runs, of which run j is the j-th response to every question: estimates what the one above
+        # does without assuming that samples are independent. One run alone spreads by sqrt(runs) times this.
+        "standard_error_across_runs": standard_error_across_questions(graded.groupby("sample").right.mean()),
+        "bootstrap_standard_error": bootstrapped,
+        "bootstrap_low": low,
+        "bootstrap_high": high,
     }
     if 1 < len(set(clusters)) < len(clusters):
         average["clusters"] = len(set(clusters))
@@ -154,11 +149,6 @@ def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str
         return None
     found = map_rating(list(rated.values()), [rates[problem] for problem in rated])
     return {"value": found.value, "standard_error": found.standard_error, "problems": found.observations}
-
-
-def _majority(votes: Sequence[Sequence[tuple[int | None, bool]]], k: int) -> dict[str, Any]:
-    values = np.array([majority_at_k(each, k) for each in votes])
-    return estimate(values[~np.isnan(values)])
 
 
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
@@ -213,14 +203,10 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     rates = c / n
     inner = rates[(rates > 0) & (rates < 1)]
     counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
-    variance, debiased = solve_rate_variance(n, c)
     labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
     return {
         "bins": ["never", *labels, "always"],
         "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],
-        "mean": float(rates.mean()),
-        "variance": variance,
-        "variance_without_sampling_noise": debiased,
     }
 
 

@@ -191,17 +191,6 @@ class Plan:
             "seed": self.spec.seed,
         }
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """sha256 of everything that decides the scores' rows: two evaluations with the same one have the same."""
-        made_of = {
-            "generations": [self._decides(name) for name in self.problems],
-            "benchmarks": list(self.content_hashes.items()),
-            "samples": [b.samples for b in self.spec.benchmarks],
-            "prompts": list(self.templates.values()),
-        }
-        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-
 
 def load_plan(spec: EvaluationSpec) -> Plan:
     """Raises RatchetError when the model directory or a benchmark is not what it should be, and where the model has

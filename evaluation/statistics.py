@@ -10,14 +10,14 @@ come in groups (parts of one exercise, problems of one contest), the error acros
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
-NAN = float("nan")
+from ratchet.evaluation.pass_at_k import NAN
+
 UNSEEN = 0.1  # with it, pass@32 of thirty questions of AIME's kind is covered in 95 % of simulations, and else in 90 %
 
 
@@ -38,15 +38,6 @@ def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> f
         return NAN
     p = passed / graded
     return float(np.sqrt((p * (1 - p) / (graded - 1)).sum()) / graded.size)
-
-
-def standard_error_across_runs(run_scores: ArrayLike) -> float:
-    """sd(run scores) / sqrt(runs), where run j is the benchmark's mean over the j-th response of every question.
-
-    Estimates the same thing as `standard_error_at_fixed_questions` without assuming that samples are independent,
-    but from as few numbers as there are runs. NaN for fewer than two.
-    """
-    return standard_error_across_questions(run_scores)
 
 
 def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashable]) -> float:
@@ -97,35 +88,18 @@ def share_interval(value: float, standard_error: float, units: int, level: float
     return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
 
 
-@dataclass(frozen=True)
-class Bootstrap:
-    standard_error: float
-    low: float
-    high: float
+def bootstrap_over_questions(scores: ArrayLike, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
+    """Standard error, low and high of the mean, from questions resampled with replacement; NaN for fewer than two.
 
-
-def bootstrap_over_questions(
-    scores: ArrayLike,
-    statistic: Callable[..., np.ndarray] = np.mean,
-    draws: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Bootstrap:
-    """Resample questions with replacement; the standard error is the plain sd of the resampled statistics.
-
-    `statistic` is a numpy reduction that takes `axis`. NaN for fewer than two questions.
+    The error is the plain sd of the resampled means. The 95 % interval is between their quantiles, taken further out
+    for few questions, as Student's is from the normal's (the expanded percentile interval of Hesterberg 2015, arXiv
+    1411.5279): the plain one is too narrow at thirty questions.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.size < 2:
-        return Bootstrap(NAN, NAN, NAN)
+        return NAN, NAN, NAN
     picks = np.random.default_rng(seed).integers(scores.size, size=(draws, scores.size))
-    return percentile_interval(statistic(scores[picks], axis=1), scores.size, level)
-
-
-def percentile_interval(values: np.ndarray, units: int, level: float = 0.95) -> Bootstrap:
-    """Interval between quantiles of bootstrapped values, taken further out for few units, as Student's is from the
-    normal's (the expanded percentile interval of Hesterberg 2015, arXiv 1411.5279): the plain one is too
-    narrow at thirty questions."""
-    tail = float(ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.5 + level / 2)))
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return Bootstrap(float(values.std(ddof=1)), float(low), float(high))
+    means = scores[picks].mean(axis=1)
+    tail = float(ndtr(-np.sqrt(scores.size / (scores.size - 1)) * stdtrit(scores.size - 1, 0.975)))
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return float(means.std(ddof=1)), float(low), float(high)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.comparison import setting_differences
 from ratchet.evaluation.creativity import read_texts
+from ratchet.evaluation.rating import read_standings
 from ratchet.evaluation.report import write_report
-from ratchet.evaluation.standings import read_standings
 from ratchet.evaluation.tables import estimate, number, percent
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, Draft
 from ratchet.infra.errors import RatchetError

@@ -49,7 +49,8 @@ class Batches:
     ) -> None:  # fmt: skip
         self._stage, self._seed, self._curriculum = stage, seed, curriculum
         self._worker, self._learner, self._max_infra_errors = worker, learner, max_infra_errors
-        self._surplus: list[Group] = []
+        self.surplus: list[Group] = []
+        """Groups that wait for the next step."""
 
     def collect(self, batch: Batch) -> Collected:
         """Sample and judge the batch, and further ones as the stage allows. Collective.
@@ -57,11 +58,11 @@ class Batches:
         Raises RatchetError when too many verdicts failed on our side.
         """
         stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
-        collected = Collected(groups=self._surplus)
+        collected = Collected(groups=self.surplus)
         if not stage.dynamic_sampling_rounds:
             collected.groups = self._sample(batch, collected)
             return collected
-        waiting = _counts(self._surplus)
+        waiting = _counts(self.surplus)
         first = self._curriculum.draw_more({d: max(1, count - waiting[d]) for d, count in wanted.items()})
         fresh = self._sample(replace(batch, problems=first), collected)
         while True:
@@ -71,10 +72,10 @@ class Batches:
             if not more or collected.rounds > stage.dynamic_sampling_rounds:
                 break
             fresh = self._sample(replace(batch, problems=more), collected)
-        self._surplus = []
+        self.surplus = []
         if stage.updates_per_batch > 1:
-            kept, surplus = _split(collected.groups, wanted)
-            collected.groups, self._surplus = kept, self._learner.old_logprobs(surplus, batch.temperature)
+            collected.groups, surplus = _split(collected.groups, wanted)
+            self.surplus = self._learner.old_logprobs(surplus, batch.temperature)
         collected.groups = with_advantages(collected.groups, stage)  # of one batch, however many rounds it took
         return collected
 
@@ -97,16 +98,11 @@ class Batches:
         self._curriculum.record({g.problem_id: g.all_passed for g in groups})
         return groups
 
-    @property
-    def surplus(self) -> Sequence[Group]:
-        """Groups that wait for the next step."""
-        return self._surplus
-
     def state_dict(self) -> dict[str, Any]:
-        return {"surplus": [to_json(members) for members in self._surplus]}
+        return {"surplus": [to_json(members) for members in self.surplus]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._surplus = [from_json(members) for members in state["surplus"]]
+        self.surplus = [from_json(members) for members in state["surplus"]]
 
 
 def _counts(groups: Sequence[Group]) -> Counter[str]:

@@ -56,8 +56,7 @@ class Checkpoints:
         final = self._directory / f"step-{step:08d}"
         with writing(self._directory):
             if self._policy.rank == 0:
-                for leftover in (draft, final):
-                    shutil.rmtree(leftover, ignore_errors=True)
+                shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir(parents=True)
             ranks.barrier()
             self._policy.save_state(draft)
@@ -111,17 +110,15 @@ class Checkpoints:
         return _manifest(path)["step"]
 
     def _load(self, path: Path, manifest: dict[str, Any]) -> None:
-        if manifest["ranks"] == self._policy.ranks:
-            self._policy.load_state(path)
-            return
-        if self._policy.rank == 0:
+        other_ranks = manifest["ranks"] != self._policy.ranks
+        if other_ranks and self._policy.rank == 0:
             print(
                 f"checkpoint {path} was written by {manifest['ranks']} processes, and there are {self._policy.ranks} "
                 "now: converting it. From here on the run is no longer bit for bit the one that was interrupted.",
                 file=sys.stderr,
                 flush=True,
             )
-        self._policy.load_state_of_other_ranks(path)
+        self._policy.load_state(path, other_ranks)
 
     def _newest(self) -> tuple[Path, dict[str, Any]] | RatchetError | None:
         damaged = []

@@ -140,12 +140,8 @@ class Curriculum:
     def finished(self) -> bool:
         patience = self.stage.plateau_evaluations
         plateau = patience is not None and self.state.validations_without_best >= patience
-        return self.state.step >= self.stage.steps or plateau or self.exhausted
-
-    @property
-    def exhausted(self) -> bool:
-        """Every prompt has become too easy."""
-        return not self._places()
+        all_too_easy = not self._places()
+        return self.state.step >= self.stage.steps or plateau or all_too_easy
 
     @property
     def epoch(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from statistics import fmean
@@ -184,18 +184,15 @@ def to_json(members: Group) -> dict[str, Any]:
 
 
 def from_json(plain: dict[str, Any]) -> Group:
-    rollouts = tuple(_rollouts(plain["rollouts"]))
+    def rollout(fields: dict[str, Any]) -> Rollout:
+        kinds = {"prompt": np.int32, "response": np.int32, "logprobs": np.float32}
+        arrays = {name: np.array(fields[name], kind) for name, kind in kinds.items()}
+        return Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"])})
+
     return Group(
-        rollouts=rollouts,
+        rollouts=tuple(map(rollout, plain["rollouts"])),
         rewards=tuple(plain["rewards"]),
         valid=tuple(plain["valid"]),
         advantages=GroupAdvantages(**plain["advantages"] | {"values": tuple(plain["advantages"]["values"])}),
         old_logprobs=tuple(np.array(old, np.float32) for old in plain["old_logprobs"]) or None,
     )
-
-
-def _rollouts(plain: Sequence[dict[str, Any]]) -> Iterator[Rollout]:
-    for fields in plain:
-        arrays: dict[str, np.ndarray] = {name: np.array(fields[name], np.int32) for name in ("prompt", "response")}
-        arrays["logprobs"] = np.array(fields["logprobs"], np.float32)
-        yield Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"])})

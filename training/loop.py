@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,17 @@ from ratchet.training.learner import Learner
 from ratchet.training.rollout import RolloutWorker, pass_rate
 
 
-@dataclass(frozen=True)
 class Journals:
-    """What a stage writes as it goes."""
+    """What a stage writes as it goes, after `last_step`."""
 
-    metrics: Journal
-    decisions: Journal
-    samples: Journal
-    bad_batch: Path
+    def __init__(self, work: Path, last_step: int, rank: int) -> None:
+        files = (work / f"{name}.jsonl" for name in ("metrics", "decisions", "samples"))
+        self.metrics, self.decisions, self.samples = (Journal(file, last_step, rank) for file in files)
+        self.bad_batch = work / "bad_batch.json"
 
     def sync(self) -> None:
-        self.metrics.sync()
-        self.decisions.sync()
-        self.samples.sync()
+        for journal in (self.metrics, self.decisions, self.samples):
+            journal.sync()
 
 
 def train(

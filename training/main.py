@@ -13,7 +13,7 @@ The specification, JSON:
 
 Written: `metrics.jsonl`, `decisions.jsonl` (every prompt dropped and why, every reset), `samples.jsonl` (rollouts to
 read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command again continues
-from the last checkpoint, to the same weights bit for bit; when finished, it does nothing.
+from the last checkpoint, to the same weights bit for bit.
 Ends with 0 when finished, 2 after an error that the user can fix (also in `status.json`).
 """
 
@@ -38,8 +38,6 @@ def main(specification: Path) -> int:
     ranks.die_with_launcher()
     spec = json.loads(specification.read_text())
     work = Path(spec["work_dir"])
-    if _state(work) == "finished":
-        return 0
     try:
         _check_files(spec)
         from ratchet.training import process  # torch, transformers and DeepSpeed: seconds
@@ -61,13 +59,6 @@ def _check_files(spec: dict[str, Any]) -> None:
     for name, path in files.items():
         if path is not None and not Path(path).exists():
             raise RatchetError(f"{name}: there is no {path}. Run the steps that make it again.")
-
-
-def _state(work: Path) -> Any:
-    try:
-        return json.loads((work / "status.json").read_text())["state"]
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def write_status(work: Path, state: str, message: str, steps: int) -> None:

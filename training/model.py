@@ -18,17 +18,13 @@ from ratchet.training.packing import MicroBatch
 def load_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
     model, tokenizer = read_model(path, dtype)
-    _without_dropout(model)
-    return model, tokenizer
-
-
-def _without_dropout(model: Any) -> None:
-    """The network that is trained must be the network that sampled: with dropout no probability ratio is one."""
+    # The network that is trained must be the network that sampled: with dropout no probability ratio is one.
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
+    return model, tokenizer
 
 
 _shared: set[int] = set()

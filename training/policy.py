@@ -56,7 +56,6 @@ class Policy:
         )
         # In plain float32 DeepSpeed wraps no optimizer around ours, clips without telling the norm, and steps ours.
         self._plain = hardware.zero_stage == 0 and hardware.dtype == "float32"
-        self._sharded_state = not self._plain
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
@@ -193,40 +192,33 @@ class Policy:
         if self.reference is not None and self.reference.reset:
             self.reference.save(directory, self.rank)
 
-    def load_state(self, directory: Path) -> None:
-        """The reverse of `save_state`, bit for bit. Collective."""
-        self._load(directory, directory, "engine")
+    def load_state(self, directory: Path, other_ranks: bool = False) -> None:
+        """The reverse of `save_state`, bit for bit. Where another number of ranks wrote it, by way of the form of
+        DeepSpeed's that any number of ranks can read. Collective."""
+        if other_ranks and not self._plain:
+            self._load_universal(directory)
+        else:
+            self.engine.load_checkpoint(str(directory), tag="engine")
+        if self.reference is not None and (directory / REFERENCE).exists():
+            self.reference.load(directory)
 
-    def load_state_of_other_ranks(self, directory: Path) -> None:
-        """The same where another number of ranks wrote it, by way of DeepSpeed's universal form. Collective."""
-        if not self._sharded_state:
-            self.load_state(directory)
-            return
+    def _load_universal(self, directory: Path) -> None:
         scratch = directory.with_name(f".universal-{directory.name}")
         if self.rank == 0:
-            universal_checkpoint(directory / "engine", scratch / "engine")
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            folders = {"input_folder": str(directory / "engine"), "output_folder": str(scratch / "engine")}
+            options = {"inject_missing_state": True, "keep_temp_folder": False, "strict": True}
+            workers = {"num_extract_workers": 1, "num_merge_workers": 1}
+            with redirect_stdout(io.StringIO()):
+                ds_to_universal.main(Namespace(**folders, **options, **workers))
         torch.distributed.barrier()
         self.engine._config.load_universal_checkpoint = True
-        self._load(scratch, directory, "engine")
+        self.engine.load_checkpoint(str(scratch), tag="engine")
         self.engine._config.load_universal_checkpoint = False
         torch.distributed.barrier()
         if self.rank == 0:
             shutil.rmtree(scratch)
-
-    def _load(self, state: Path, directory: Path, tag: str) -> None:
-        self.engine.load_checkpoint(str(state), tag=tag)
-        if self.reference is not None and (directory / REFERENCE).exists():
-            self.reference.load(directory)
-
-
-def universal_checkpoint(source: Path, target: Path) -> None:
-    """Rewrite one checkpoint of DeepSpeed's in the form that any number of ranks can read."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    options = {"inject_missing_state": True, "keep_temp_folder": False, "strict": True}
-    workers = {"num_extract_workers": 1, "num_merge_workers": 1}
-    with redirect_stdout(io.StringIO()):
-        ds_to_universal.main(Namespace(input_folder=str(source), output_folder=str(target), **options, **workers))
 
 
 def _device() -> torch.device:

@@ -109,23 +109,9 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
                 part.load_state_dict(restored.state[name])
         else:
             curriculum.start(_read_pass_rates(spec["pass_rates"]))
-        last_step = restored.step if restored else -1
+        journals = loop.Journals(work, restored.step if restored else -1, policy.rank)
         loop.train(
-            stage=stage,
-            seed=recipe.seed,
-            training=training,
-            curriculum=curriculum,
-            worker=worker,
-            batches=batches,
-            learner=learner,
-            checkpoints=checkpoints,
-            journals=loop.Journals(
-                metrics=Journal(work / "metrics.jsonl", last_step, policy.rank),
-                decisions=Journal(work / "decisions.jsonl", last_step, policy.rank),
-                samples=Journal(work / "samples.jsonl", last_step, policy.rank),
-                bad_batch=work / "bad_batch.json",
-            ),
-            validation=validation,
+            stage, recipe.seed, training, curriculum, worker, batches, learner, checkpoints, journals, validation
         )
     if stage.result == "best":
         checkpoints.restore_best()

@@ -11,7 +11,10 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+import torch
+from torch.distributed.distributed_c10d import _get_default_store
+
+from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
 
 
 def die_with_launcher() -> None:
@@ -20,7 +23,7 @@ def die_with_launcher() -> None:
     A rank that survives its launcher would go on writing checkpoints beside the run that replaces it.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == 1:  # gone before we asked
             os._exit(143)
     # An exception instead of an instant death: open pools and files are closed on the way out.
@@ -38,7 +41,6 @@ def join(timeout_minutes: float = 30) -> None:
     A rank that waits longer than `timeout_minutes` for the others ends with an error.
     """
     import deepspeed
-    import torch
 
     accelerated = torch.cuda.is_available()
     if not accelerated:
@@ -53,16 +55,12 @@ def join(timeout_minutes: float = 30) -> None:
 
 def leave() -> None:
     """The reverse of `join`. Collective, so that no rank tears down what another still waits for."""
-    import torch
-
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
 def gather(item: Any) -> list[Any]:
     """Every rank's `item`, in rank order, on every rank. Collective."""
-    import torch
-
     items: list[Any] = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(items, item)
     return items
@@ -70,8 +68,6 @@ def gather(item: Any) -> list[Any]:
 
 def broadcast(item: Any) -> Any:
     """Rank 0's `item` on every rank. Collective."""
-    import torch
-
     items = [item]
     torch.distributed.broadcast_object_list(items, src=0)
     return items[0]
@@ -82,19 +78,10 @@ _counters = count()
 
 def shared_counter() -> Iterator[int]:
     """0, 1, 2, … without end, each number given to one rank only: who is free takes the next. Calls are collective."""
-    from torch.distributed.distributed_c10d import _get_default_store
-
     store, name = _get_default_store(), f"ratchet-counter-{next(_counters)}"
-    return _numbers(store, name)
-
-
-def _numbers(store: Any, name: str) -> Iterator[int]:
-    while True:
-        yield store.add(name, 1) - 1
+    return (store.add(name, 1) - 1 for _ in count())
 
 
 def barrier() -> None:
     """Wait until every rank is here. Collective."""
-    import torch
-
     torch.distributed.barrier()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -44,23 +44,19 @@ TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 and a policy learns to fill it."""
 
 
-class Judging:
-    """Judges one batch of completions, each from the moment it arrives. `response_prefix` is what the prompt already
-    began the response with."""
-
-    def __init__(self, pool: Pool, response_prefix: str) -> None:
-        self._pool, self._prefix = pool, response_prefix
-        self._submitted: list[Completion] = []
-
-    def submit(self, problem: Problem, completion: Completion) -> None:
+def judged(
+    pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]]
+) -> tuple[list[tuple[Problem, Completion, Verdict]], float]:
+    """The responses with their verdicts, each judged from the moment it arrives, in the order of arrival; and the
+    seconds that verdicts came later than the last response. `response_prefix`: what the prompt began it with."""
+    arrived = []
+    for problem, completion in responses:
         if completion.finish_reason == "stop":
-            self._pool.submit(len(self._submitted), problem, self._prefix + completion.text)
-        self._submitted.append(completion)
-
-    def verdicts(self) -> list[tuple[Completion, Verdict]]:
-        """Wait until all are judged; in the order they were submitted."""
-        judged = dict(self._pool.results())
-        return [(completion, judged.get(i, TRUNCATED)) for i, completion in enumerate(self._submitted)]
+            pool.submit(len(arrived), problem, response_prefix + completion.text)
+        arrived.append((problem, completion))
+    ended = time.perf_counter()
+    verdicts = dict(pool.results())
+    return [(*each, verdicts.get(i, TRUNCATED)) for i, each in enumerate(arrived)], time.perf_counter() - ended
 
 
 class RolloutWorker:
@@ -95,15 +91,12 @@ class RolloutWorker:
         it ends, while others are still being decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
-        judging = Judging(self._pool, self._format.response_prefix)
         batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
         turns = takewhile(len(batches).__gt__, ranks.shared_counter())
         requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-        for completion in self.sampler.generate(requests, sampling):
-            judging.submit(by_id[completion.key[0]], completion)
-        ended = time.perf_counter()
-        rollouts = [self._rollout(by_id[c.key[0]], c, verdict) for c, verdict in judging.verdicts()]
-        self.judge_wait_s = time.perf_counter() - ended
+        responses = ((by_id[c.key[0]], c) for c in self.sampler.generate(requests, sampling))
+        found, self.judge_wait_s = judged(self._pool, self._format.response_prefix, responses)
+        rollouts = [self._rollout(*each) for each in found]
         place = {problem.problem_id: i for i, problem in enumerate(problems)}
         everyone = [rollout for part in ranks.gather(rollouts) for rollout in part]
         return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))

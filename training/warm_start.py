@@ -27,18 +27,11 @@ TOKENIZER_TEXTS = 3000
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
-    """Rows {"prompt", "response"} of a traces file. Raises RatchetError naming file and column."""
-    try:
-        table = pq.read_table(path, columns=["prompt", "response"])
-    except (OSError, ValueError, KeyError) as error:
-        raise RatchetError(f"{path}: not a Parquet file with columns prompt and response ({error})") from error
-    for name in table.column_names:
-        if table.column(name).null_count:
-            row = table.column(name).is_null().to_pylist().index(True)
-            raise RatchetError(f"{path}, row {row}: {name} is empty; remove the row")
-    if not len(table):
+    """Rows {"prompt", "response"} of the traces that a step has made. Raises RatchetError when there are none."""
+    traces = pq.read_table(path, columns=["prompt", "response"]).to_pylist()
+    if not traces:
         raise RatchetError(f"{path}: no traces to learn from; raise training.warm_start.traces or check the teacher")
-    return table.to_pylist()
+    return traces
 
 
 def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
@@ -100,49 +93,31 @@ def train(
     The last step always has a checkpoint.
     """
     batches = batch_order(len(samples), settings.batch_size, seed)
-    watch = _Watch(len(batches), metrics)
+    watched, since = {"loss": 0.0, "tokens": 0.0}, time.perf_counter()  # on this rank, since the last report
     for step in range(first_step, len(batches)):
         batch = [samples[i] for i in batches[step]]
         tokens = sum(len(sample.response) for sample in batch)
 
         def loss(part: MicroBatch, logprobs: torch.Tensor, _: torch.Tensor, tokens: int = tokens) -> torch.Tensor:
-            watch.add(logprobs.detach(), part.mask)
+            watched["loss"] -= float((logprobs.detach() * part.mask).sum())
+            watched["tokens"] += float(part.mask.sum())
             return part_of_step(-logprobs, part.mask, tokens, policy.ranks)
 
         rate = learning_rate(step, len(batches), settings)
         norm = policy.update(policy.micro_batches(batch), loss, 1.0, rate)
         done = step + 1
         if done % REPORT_EVERY == 0 or done == len(batches):
-            watch.report(done, rate, norm)
+            everyone, seconds = ranks.gather(watched), time.perf_counter() - since
+            total = {name: sum(each[name] for each in everyone) for name in watched}
+            record = {
+                "step": done, "steps": len(batches), "time": time.time(), "loss": total["loss"] / total["tokens"],
+                "learning_rate": rate, "grad_norm": norm, "tokens_per_second": total["tokens"] / seconds,
+                "seconds": seconds,
+            }  # fmt: skip
+            metrics.write(record)
+            watched.update(loss=0.0, tokens=0.0)
+            since = time.perf_counter()
         if done % settings.checkpoint_every == 0 or done == len(batches):
             metrics.sync()
             checkpoints.save(done, {})
     return len(batches)
-
-
-class _Watch:
-    """Loss and speed between two reports."""
-
-    def __init__(self, steps: int, metrics: Journal) -> None:
-        self._steps, self._metrics = steps, metrics
-        self._restart()
-
-    def _restart(self) -> None:
-        self._loss, self._tokens, self._since = 0.0, 0.0, time.perf_counter()
-
-    def add(self, logprobs: torch.Tensor, mask: torch.Tensor) -> None:
-        self._loss -= float((logprobs * mask).sum())
-        self._tokens += float(mask.sum())
-
-    def report(self, step: int, rate: float, norm: float) -> None:
-        """Write the mean loss per response token over all ranks. Collective."""
-        losses, tokens = zip(*ranks.gather((self._loss, self._tokens)), strict=True)
-        seconds = time.perf_counter() - self._since
-        self._metrics.write(
-            {
-                "step": step, "steps": self._steps, "time": time.time(), "loss": sum(losses) / sum(tokens),
-                "learning_rate": rate, "grad_norm": norm, "tokens_per_second": sum(tokens) / seconds,
-                "seconds": seconds,
-            }
-        )  # fmt: skip
-        self._restart()

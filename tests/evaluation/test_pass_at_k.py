@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ratchet.evaluation.pass_at_k import (
     all_pass_table,
     majority_at_k,
-    majority_correctness,
     pass_at_every_k,
     pass_at_k,
     pass_at_k_by_subsampling,
@@ -93,18 +92,21 @@ def test_drawing_with_replacement_would_be_too_low():
     assert with_replacement.mean() < pass_at_k_table([128] * 200, c)[:, 127].mean() - 0.01
 
 
+def majority_of_all(votes) -> float:
+    return majority_at_k(votes, len(votes))
+
+
 def test_majority_by_hand():
-    assert majority_correctness([("7", True), ("7", True), ("8", False)]) == 1
-    assert majority_correctness([("7", True), ("8", False)]) == 0.5  # a tie is shared, not won by the first
-    assert majority_correctness([("7", True), ("8", False), ("9", False)]) == pytest.approx(1 / 3)
-    assert majority_correctness([(None, False), (None, False), ("7", True)]) == 1  # no answer, no vote
-    assert majority_correctness([(None, False)]) == 0
+    assert majority_of_all([("7", True), ("7", True), ("8", False)]) == 1
+    assert majority_of_all([("7", True), ("8", False)]) == 0.5  # a tie is shared, not won by the first
+    assert majority_of_all([("7", True), ("8", False), ("9", False)]) == pytest.approx(1 / 3)
+    assert majority_of_all([(None, False), (None, False), ("7", True)]) == 1  # no answer, no vote
+    assert majority_of_all([(None, False)]) == 0
 
 
 @given(st.lists(st.sampled_from([("a", True), ("b", False), ("c", False), (None, False)]), min_size=3, max_size=6))
 @settings(max_examples=25, deadline=None)
 def test_majority_at_k_averages_over_subsets(votes):
-    every = [majority_correctness(subset) for subset in combinations(votes, 2)]
+    every = [majority_of_all(subset) for subset in combinations(votes, 2)]
     spread = np.std(every) / np.sqrt(2000)
     assert abs(majority_at_k(votes, 2, draws=2000) - np.mean(every)) <= 5 * spread + 1e-12
-    assert majority_at_k(votes, len(votes)) == majority_correctness(votes)

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.evaluation.rating import Contest, contest_rating, map_rating, percentile
-from ratchet.evaluation.standings import rating_in_contests, read_standings
+from ratchet.evaluation.rating import Contest, contest_rating, map_rating, rating_in_contests, read_standings
 from ratchet.infra.errors import RatchetError
 
 generator = np.random.default_rng(7)
@@ -72,7 +71,6 @@ def test_contest_rating_is_a_mean_with_an_error_over_contests():
     assert both.value == pytest.approx(np.mean(values))
     assert both.standard_error == pytest.approx(abs(values[0] - values[1]) / 2) and both.observations == 2
     assert math.isnan(contest_rating([CONTEST], [right]).standard_error)
-    assert percentile(1500, [1000, 1400, 1500, 1600]) == 50
 
 
 def test_responses_as_submissions(tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.evaluation.pass_at_k import pass_at_k_table
-from ratchet.evaluation.regimes import pass_at_k_bound, regime, solve_rate_variance
+from ratchet.evaluation.regimes import pass_at_k_bound, regime
 
 questions = st.lists(st.tuples(st.integers(2, 12), st.integers(0, 12)), min_size=1, max_size=20)
 
@@ -34,15 +34,6 @@ def test_no_true_pass_at_k_exceeds_the_bound_and_the_biased_one_is_lower():
             assert (1 - (1 - rho) ** k).mean() <= bound + 0.005
             biased = 1 - ((1 - c.mean() / 16) ** 2 + (c / 16).var()) ** (k / 2)
             assert biased < bound
-
-
-def test_variance_without_the_noise_of_few_responses():
-    generator = np.random.default_rng(1)
-    rho = generator.beta(1, 1, 100_000)
-    measured, debiased = solve_rate_variance([8] * len(rho), generator.binomial(8, rho))
-    assert debiased == pytest.approx(1 / 12, rel=0.02) and measured > 1.1 * debiased
-    assert solve_rate_variance([4] * 50, [2] * 50) == (0, 0)  # cut at 0
-    assert math.isnan(solve_rate_variance([1, 1], [0, 1])[1])
 
 
 def sampled(rates, seed):

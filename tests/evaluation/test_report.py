@@ -153,8 +153,6 @@ def run(code: str, names: dict) -> list[float]:
     *statements, last = ast.parse(code).body
     exec(compile(ast.Module(statements, []), "query", "exec"), names)
     value = eval(compile(ast.Expression(last.value), "query", "eval"), names)
-    if hasattr(value, "low"):
-        value = (value.standard_error, value.low, value.high)
     return [float(v) for v in (value if isinstance(value, tuple) else (value,))]
 
 

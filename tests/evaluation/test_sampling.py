@@ -110,7 +110,6 @@ def test_what_decides_the_text_decides_where_it_is_kept(spec, tmp_path, change, 
         change["model"]["directory"] = spec["model"]["directory"]
     after = load_plan(read_spec(write({**spec, **change}, tmp_path / "b")))
     assert (before.stores["small-math"].directory == after.stores["small-math"].directory) is same
-    assert (before.fingerprint == after.fingerprint) is same
 
 
 def test_another_prompt_is_another_request(spec, tmp_path):
@@ -121,7 +120,6 @@ def test_another_prompt_is_another_request(spec, tmp_path):
         assert {a.key for b in before.batches for a in b.requests}.isdisjoint(
             a.key for b in after.batches for a in b.requests
         )
-        assert before.fingerprint != after.fingerprint
 
 
 def test_adding_a_benchmark_changes_no_batch_of_the_others(spec, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ratchet.infra.recipe.model import Hardware
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.clipping import clip_fraction, clipped
+from ratchet.training.losses.grpo import clip_fraction, clipped
 from ratchet.training.losses.loss import LossInputs, part_of_step
 from tests.training.batch import groups, learner, stage
 

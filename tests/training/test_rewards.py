@@ -4,7 +4,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion
 from ratchet.infra.problems import Problem
 from ratchet.training.rewards import check_infra_errors
-from ratchet.training.rollout import Judging
+from ratchet.training.rollout import judged
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
@@ -15,22 +15,20 @@ def test_completions_are_judged_in_the_order_submitted_and_truncated_ones_fail()
     answers = [("\\boxed{7}", "stop"), ("\\boxed{8}", "stop"), ("no answer", "stop"), ("\\boxed{7} and so", "length")]
     with VerifierPool(workers=1) as pool:
         for prefix in ("", "<think>"):
-            judging = Judging(pool, prefix)
             end = "</think>" if prefix else ""
-            for i, (text, reason) in enumerate(answers):
-                judging.submit(PROBLEM, Completion(i, end + text, reason, 5))
-            judged = judging.verdicts()
-            assert [completion.key for completion, _ in judged] == [0, 1, 2, 3]
-            outcomes = [verdict.outcome for _, verdict in judged]
+            given = [(PROBLEM, Completion(i, end + text, reason, 5)) for i, (text, reason) in enumerate(answers)]
+            found, _ = judged(pool, prefix, given)
+            assert [completion.key for _, completion, _ in found] == [0, 1, 2, 3]
+            outcomes = [verdict.outcome for _, _, verdict in found]
             assert outcomes[:2] == [Outcome.PASSED, Outcome.FAILED]
             assert Outcome.PASSED not in outcomes[2:]
 
 
 def test_the_response_prefix_is_part_of_what_is_judged():
     with VerifierPool(workers=1) as pool:
-        judging = Judging(pool, "<think>")
-        judging.submit(PROBLEM, Completion(0, "I never stop thinking \\boxed{7}", "stop", 5))
-        assert judging.verdicts()[0][1].outcome is Outcome.UNPARSEABLE
+        given = [(PROBLEM, Completion(0, "I never stop thinking \\boxed{7}", "stop", 5))]
+        ((_, _, verdict),), _ = judged(pool, "<think>", given)
+        assert verdict.outcome is Outcome.UNPARSEABLE
 
 
 def test_too_many_infra_errors_stop_the_run():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ratchet.infra.recipe.model import Stage
-from ratchet.training.losses.clipping import clip_fraction, clipped
+from ratchet.training.losses.grpo import clip_fraction, clipped
 from ratchet.training.losses.loss import LossInputs, LossOutputs
 
 
