@@ -43,8 +43,8 @@ class VllmEngine:
 
     `batch_size` is the number of responses decoded together. `among_ranks`: this process is one rank of a process
     group that has been joined, and each rank has an engine of its own, which can `sleep`. `tensor_parallel` GPUs share
-    a copy of the model; `weight_transfer` names the backend of vLLM's own that brings new weights, if one does. Raises
-    RatchetError when vLLM is missing or cannot serve the model.
+    a copy of the model; `weight_transfer`: new weights come by vLLM's own transfer, over NCCL. Raises RatchetError when
+    vLLM is missing or cannot serve the model.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class VllmEngine:
         settings: Vllm,
         among_ranks: bool = False,
         tensor_parallel: int = 1,
-        weight_transfer: str = "",
+        weight_transfer: bool = False,
     ) -> None:
         require_vllm()
         self.tokenizer = check_model(model_dir)
@@ -348,7 +348,7 @@ class _Stream:
 
 def _arguments(
     model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, tensor_parallel: int,
-    weight_transfer: str,
+    weight_transfer: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """What `vllm.LLM` is made with. Sets vLLM's environment too, which it reads when it is imported."""
     accelerated = torch.cuda.is_available()
@@ -374,13 +374,9 @@ def _arguments(
         "enable_sleep_mode": accelerated and among_ranks,
     }
     if weight_transfer:
-        if weight_transfer == "gloo":
-            from ratchet.infra.inference import vllm_gloo
-
-            vllm_gloo.register()
         from vllm.config import WeightTransferConfig
 
-        arguments["weight_transfer_config"] = WeightTransferConfig(backend=weight_transfer)
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend="nccl")
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments

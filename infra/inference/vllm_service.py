@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import pickle
 import secrets
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,14 +30,12 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTE
 class VllmService:
     """Implements `infra.inference.protocol.Engine`, and vLLM's `VLLMWeightSyncClient`, over the server at `url`.
 
-    `tokenizer` turns token ids into text; `batch_size` requests are sent at a time. `version` is stamped on the next
-    weights that vLLM's weight transfer brings. Raises RatchetError when the server cannot be reached, refuses, falls
-    silent for `timeout_s`, or dies.
+    `batch_size` requests are sent at a time. `version` is stamped on the next weights that vLLM's weight transfer
+    brings. Raises RatchetError when the server cannot be reached, refuses, falls silent for `timeout_s`, or dies.
     """
 
-    def __init__(self, url: str, token: str, tokenizer: Any, batch_size: int, timeout_s: float) -> None:
-        self.url, self.batch_size, self.version = url, batch_size, ""
-        self._tokenizer, self._timeout_s = tokenizer, timeout_s
+    def __init__(self, url: str, token: str, batch_size: int, timeout_s: float) -> None:
+        self.url, self.batch_size, self.version, self._timeout_s = url, batch_size, "", timeout_s
         self._client = httpx.Client(
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
@@ -53,8 +50,6 @@ class VllmService:
     def close(self) -> None:
         self._client.close()
 
-    # ------------------------------------------------------------------------------------ completions
-
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield one completion per request as each finishes; `requests` is read a batch at a time. Leaving the iterator
         aborts what is open."""
@@ -64,12 +59,9 @@ class VllmService:
 
     def _answer(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
         body = {
-            "sampling": {
-                "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k,
-                "max_tokens": sampling.max_tokens,
-            },
+            "sampling": asdict(sampling),
             "requests": [(request.seed, request.prompt_ids) for request in batch],
-        }  # fmt: skip
+        }
         missing = len(batch)
         with self._reporting(), self._client.stream("POST", "/generate", json=body) as reply:
             if reply.is_error:
@@ -77,27 +69,13 @@ class VllmService:
             self._checked(reply)
             for line in filter(None, reply.iter_lines()):
                 facts = json.loads(line)
-                if isinstance(facts, dict):
-                    raise RatchetError(facts["error"])
+                if "failure" in facts:
+                    raise RatchetError(facts["failure"])
                 missing -= 1
-                yield self._completion(batch, *facts)
+                ids, logprobs = tuple(facts["token_ids"]), tuple(facts["logprobs"])
+                yield Completion(**{**facts, "key": batch[facts["key"]].key, "token_ids": ids, "logprobs": logprobs})
         if missing:
             raise RatchetError(f"the vLLM server at {self.url} stopped {missing} responses short. {AGAIN}")
-
-    def _completion(
-        self, batch: list[Request], place: int, reason: Any, ids: list[int], logprobs: list[float], version: str
-    ) -> Completion:
-        return Completion(
-            key=batch[place].key,
-            text=self._tokenizer.decode(ids[:-1] if reason == "stop" else ids, skip_special_tokens=True),
-            finish_reason=reason,
-            tokens=len(ids),
-            token_ids=tuple(ids),
-            logprobs=tuple(logprobs),
-            weight_version=version,
-        )
-
-    # ---------------------------------------------------------------------------------------- weights
 
     def load_weights_from(self, directory: str, version: str) -> None:
         """Replace all weights in place by those of the safetensors files in `directory`, as the server sees it."""
@@ -110,9 +88,6 @@ class VllmService:
         self._transfer("start_weight_update")
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        if "ipc_handles" in update_info:  # Python objects, which JSON cannot say; vLLM unpickles them where it may
-            handles = base64.b64encode(pickle.dumps(update_info.pop("ipc_handles"))).decode()
-            update_info = {**update_info, "ipc_handles_pickled": handles}
         self._transfer("update_weights", {"update_info": update_info})
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
@@ -124,8 +99,6 @@ class VllmService:
     def wake(self, part: str) -> None:
         """Nothing."""
 
-    # ------------------------------------------------------------------------------------------ HTTP
-
     def _transfer(self, method: str, *arguments: Any) -> None:
         self._post(f"weights/{method}", {"arguments": arguments})
 
@@ -135,11 +108,7 @@ class VllmService:
 
     def _checked(self, reply: httpx.Response) -> httpx.Response:
         if reply.is_error:
-            try:
-                reason = reply.json()["error"]
-            except (ValueError, KeyError, TypeError):
-                reason = f"{reply.status_code} {reply.text[:200]}"
-            raise RatchetError(f"the vLLM server at {self.url}: {reason}")
+            raise RatchetError(f"the vLLM server at {self.url}: {reply.text[:1000]} ({reply.status_code})")
         return reply
 
     @contextmanager
@@ -190,8 +159,6 @@ def own_server(
     environment[TOKEN_VARIABLE] = token
     if settings.devices:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, settings.devices))
-    if settings.weight_transfer == "ipc":
-        environment["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # handles come pickled, from whoever has the token: us
     argv = [
         sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
         "--batch", str(batch_size), "--engine", settings.model_dump_json(), "--ready", str(ready),

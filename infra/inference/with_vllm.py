@@ -110,9 +110,8 @@ class ServedVllm(Vllm):
     """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""
-    weight_transfer: Where[Literal["disk", "gloo", "nccl", "ipc"]] = "disk"
-    """How it gets new weights: files on a file system that both see, or vLLM's weight transfer by gloo (CPUs), NCCL
-    (other GPUs) or CUDA IPC (the same GPUs)."""
+    weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
+    """How it gets new weights: files on a file system that both see, or vLLM's own weight transfer over NCCL."""
 
     def check_hardware(self, hardware: Hardware) -> None:
         if hardware.machines > 1 and self.url is None:
@@ -125,7 +124,7 @@ class ServedVllm(Vllm):
         if self.url is not None:
             from ratchet.infra.inference.vllm_service import VllmService
 
-            VllmService(self.url, self.token(), None, 1, CHECK_S).close()
+            VllmService(self.url, self.token(), 1, CHECK_S).close()
 
     def token(self) -> str:
         """Of the server at `url`. Raises RatchetError when the environment does not have it."""
@@ -151,7 +150,7 @@ class ServedVllm(Vllm):
         from ratchet.infra.inference.vllm_weights import push_to
 
         with self._server(policy, hardware, model_dir, work / "vllm") as (url, token):
-            service = VllmService(url, token, policy.tokenizer, hardware.rollout_batch, self.timeout_s)
+            service = VllmService(url, token, hardware.rollout_batch, self.timeout_s)
             check_shape(service, policy.model.config)
             yield WithCopy(service, push_to(service, policy, self, work / "vllm"))
 
