@@ -187,7 +187,7 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
     {
         "transformers": "ratchet.infra.inference.with_transformers:Transformers",
         "vllm": "ratchet.infra.inference.with_vllm:Vllm",
-        "vllm-server": "ratchet.infra.inference.with_vllm:ServedVllm",
+        "vllm-server": "ratchet.infra.inference.vllm_service:ServedVllm",
     },
     _concrete(InferenceEngine),
 )

@@ -33,7 +33,7 @@ from starlette.routing import Route
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
 from ratchet.infra.process_group import bound_socket
 
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")

@@ -23,8 +23,8 @@ from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TrainedModel
-from ratchet.infra.inference.vllm_service import VllmService
-from ratchet.infra.inference.with_vllm import AGAIN, ServedVllm
+from ratchet.infra.inference.vllm_service import ServedVllm, VllmService
+from ratchet.infra.inference.with_vllm import AGAIN
 from ratchet.infra.process_group import free_port
 
 Push = Callable[[str], None]

@@ -210,7 +210,7 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
         ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its settings: none"),
         ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
         ("my_lab.nothing:Engine", r"engine 'my_lab\.nothing:Engine' cannot be imported: ModuleNotFoundError"),
-        ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*ServedVllm"),
+        ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*Vllm"),
     ],
 )
 def test_an_engine_that_is_none_is_named_with_what_there_is(engine, message):

@@ -19,8 +19,8 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.vllm_engine import VllmEngine
-from ratchet.infra.inference.vllm_service import VllmService, own_server
-from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm, Vllm
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm, VllmService, own_server
+from ratchet.infra.inference.with_vllm import Vllm
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
