@@ -15,20 +15,20 @@ import multiprocessing.connection
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
-from ratchet.evaluation.generation_store import GenerationStore, Key
+from ratchet.evaluation.generation_store import STORED_SCHEMA, Key
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.protocol import Completion, Engine, Request
+from ratchet.infra.inference.protocol import Completion, Request
 from ratchet.infra.process_group import end_with_parent, process_group
-from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.prompts import message_ids
 
 GENERATION_SCHEMA = pa.schema(
@@ -46,108 +46,106 @@ POLL_S = 0.05  # between two looks for new parts; a batch takes far longer
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
+Stored = dict[str, dict[Key, Path]]
+"""By benchmark, the part in which each generation is."""
+
+
 def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
     """A row of the store's schema."""
-    return {
-        "problem_id": asked.key[0],
-        "sample": asked.key[1],
-        "prompt": asked.key[2],
-        "text": completion.text,
-        "finish_reason": completion.finish_reason,
-        "tokens": completion.tokens,
-    }
+    said = (completion.text, completion.finish_reason, completion.tokens)
+    return dict(zip(STORED_SCHEMA.names, (*asked.key, *said), strict=True))
 
 
-def generation_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """The store's rows as `GENERATION_SCHEMA`."""
-    rows = [{name: row.get(name, benchmark) for name in GENERATION_SCHEMA.names} for row in rows]
-    return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
-
-
-def not_stored(batch: Batch, stored: Mapping[Key, Path]) -> list[Asked]:
-    return [asked for asked in batch.requests if asked.key not in stored]
-
-
-class Generations:
+class Generations(ExitStack):
     """What a plan asks for. Holds the stores' locks between entering and leaving."""
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self.plan = plan
         self.total = sum(len(batch.requests) for batch in plan.batches)
-        self._locks = ExitStack()
+        self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
+        """By benchmark, rows of what could not be had; they are in no store."""
 
     def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
-            self._locks.enter_context(store.locked())
+            self.enter_context(store.locked())
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._locks.close()
-
-
-class SampledGenerations(Generations):
-    """The responses of a model in a directory."""
-
-    def __init__(self, spec_path: Path, plan: Plan) -> None:
-        super().__init__(plan)
-        self.spec_path = spec_path
-
     def stream(self) -> Iterator[pa.Table]:
-        """Every batch, stored ones first, the others as sampling processes finish them.
-
-        Batch i belongs to process i mod `processes`. Raises RatchetError when a process fails for a reason the user can
-        mend, or is killed; what was sampled stays.
-        """
-        stored = {name: store.stored() for name, store in self.plan.stores.items()}
-        missing: dict[int, tuple[Batch, Path]] = {}
+        """Every batch, as `GENERATION_SCHEMA`: stored ones first, the others as they are sampled. Raises RatchetError
+        where sampling fails for a reason that the user can mend; what was sampled stays."""
+        stored = self._stored()
+        missing: list[Batch] = []
         for batch in self.plan.batches:
-            todo = not_stored(batch, stored[batch.benchmark])
-            if todo:
-                part = self.plan.stores[batch.benchmark].part([asked.key for asked in todo])
-                missing[batch.position] = (batch, part)
+            if missing_of(batch, stored):
+                missing.append(batch)
             else:
-                yield self._table(batch, stored[batch.benchmark])
+                yield self._table(batch, stored)
         if missing:
             yield from self._sample(missing, stored)
 
     def in_order(self) -> Iterator[pa.Table]:
         """Every batch again, in the plan's order."""
-        stored = {name: store.stored() for name, store in self.plan.stores.items()}
+        stored = self._stored()
         for batch in self.plan.batches:
-            yield self._table(batch, stored[batch.benchmark])
+            yield self._table(batch, stored)
 
-    def _table(self, batch: Batch, stored: Mapping[Key, Path]) -> pa.Table:
-        store = self.plan.stores[batch.benchmark]
-        return generation_table(batch.benchmark, store.read([asked.key for asked in batch.requests], stored))
+    @abstractmethod
+    def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
+        """The batches that are not stored, as each is complete; where they then are is added to `stored`."""
 
-    def _sample(self, missing: dict[int, tuple[Batch, Path]], stored: dict[str, dict[Key, Path]]) -> Iterator[pa.Table]:
+    def _stored(self) -> Stored:
+        return {name: store.stored() for name, store in self.plan.stores.items()}
+
+    def _table(self, batch: Batch, stored: Stored) -> pa.Table:
+        known = [asked.key for asked in batch.requests if asked.key in stored[batch.benchmark]]
+        rows = self.plan.stores[batch.benchmark].read(known, stored[batch.benchmark])
+        found = dict(zip(known, rows, strict=True)) | self.given_up.get(batch.benchmark, {})
+        rows = [{"benchmark": batch.benchmark, **found[asked.key]} for asked in batch.requests]
+        return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
+
+
+def missing_of(batch: Batch, stored: Stored) -> list[Asked]:
+    return [asked for asked in batch.requests if asked.key not in stored[batch.benchmark]]
+
+
+class SampledGenerations(Generations):
+    """The responses of a model in a directory. Batch i belongs to sampling process i mod `processes`."""
+
+    def __init__(self, spec_path: Path, plan: Plan) -> None:
+        super().__init__(plan)
+        self.spec_path = spec_path
+
+    def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
         directory = self.plan.spec.work_dir / "sampling"
         directory.mkdir(parents=True, exist_ok=True)
-        for message in directory.glob("process-*.json"):
+        for message in directory.glob("process-*.txt"):
             message.unlink()
+        parts = {}
+        for batch in missing:
+            part = self.plan.stores[batch.benchmark].part([asked.key for asked in missing_of(batch, stored)])
+            parts[batch.position] = (batch, part)
         # One thread a process: more do not speed up the decoding of a small model, and the result must not depend on
         # how many processors share the sums.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         log = directory / "log"
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
-            while missing:
+            while parts:
                 code = launcher.poll()  # first: what is there after it ended was there before
-                for position, (batch, part) in list(missing.items()):
+                for position, (batch, part) in list(parts.items()):
                     if part.exists():
-                        del missing[position]
-                        where = stored[batch.benchmark]
-                        where |= {asked.key: part for asked in batch.requests if asked.key not in where}
-                        yield self._table(batch, where)
-                if missing and code is not None:
+                        del parts[position]
+                        stored[batch.benchmark] |= {asked.key: part for asked in missing_of(batch, stored)}
+                        yield self._table(batch, stored)
+                if parts and code is not None:
                     raise _failure(directory, log, code)
-                if missing:
-                    time.sleep(POLL_S)
+                time.sleep(POLL_S if parts else 0)
 
 
 def _failure(directory: Path, log: Path, code: int) -> Exception:
-    for file in sorted(directory.glob("process-*.json")):
-        return RatchetError(json.loads(file.read_text())["message"])
+    for file in sorted(directory.glob("process-*.txt")):
+        return RatchetError(file.read_text())
     if code < 0:
         return RatchetError(f"sampling was killed by signal {-code}; {ADVICE}")
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
@@ -193,32 +191,29 @@ def _sampling_process(spec_path: Path, directory: Path, index: int, launcher: in
 
 def _say(directory: Path, index: int, message: str) -> None:
     """What a person is to read, for `_failure` to find."""
-    write_atomically(directory / f"process-{index}.json", json.dumps({"message": message}))
+    write_atomically(directory / f"process-{index}.txt", message)
 
 
 def sample_share(spec_path: Path, index: int) -> None:
     """Every missing batch of one process, in order."""
     plan = load_plan(read_spec(spec_path))
-    stored = {name: store.stored() for name, store in plan.stores.items()}
-    todo = []
-    for batch in plan.batches[index :: plan.spec.processes]:
-        if requests := not_stored(batch, stored[batch.benchmark]):
-            todo.append((batch.benchmark, requests))
+    spec, stored = plan.spec, {name: store.stored() for name, store in plan.stores.items()}
+    mine = plan.batches[index :: spec.processes]
+    todo = [(batch.benchmark, requests) for batch in mine if (requests := missing_of(batch, stored))]
     if not todo:
         return
-    spec = plan.spec
     engine = spec.engine.open_for_evaluation(str(spec.model.directory), spec.dtype, spec.rollout_batch, index)
     try:
-        prompts = _prompts(plan, engine.tokenizer, todo, plan.prompts)
+        prompts = _prompts(plan, engine.tokenizer, todo)
         for benchmark, requests in todo:
-            sample_batch(engine, plan, plan.stores[benchmark], requests, prompts)
+            asked = [Request(key=a.key, seed=a.seed, prompt_ids=prompts[a.key[2]]) for a in requests]
+            completions = {completion.key: completion for completion in engine.generate(asked, plan.sampling)}
+            plan.stores[benchmark].write([stored_row(a, completions[a.key]) for a in requests])  # in the plan's order
     finally:
         engine.close()
 
 
-def _prompts(
-    plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Asked]]], formats: Mapping[str, PromptFormat]
-) -> dict[str, tuple[int, ...]]:
+def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Asked]]]) -> dict[str, tuple[int, ...]]:
     """The token ids of every prompt, by its digest. Raises RatchetError before anything is sampled when one does not
     fit: it would otherwise be found out after hours."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
@@ -228,7 +223,7 @@ def _prompts(
         for asked in requests:
             if asked.key[2] in prompts:
                 continue
-            ids = prompts[asked.key[2]] = message_ids(tokenizer, asked.message, formats[benchmark])
+            ids = prompts[asked.key[2]] = message_ids(tokenizer, asked.message, plan.prompts[benchmark])
             if positions is not None and len(ids) + plan.sampling.max_tokens > positions:
                 raise RatchetError(
                     f"{benchmark}, problem {asked.problem.problem_id}: a prompt of {len(ids)} tokens and a response of "
@@ -236,19 +231,6 @@ def _prompts(
                     "evaluation.max_tokens, or take the problem out of the benchmark."
                 )
     return prompts
-
-
-def sample_batch(
-    engine: Engine,
-    plan: Plan,
-    store: GenerationStore,
-    requests: Sequence[Asked],
-    prompts: Mapping[str, tuple[int, ...]],
-) -> None:
-    """Decode one batch and store it, in the order of its requests, whatever order they finished in."""
-    asked = [Request(key=a.key, seed=a.seed, prompt_ids=prompts[a.key[2]]) for a in requests]
-    completions = {completion.key: completion for completion in engine.generate(asked, plan.sampling)}
-    store.write([stored_row(a, completions[a.key]) for a in requests])
 
 
 if __name__ == "__main__":

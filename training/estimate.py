@@ -17,7 +17,7 @@ from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import Needs, Work
-from ratchet.infra.recipe.model import Hardware, Stage, Training
+from ratchet.infra.recipe.model import Stage, Training
 
 GIB = 2**30
 UPDATE_SHARE, DECODE_SHARE = 0.35, 0.6
@@ -148,62 +148,53 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
     """One rank of `stage` on `machine`, on all of whose accelerators a rank runs (on a CPU, `hardware.ranks`)."""
     hardware, on_cpu = training.hardware, machine.name.startswith("CPU")
     ranks = hardware.ranks if on_cpu else machine.count
+    optimizer_ranks, gradient_ranks, weight_ranks = (
+        ranks if hardware.zero_stage >= least else 1 for least in (1, 2, 3)
+    )
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
     prompt = min(PROMPT_TOKENS, stage.max_response_tokens)
     longest, mean = (prompt + part * stage.max_response_tokens for part in (1, TYPICAL_RESPONSE))
     rollouts = max(stage.rollouts) if isinstance(stage.rollouts, tuple) else stage.rollouts
     responses = stage.prompts_per_batch * rollouts
-    share = machine.flops / (ranks if on_cpu else 1)
 
-    held = _held(parameters, size, stage, hardware, ranks)
+    held = {"weights": parameters * size / weight_ranks}
+    if not hardware.cpu_offload:
+        held["optimizer"] = parameters * (12 if size == 2 else 8) / optimizer_ranks
+    if stage.kl_coefficient:
+        held["reference"] = held["weights"]
+
+    alone = hardware.sequence_ranks == 1
+    tokens = max(longest, hardware.micro_batch_tokens) if alone else longest / hardware.sequence_ranks
+    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
+    checkpointed = layer + shape.layers * tokens * shape.hidden * size
+    rows = min(hardware.logprob_chunk_tokens, tokens)
+    updating = {
+        "gradients": parameters * size / gradient_ranks,
+        "activations": checkpointed if hardware.activation_checkpointing else shape.layers * layer,
+        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+    }
+    again = 4 / 3 if hardware.activation_checkpointing else 1  # forward passes in the update, and for the reference
+    work_of_token = (6 * parameters + 6 * shape.layers * shape.attention * mean) * again
+    update_work = responses * mean * work_of_token * (4 / 3 if stage.kl_coefficient else 1)
+
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
         ranks=ranks, hardware=hardware, gpu=None if on_cpu else machine.memory,
     )  # fmt: skip
     engine = training.engine.needs(work)
+    share = machine.flops / (ranks if on_cpu else 1)
     return Estimate(
         sampling={**held, **engine.memory},
-        updating={**held, **_updating(shape, hardware, ranks, size, longest)},
+        updating={**held, **updating},
         seconds={
             "sampling": _step_of_sampling(engine, work, shape, machine, stage, mean),
-            "update": _update_work(shape, stage, hardware, responses, mean) / ranks / (UPDATE_SHARE * share),
+            "update": update_work / ranks / (UPDATE_SHARE * share),
         },
         full_logits=2.0 * max(longest, hardware.micro_batch_tokens) * shape.vocabulary * 4,
         room=engine.room,
         longest=int(longest),
         more_room=engine.more_room,
     )
-
-
-def _held(parameters: int, size: int, stage: Stage, hardware: Hardware, ranks: int) -> dict[str, float]:
-    """What a rank holds through the whole step."""
-    split = _split(hardware, ranks)
-    held = {"weights": parameters * size / split["weights"]}
-    if not hardware.cpu_offload:
-        held["optimizer"] = parameters * (12 if size == 2 else 8) / split["optimizer"]
-    if stage.kl_coefficient:
-        held["reference"] = parameters * size / split["weights"]
-    return held
-
-
-def _updating(shape: Shape, hardware: Hardware, ranks: int, size: int, longest: float) -> dict[str, float]:
-    alone = hardware.sequence_ranks == 1
-    tokens = max(longest, hardware.micro_batch_tokens) if alone else longest / hardware.sequence_ranks
-    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
-    checkpointed = layer + shape.layers * tokens * shape.hidden * size
-    rows = min(hardware.logprob_chunk_tokens, tokens)
-    return {
-        "gradients": shape.parameters * size / _split(hardware, ranks)["gradients"],
-        "activations": checkpointed if hardware.activation_checkpointing else shape.layers * layer,
-        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
-    }
-
-
-def _update_work(shape: Shape, stage: Stage, hardware: Hardware, responses: int, mean: float) -> float:
-    """Floating-point operations of the whole step's update."""
-    per_token = 6 * shape.parameters + 6 * shape.layers * shape.attention * mean
-    again = 4 / 3 if hardware.activation_checkpointing else 1
-    return responses * mean * per_token * again * (4 / 3 if stage.kl_coefficient else 1)
 
 
 def _step_of_sampling(needs: Needs, work: Work, shape: Shape, machine: Machine, stage: Stage, mean: float) -> float:
@@ -215,12 +206,3 @@ def _step_of_sampling(needs: Needs, work: Work, shape: Shape, machine: Machine, 
     token = max(read / (DECODE_SHARE * machine.bandwidth * needs.gpus), 2 * shape.parameters * together / flops)
     rounds = max(1.0, work.responses / (needs.engines * together))
     return (rounds if needs.continuous else math.ceil(rounds)) * stage.max_response_tokens * token
-
-
-def _split(hardware: Hardware, ranks: int) -> dict[str, int]:
-    """How many ranks share what under the ZeRO stage."""
-    return {name: ranks if hardware.zero_stage >= least else 1 for name, least in SPLIT_FROM.items()}
-
-
-SPLIT_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
-"""The ZeRO stage from which ranks share it."""

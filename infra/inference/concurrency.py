@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,13 +23,12 @@ class Slots:
         self.limit = float(min(START, most))
         self.open = 0
         self._pushed_back_at: float | None = None
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._changed = asyncio.Event()
 
     async def acquire(self) -> None:
         while self.open >= int(self.limit):
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
+            self._changed.clear()
+            await self._changed.wait()
         self.open += 1
 
     @contextmanager
@@ -40,22 +38,14 @@ class Slots:
             yield time.monotonic()
         finally:
             self.open -= 1
-            self._wake()
+            self._changed.set()
 
     def accepted(self) -> None:
         self.limit = min(self.most, self.limit + (1.0 if self._pushed_back_at is None else 1.0 / self.limit))
-        self._wake()
+        self._changed.set()
 
     def pushed_back(self, began: float) -> None:
         """A call that began at `began` was refused for now. One that began before the last halving says nothing new."""
         if self._pushed_back_at is None or began > self._pushed_back_at:
             self.limit = max(1.0, min(self.limit, self.open + 1) / 2)  # + 1: the refused call has left its slot
             self._pushed_back_at = time.monotonic()
-
-    def _wake(self) -> None:
-        free = int(self.limit) - self.open
-        while free > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else its owner was cancelled
-                turn.set_result(None)
-                free -= 1

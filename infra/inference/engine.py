@@ -7,10 +7,7 @@ are its fields. The class is imported where recipes are read, so leave torch and
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import inspect
-import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -187,7 +184,7 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
     {
         "transformers": "ratchet.infra.inference.with_transformers:Transformers",
         "vllm": "ratchet.infra.inference.with_vllm:Vllm",
-        "vllm-server": "ratchet.infra.inference.with_vllm:ServedVllm",
+        "vllm-server": "ratchet.infra.inference.vllm_service:ServedVllm",
     },
     _concrete(InferenceEngine),
 )
@@ -223,11 +220,3 @@ def _unknown(name: str, kind: str, engine: type[InferenceEngine]) -> str:
 
 AnyEngine = Annotated[SerializeAsAny[InferenceEngine], BeforeValidator(chosen_engine)]
 """The type of a field that holds an engine; a name alone is its `kind`."""
-
-
-def installed(package: str, python: str) -> bool:
-    """Whether the interpreter `python` finds the package. Nothing is imported."""
-    if python == sys.executable:
-        return importlib.util.find_spec(package) is not None
-    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
-    return subprocess.run([python, "-P", "-c", code], capture_output=True).returncode == 0

@@ -19,14 +19,10 @@ HUB_S = 5.0
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
-    tokenizer = _read_tokenizer(path)
-    try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True, **_place(path)
-        )
-        model, found = loaded
-    except Exception as error:  # of each file format's own kind
-        raise _unreadable(path, error) from error
+    tokenizer = _read(AutoTokenizer, path)
+    model, found = _read(
+        AutoModelForCausalLM, path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
+    )
     # transformers fills what it does not find with random numbers, and goes on.
     wrong = [f"{name} is not among them" for name in sorted(found["missing_keys"])]
     wrong += [f"{name} has another shape" for name in sorted(name for name, *_ in found["mismatched_keys"])]
@@ -39,7 +35,7 @@ def read_model(path: str, dtype: str) -> tuple[Any, Any]:
 
 def check_model(path: str) -> Any:
     """The same checks without the weights, where others read them, or nobody yet. Returns the tokenizer."""
-    tokenizer, config = _read_tokenizer(path), read_config(path)
+    tokenizer, config = _read(AutoTokenizer, path), read_config(path)
     if Path(path).is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in Path(path).iterdir()):
         raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")
     _check(path, tokenizer, config.get_text_config().vocab_size)
@@ -48,22 +44,15 @@ def check_model(path: str) -> Any:
 
 def read_config(path: str) -> Any:
     """The configuration of a directory or hub name. Raises RatchetError when it cannot be read."""
+    return _read(AutoConfig, path)
+
+
+def _read(kind: Any, path: str, **options: Any) -> Any:
+    where = {} if Path(path).is_dir() or _hub_answers() else {"local_files_only": True}
     try:
-        return AutoConfig.from_pretrained(path, **_place(path))
-    except Exception as error:
+        return kind.from_pretrained(path, **options, **where)
+    except Exception as error:  # of each file format's own kind
         raise _unreadable(path, error) from error
-
-
-def _read_tokenizer(path: str) -> Any:
-    try:
-        return AutoTokenizer.from_pretrained(path, **_place(path))
-    except Exception as error:
-        raise _unreadable(path, error) from error
-
-
-def _place(path: str) -> dict[str, Any]:
-    """Where to look for a model: without the Hub, only in its cache."""
-    return {} if Path(path).is_dir() or _hub_answers() else {"local_files_only": True}
 
 
 @cache

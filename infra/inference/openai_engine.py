@@ -15,8 +15,8 @@ import queue
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -41,6 +41,7 @@ PATIENCE_S = 900.0
 TELL_S = 10.0
 REFUSALS = 3
 """An endpoint that calls this many requests bad, and has taken none, will not take the others."""
+NOBODY_THERE = "cannot be reached ({}). Is the server running, and is its base_url right?"
 BUSY = (429, 502, 503, 529)
 AGAIN = (408, 409, 425)
 USERS_FAULT = {
@@ -74,7 +75,6 @@ class Traffic:
 
     open: int = 0
     calls: int = 0
-    repeated: int = 0
     pieces: int = 0
     """Streamed so far, by all calls: about one a token."""
     lost_calls: int = 0
@@ -117,7 +117,7 @@ class OpenAIEngine(TeacherEngine):
         self._refused = 0
         self._limit_name = "max_tokens"
         self._fatal: RatchetError | None = None
-        self._idle: set[asyncio.Task[Any]] = set()  # workers that wait and have no call open
+        self._ending = asyncio.Event()
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai-engine", daemon=True)
@@ -175,6 +175,8 @@ class OpenAIEngine(TeacherEngine):
     async def _answer_all(
         self, requests: Iterator[Request], sampling: Sampling, outbox: queue.SimpleQueue[Any]
     ) -> None:
+        import openai
+
         async def worker() -> None:
             for request in requests:  # shared: each worker takes the next one when it is free
                 completion = await self._answer(request, sampling)
@@ -184,22 +186,18 @@ class OpenAIEngine(TeacherEngine):
                     return
 
         self._fatal = None
-        self._client = self._client or self._new_client()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self.concurrency):
-                group.create_task(worker())
-        if self._fatal:
-            raise self._fatal
-
-    def _new_client(self) -> Any:
-        import openai
-
-        return openai.AsyncOpenAI(
+        self._ending.clear()
+        self._client = self._client or openai.AsyncOpenAI(
             api_key=self._api_key or "none",  # local servers want none, the client insists on one
             base_url=self.base_url,
             max_retries=0,
             timeout=openai.Timeout(self._silence_s, connect=CONNECT_TIMEOUT_S),
         )
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.concurrency):
+                group.create_task(worker())
+        if self._fatal:
+            raise self._fatal
 
     async def _answer(self, request: Request, sampling: Sampling) -> Completion | None:
         """One request, asked as often as makes sense; None when the whole run ends instead."""
@@ -207,11 +205,12 @@ class OpenAIEngine(TeacherEngine):
             raise RatchetError("an OpenAI-compatible endpoint needs messages, and this request has only token ids")
         tries, backoff, refused_since = 0, self._backoff_s, None
         while True:
-            with self._giving_way():
-                while (wait := self._not_before - time.monotonic()) > 0:
-                    await asyncio.sleep(wait)
-                await self._slots.acquire()
+            while (wait := self._not_before - time.monotonic()) > 0 and not self._fatal:
+                await self._pause(wait)
+            await self._slots.acquire()
             with self._slots.held() as sent:
+                if self._fatal:
+                    return None
                 try:
                     return await self._call(request, sampling)
                 except _Failed as error:
@@ -223,7 +222,7 @@ class OpenAIEngine(TeacherEngine):
                 refused_since = refused_since or sent
                 self._slots.pushed_back(sent)
                 if out_of_patience := self._out_of_patience(refused_since, failed):
-                    return self._end(out_of_patience)
+                    return self._end(EndpointUnreachable(f"{self._where} {out_of_patience}"))
                 give_up = time.monotonic() - refused_since > self._patience_s  # others are answered, this one is not
             else:
                 refused_since, tries = None, tries + 1
@@ -232,84 +231,58 @@ class OpenAIEngine(TeacherEngine):
                 if failed.refused:
                     return Completion(request.key, "", "refused", 0, error=str(failed))
                 return Completion(request.key, "", "error", 0, error=f"{failed} (tries: {max(1, tries)})")
-            self.traffic.repeated += 1
-            jitter = 0.5 + derive_seed(request.seed, "backoff", backoff) / 2**63
-            with self._giving_way():
-                await asyncio.sleep(backoff * jitter)
+            await self._pause(backoff * (0.5 + derive_seed(request.seed, "backoff", backoff) / 2**63))
             backoff = min(2 * backoff, LONGEST_BACKOFF_S)
 
-    @contextmanager
-    def _giving_way(self) -> Iterator[None]:
-        """Around waits without an open call: when no call can succeed any more, they are not worth finishing."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._idle.add(task)
-        try:
-            yield
-        finally:
-            self._idle.discard(task)
+    async def _pause(self, seconds: float) -> None:
+        """Wait; but when no call can succeed any more, that is not worth finishing."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), seconds)
 
     def _end(self, error: RatchetError) -> None:
         self._fatal = self._fatal or error
-        for task in self._idle:
-            task.cancel()
+        self._ending.set()
 
-    def _out_of_patience(self, since: float, failed: _Failed) -> EndpointUnreachable | None:
+    def _out_of_patience(self, since: float, failed: _Failed) -> str:
+        """Why an endpoint that takes no call is waited for no longer; empty while it is."""
+        now = time.monotonic()
         if failed.wait > self._patience_s:
-            return EndpointUnreachable(f"{self._where} asks to come back in {failed.wait / 60:.0f} minutes ({failed}).")
-        if not self._reached and time.monotonic() - since > FIRST_CONTACT_S:
-            return EndpointUnreachable(
-                f"{self._where} cannot be reached ({failed}). Is the server running, and is its base_url right?"
-            )
-        if time.monotonic() - max(since, self._accepted_at or 0.0) > self._patience_s:
-            return EndpointUnreachable(
-                f"{self._where} has taken no call for {self._patience_s / 60:.0f} minutes ({failed})."
-            )
-        if time.monotonic() - self._told_at > TELL_S:
-            self._told_at = time.monotonic()
+            return f"asks to come back in {failed.wait / 60:.0f} minutes ({failed})."
+        if not self._reached and now - since > FIRST_CONTACT_S:
+            return NOBODY_THERE.format(failed)
+        if now - max(since, self._accepted_at or 0.0) > self._patience_s:
+            return f"has taken no call for {self._patience_s / 60:.0f} minutes ({failed})."
+        if now - self._told_at > TELL_S:
+            self._told_at = now
             self._tell(f"{self._where} takes no call just now: {failed}")
-        return None
+        return ""
 
     async def _call(self, request: Request, sampling: Sampling) -> Completion:
         """One call. Raises `_Failed`, or RatchetError where no other call would do better."""
-        answer = _Answer()
-        self.traffic.calls += 1
-        self.traffic.open += 1
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                async with self._reply(request, sampling) as response:
-                    self._accepted_at, self._reached = time.monotonic(), True
-                    self._slots.accepted()
-                    await self._read(response, answer)
-            return answer.completion(request.key)
-        except TimeoutError:  # would take as long again, and is paid for
-            raise _Failed(f"no whole answer within {self._timeout_s:g} s", again=False) from None
-        finally:
-            self.traffic.open -= 1
-            if answer.pieces and not answer.whole:
-                self.traffic.lost_calls += 1
-                self.traffic.lost_pieces += answer.pieces
-
-    @asynccontextmanager
-    async def _reply(self, request: Request, sampling: Sampling) -> AsyncIterator[Any]:
-        """The response, its head read and its body to come."""
         import openai
 
         limits: dict[str, Any] = {self._limit_name: sampling.max_tokens}
         if sampling.top_k:
             limits["top_k"] = sampling.top_k
+        calling = self._client.chat.completions.with_streaming_response.create(
+            model=self.model,
+            messages=list(request.messages or ()),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            seed=request.seed,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body=limits,
+        )
+        answer = _Answer(self.traffic)
+        self.traffic.calls += 1
+        self.traffic.open += 1
         try:
-            async with self._client.chat.completions.with_streaming_response.create(
-                model=self.model,
-                messages=list(request.messages or ()),
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                seed=request.seed,
-                stream=True,
-                stream_options={"include_usage": True},
-                extra_body=limits,
-            ) as response:
-                yield response
+            async with asyncio.timeout(self._timeout_s), calling as response:
+                self._accepted_at, self._reached = time.monotonic(), True
+                self._slots.accepted()
+                await answer.read(response)
+            return answer.completion(request.key)
         except openai.APITimeoutError as error:
             if type(error.__cause__).__name__ == "ConnectTimeout":
                 raise _Failed(f"no connection within {CONNECT_TIMEOUT_S:g} s", busy=True) from error
@@ -318,6 +291,13 @@ class OpenAIEngine(TeacherEngine):
             raise _Failed(f"connection failed: {error.__cause__ or error}", busy=True) from error
         except openai.APIStatusError as error:
             raise self._refusal(error, limits) from error
+        except TimeoutError:  # would take as long again, and is paid for
+            raise _Failed(f"no whole answer within {self._timeout_s:g} s", again=False) from None
+        finally:
+            self.traffic.open -= 1
+            if answer.pieces and not answer.whole:
+                self.traffic.lost_calls += 1
+                self.traffic.lost_pieces += answer.pieces
 
     def _refusal(self, error: Any, sent: dict[str, Any]) -> Exception:
         """What a status other than 200 means."""
@@ -343,31 +323,6 @@ class OpenAIEngine(TeacherEngine):
         wait = 0.0 if bad_request else _retry_after(error.response.headers)
         return _Failed(said, not bad_request, status in BUSY or wait > 0, wait)
 
-    async def _read(self, response: Any, answer: _Answer) -> None:
-        """Take in the body, line by line. Lines end in LF alone: a JSON text may hold any other line separator."""
-        streamed = "event-stream" in response.headers.get("content-type", "")
-        rest = b""
-        try:
-            async for block in response.iter_bytes():
-                *lines, rest = (rest + block).split(b"\n") if streamed else (rest + block,)
-                for line in lines:
-                    self._take(line, answer)
-            self._take(rest if streamed else b"data:" + rest, answer)
-            answer.ended |= not streamed
-        except _Failed:
-            raise
-        except Exception as error:  # of whatever transport the client uses
-            raise _Failed(f"cut after {answer.pieces} pieces: {type(error).__name__} {_shown(error)}") from error
-
-    def _take(self, line: bytes, answer: _Answer) -> None:
-        if not line.startswith(b"data:"):
-            return  # a comment, or the space between events
-        if line[5:].strip() == b"[DONE]":
-            answer.ended = True
-        else:
-            answer.add(line[5:])
-            self.traffic.pieces += 1
-
 
 def check_endpoint(base_url: str | None, key: str | None) -> None:
     """Raises RatchetError where nothing answers at `base_url`, or what does will not have the key. Asks for the list of
@@ -380,9 +335,7 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
         with client:
             client.models.list()
     except openai.APIConnectionError as error:
-        raise EndpointUnreachable(
-            f"{where} cannot be reached ({error.__cause__ or error}). Is the server running, and is its base_url right?"
-        ) from error
+        raise EndpointUnreachable(f"{where} {NOBODY_THERE.format(error.__cause__ or error)}") from error
     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
         raise RatchetError(
             f"{where}: {USERS_FAULT[error.status_code]} ({error.status_code}: {_shown(error.message)})."
@@ -407,6 +360,7 @@ def _teacher_key(teacher: Teacher) -> str | None:
 class _Answer:
     """One answer as it streams in."""
 
+    traffic: Traffic
     text: list[str] = field(default_factory=list)
     thought: list[str] = field(default_factory=list)
     reason: str | None = None
@@ -415,9 +369,35 @@ class _Answer:
     ended: bool = False
     whole: bool = False
 
-    def add(self, event: bytes) -> None:
+    async def read(self, response: Any) -> None:
+        """Take in the body, line by line. Lines end in LF alone: a JSON text may hold any other line separator."""
+        try:
+            if "event-stream" not in response.headers.get("content-type", ""):
+                self._add(await response.read())
+                self.ended = True
+                return
+            rest = b""
+            async for block in response.iter_bytes():
+                *lines, rest = (rest + block).split(b"\n")
+                for line in lines:
+                    self._take(line)
+            self._take(rest)
+        except _Failed:
+            raise
+        except Exception as error:  # of whatever transport the client uses
+            raise _Failed(f"cut after {self.pieces} pieces: {type(error).__name__} {_shown(error)}") from error
+
+    def _take(self, line: bytes) -> None:
+        """One line: an event, the end, a comment, or the space between events."""
+        if line.startswith(b"data:"):
+            self.ended |= line[5:].strip() == b"[DONE]"
+            if not self.ended:
+                self._add(line[5:])
+
+    def _add(self, event: bytes) -> None:
         """One event: a part of the answer, or all of it where a server does not stream."""
         self.pieces += 1
+        self.traffic.pieces += 1
         try:
             said = json.loads(event)
             if "error" in said and not said.get("choices"):

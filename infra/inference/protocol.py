@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ratchet.infra.errors import RatchetError
+
 FinishReason = Literal["stop", "length", "refused", "error"]
 """`refused`: the endpoint will not answer this prompt. `error`: the call failed. `Completion.error` says why."""
 
@@ -61,6 +63,42 @@ class Completion:
     error: str | None = None
     prompt_tokens: int | None = None
     weight_version: str | None = None
+
+
+def check_tokens(request: Request, sampling: Sampling, positions: int | None) -> tuple[int, ...]:
+    """The prompt of a request to an engine with so many `positions`. Raises RatchetError when it has no token ids, or
+    does not fit: shortening it silently would make every length limit a lie."""
+    if not request.prompt_ids:
+        raise RatchetError(f"request {request.key}: this engine needs prompt_ids, not messages")
+    needed = len(request.prompt_ids) + sampling.max_tokens
+    if positions is not None and needed > positions:
+        raise RatchetError(
+            f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
+            f"{sampling.max_tokens} need {needed} positions; the engine has {positions}. Lower the response limit, "
+            "drop long prompts in curation, use a model with more positions, or give vLLM more memory "
+            "(training.engine.memory_share)."
+        )
+    return request.prompt_ids
+
+
+def completed(
+    request: Request,
+    tokenizer: Any,
+    ids: list[int],
+    logprobs: Iterable[float],
+    stopped: bool,
+    version: str | None = None,
+) -> Completion:
+    """The completion that these tokens are; `stopped`: the last of them ends the sequence."""
+    return Completion(
+        key=request.key,
+        text=tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
+        finish_reason="stop" if stopped else "length",
+        tokens=len(ids),
+        token_ids=tuple(ids),
+        logprobs=tuple(logprobs),
+        weight_version=version,
+    )
 
 
 class Engine(Protocol):

@@ -18,7 +18,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.models import read_model, stop_token_ids
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 
 COMPACT_BELOW = 0.75
 """Drop finished rows when at most this share of the batch still decodes: copying the cache must pay for itself."""
@@ -55,26 +55,14 @@ class TransformersEngine:
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield one completion per request as each finishes.
 
-        Raises RatchetError for a request without `prompt_ids`, or one that does not fit into the model's positions:
-        shortening it silently would make every length limit a lie.
+        Raises RatchetError for a request without `prompt_ids`, or one that does not fit into the model's positions.
         """
+        positions = getattr(self.model.config, "max_position_embeddings", None)
         pending = iter(requests)
         while batch := list(islice(pending, self.batch_size)):
-            self._check(batch, sampling)
+            for request in batch:
+                check_tokens(request, sampling, positions)
             yield from self._decode(batch, sampling)
-
-    def _check(self, batch: list[Request], sampling: Sampling) -> None:
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        for request in batch:
-            if not request.prompt_ids:
-                raise RatchetError(f"request {request.key}: the transformers engine needs prompt_ids, not messages")
-            needed = len(request.prompt_ids) + sampling.max_tokens
-            if limit is not None and needed > limit:
-                raise RatchetError(
-                    f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
-                    f"{sampling.max_tokens} need {needed} positions; the model has {limit}. Lower the response "
-                    "limit, drop long prompts in curation, or use a model with more positions."
-                )
 
     def _decode(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
         model = self.model
@@ -101,7 +89,8 @@ class TransformersEngine:
             finished = alive if last else alive & stopped
             if finished.any():
                 for row, ended in zip(rows[finished].tolist(), stopped[finished].tolist(), strict=True):
-                    yield self._completion(batch[row], tokens[row, : step + 1], logprobs[row, : step + 1], ended)
+                    ids, said = tokens[row, : step + 1].tolist(), logprobs[row, : step + 1].tolist()
+                    yield completed(batch[row], self.tokenizer, ids, said, ended)
                 alive = alive & ~stopped
                 remaining = 0 if last else int(alive.sum())
                 if not remaining:
@@ -142,17 +131,6 @@ class TransformersEngine:
         ).last_hidden_state[:, -1:]
         cache.keep_rows(row_of)
         return cache, hidden[row_of], lengths[row_of], width
-
-    def _completion(self, request: Request, tokens: torch.Tensor, logprobs: torch.Tensor, stopped: bool) -> Completion:
-        ids = tokens.tolist()
-        return Completion(
-            key=request.key,
-            text=self.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
-            finish_reason="stop" if stopped else "length",
-            tokens=len(ids),
-            token_ids=tuple(ids),
-            logprobs=tuple(logprobs.tolist()),
-        )
 
 
 class RowCache(Cache):

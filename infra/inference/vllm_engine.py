@@ -23,7 +23,7 @@ from transformers import GenerationConfig
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.models import check_model, stop_token_ids
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.vllm_service import model_shape
 from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
 
@@ -43,8 +43,8 @@ class VllmEngine:
 
     `batch_size` is the number of responses decoded together. `among_ranks`: this process is one rank of a process
     group that has been joined, and each rank has an engine of its own, which can `sleep`. `tensor_parallel` GPUs share
-    a copy of the model; `weight_transfer` names the backend of vLLM's own that brings new weights, if one does. Raises
-    RatchetError when vLLM is missing or cannot serve the model.
+    a copy of the model; `weight_transfer`: new weights come by vLLM's own transfer, over NCCL. Raises RatchetError when
+    vLLM is missing or cannot serve the model.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class VllmEngine:
         settings: Vllm,
         among_ranks: bool = False,
         tensor_parallel: int = 1,
-        weight_transfer: str = "",
+        weight_transfer: bool = False,
     ) -> None:
         require_vllm()
         self.tokenizer = check_model(model_dir)
@@ -250,7 +250,12 @@ class VllmEngine:
         from vllm.sampling_params import RequestOutputKind
 
         sampling = stream.sampling
-        self._check(request, sampling)
+        prompt = check_tokens(request, sampling, self.positions)
+        if max(prompt) >= self.vocabulary:
+            raise RatchetError(
+                f"request {request.key}: token {max(prompt)} is not in the model's vocabulary of {self.vocabulary}. "
+                "The tokenizer is another model's: check what lies beside the weights."
+            )
         if not self._whole:
             raise RatchetError(f"vLLM's weights were replaced only in part, so it cannot sample. {AGAIN}")
         settings = SamplingParams(
@@ -265,41 +270,17 @@ class VllmEngine:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         name = next(self._names)
-        self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids or ())}, settings)
+        self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, settings)
         self._open[name] = stream, request
         stream.open.add(name)
-
-    def _check(self, request: Request, sampling: Sampling) -> None:
-        if not request.prompt_ids:
-            raise RatchetError(f"request {request.key}: the vllm engine needs prompt_ids, not messages")
-        needed = len(request.prompt_ids) + sampling.max_tokens
-        if needed > self.positions:
-            raise RatchetError(
-                f"request {request.key}: a prompt of {len(request.prompt_ids)} tokens and a response of up to "
-                f"{sampling.max_tokens} need {needed} positions; the engine has {self.positions}. Lower the response "
-                "limit, drop long prompts in curation, or give the engine more memory (training.engine.memory_share)."
-            )
-        if max(request.prompt_ids) >= self.vocabulary:
-            raise RatchetError(
-                f"request {request.key}: token {max(request.prompt_ids)} is not in the model's vocabulary of "
-                f"{self.vocabulary}. The tokenizer is another model's: check what lies beside the weights."
-            )
 
     def _completion(self, request: Request, output: Any) -> Completion | RatchetError:
         if output.finish_reason not in ("stop", "length"):
             return RatchetError(f"vLLM ended request {request.key} by {output.finish_reason!r}. {AGAIN}")
         ids = list(output.token_ids)
-        stopped = output.finish_reason == "stop"
+        logprobs = [at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)]
         (weights,) = output.weight_versions  # one span: weights change only between requests
-        return Completion(
-            key=request.key,
-            text=self.tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
-            finish_reason=output.finish_reason,
-            tokens=len(ids),
-            token_ids=tuple(ids),
-            logprobs=tuple(at[token].logprob for token, at in zip(ids, output.logprobs, strict=True)),
-            weight_version=weights.version,
-        )
+        return completed(request, self.tokenizer, ids, logprobs, output.finish_reason == "stop", weights.version)
 
     def _drop(self, stream: _Stream) -> None:
         if stream in self._streams:
@@ -348,7 +329,7 @@ class _Stream:
 
 def _arguments(
     model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, tensor_parallel: int,
-    weight_transfer: str,
+    weight_transfer: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """What `vllm.LLM` is made with. Sets vLLM's environment too, which it reads when it is imported."""
     accelerated = torch.cuda.is_available()
@@ -374,13 +355,9 @@ def _arguments(
         "enable_sleep_mode": accelerated and among_ranks,
     }
     if weight_transfer:
-        if weight_transfer == "gloo":
-            from ratchet.infra.inference import vllm_gloo
-
-            vllm_gloo.register()
         from vllm.config import WeightTransferConfig
 
-        arguments["weight_transfer_config"] = WeightTransferConfig(backend=weight_transfer)
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend="nccl")
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments

@@ -25,14 +25,15 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
 from ratchet.infra.process_group import bound_socket
 
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
@@ -49,11 +50,11 @@ class VllmServer:
             Route("/generate", self._generate, methods=["POST"]),
             Route("/weights/{method}", self._weights, methods=["POST"]),
         ]
-        self.application = Starlette(routes=routes, exception_handlers={_Refusal: _refused, RatchetError: _refused})
+        self.application = Starlette(routes=routes, exception_handlers={RatchetError: _refused})
 
     def _authorize(self, request: HttpRequest) -> None:
         if not hmac.compare_digest(request.headers.get("authorization", "").encode(), self._authorization):
-            raise _Refusal(401, f"the token is not this server's: set {TOKEN_VARIABLE} to it")
+            raise HTTPException(401, f"the token is not this server's: set {TOKEN_VARIABLE} to it")
 
     async def _health(self, request: HttpRequest) -> Response:
         self._authorize(request)
@@ -63,60 +64,41 @@ class VllmServer:
 
     async def _generate(self, request: HttpRequest) -> Response:
         self._authorize(request)
-        body = await self._body(request)
         try:
+            body = await request.json()
             sampling = Sampling(**body["sampling"])
             asked = [
                 Request(key=i, seed=int(seed), prompt_ids=tuple(map(int, prompt)))
                 for i, (seed, prompt) in enumerate(body["requests"])
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise _Refusal(400, f"not a list of requests with their sampling: {error!r}") from error
+            raise HTTPException(400, f"not a list of requests with their sampling: {error!r}") from error
         return StreamingResponse(self._lines(asked, sampling), media_type="application/x-ndjson")
 
     def _lines(self, asked: list[Request], sampling: Sampling) -> Iterator[str]:
         try:
             for completion in self._engine.stream(asked, sampling):
-                if completion is None:
-                    yield "\n"
-                    continue
-                facts = (
-                    completion.key, completion.finish_reason, completion.token_ids, completion.logprobs,
-                    completion.weight_version,
-                )  # fmt: skip
-                yield json.dumps(facts) + "\n"
+                yield "\n" if completion is None else json.dumps(vars(completion)) + "\n"
         except RatchetError as error:
-            yield json.dumps({"error": str(error)}) + "\n"
+            yield json.dumps({"failure": str(error)}) + "\n"
 
     async def _weights(self, request: HttpRequest) -> Response:
         self._authorize(request)
-        method, body = request.path_params["method"], await self._body(request)
-        if method == "load":
-            await run_in_threadpool(self._engine.load_weights_from, body["directory"], body["version"])
-        elif method in TRANSFER:
-            await run_in_threadpool(self._engine.transfer, method, *body.get("arguments", ()))
-        else:
-            raise _Refusal(404, f"no such method; there are load, {', '.join(TRANSFER)}")
-        return JSONResponse({})
-
-    async def _body(self, request: HttpRequest) -> dict[str, Any]:
+        method = request.path_params["method"]
         try:
             body = await request.json()
-        except ValueError as error:
-            raise _Refusal(400, f"not JSON: {error}") from error
-        if not isinstance(body, dict):
-            raise _Refusal(400, "not a JSON object")
-        return body
-
-
-class _Refusal(RatchetError):
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
+            arguments = (body["directory"], body["version"]) if method == "load" else (method, *body["arguments"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise HTTPException(400, f"not a request about weights: {error!r}") from error
+        if method not in ("load", *TRANSFER):
+            raise HTTPException(404, f"no such method; there are load, {', '.join(TRANSFER)}")
+        work = self._engine.load_weights_from if method == "load" else self._engine.transfer
+        await run_in_threadpool(work, *arguments)
+        return JSONResponse({})
 
 
 async def _refused(_: HttpRequest, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, getattr(error, "status", 409))
+    return PlainTextResponse(str(error), 409)
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -128,10 +110,9 @@ def serve(arguments: argparse.Namespace) -> None:
     host, port = listening.getsockname()[:2]
     from ratchet.infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
 
-    transfer = "" if settings.weight_transfer == "disk" else settings.weight_transfer
     engine = VllmEngine(
         arguments.model, arguments.dtype, arguments.batch, settings,
-        tensor_parallel=settings.tensor_parallel, weight_transfer=transfer,
+        tensor_parallel=settings.tensor_parallel, weight_transfer=settings.weight_transfer == "nccl",
     )  # fmt: skip
     server = VllmServer(engine, arguments.model, token)
     config = uvicorn.Config(

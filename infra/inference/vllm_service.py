@@ -1,26 +1,35 @@
-"""The client's side of a vLLM server (`vllm_server.py`): completions as from any engine, and new weights to it."""
+"""`vllm-server` as a recipe's engine: a vLLM server (`vllm_server.py`) beside the trainers, seen from their side."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import pickle
 import secrets
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
+from pydantic import Field
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import EvaluationEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.with_vllm import AGAIN, START_S, TOKEN_VARIABLE, ServedVllm
+from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, WithCopy, require_vllm
 from ratchet.infra.process_group import process_group
+from ratchet.infra.section import Where
+
+if TYPE_CHECKING:
+    from ratchet.infra.recipe.model import Hardware
+
+TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
+CHECK_S = 5.0
+"""For a server that should run already to answer while a run is planned."""
 
 CONNECT_S = 10.0
 SLACK_S = 15.0
@@ -28,17 +37,87 @@ SLACK_S = 15.0
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
+class ServedVllm(Vllm):
+    """vLLM in a process of its own, on GPUs that do not train; an evaluation has it inside all the same."""
+
+    url: Where[str | None] = None
+    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
+    one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""
+    devices: Where[tuple[int, ...]] = ()
+    """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that share one copy of the model."""
+    weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
+    """How it gets new weights: files on a file system that both see, or vLLM's own weight transfer over NCCL."""
+
+    def check_hardware(self, hardware: Hardware) -> None:
+        if hardware.machines > 1 and self.url is None:
+            raise ValueError(
+                "several machines need engine.url: a server that the trainer starts answers on its own machine only"
+            )
+
+    def check(self, python: str) -> None:
+        require_vllm(python)  # also with a server elsewhere: an evaluation has it inside
+        if self.url is not None:
+            VllmService(self.url, self.token(), 1, CHECK_S).close()
+
+    def token(self) -> str:
+        """Of the server at `url`. Raises RatchetError when the environment does not have it."""
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not token:
+            raise RatchetError(f"training.engine.url is set, but {TOKEN_VARIABLE} is not: it holds the server's token")
+        return token
+
+    def needs(self, work: Work) -> Needs:
+        engines = max(1, len(self.devices) // self.tensor_parallel)
+        batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
+        advice = "raise training.engine.memory_share or training.engine.tensor_parallel."
+        room = self._room(work, self.tensor_parallel)
+        return Needs({}, room, batch, engines, gpus=self.tensor_parallel, more_room=advice)
+
+    @contextmanager
+    def open_for_training(
+        self, policy: TrainedModel, hardware: Hardware, model_dir: str, work: Path
+    ) -> Iterator[TrainingEngine]:
+        require_vllm()
+        from ratchet.infra.inference.vllm_weights import push_to
+
+        with self._server(policy, hardware, model_dir, work / "vllm") as (url, token):
+            service = VllmService(url, token, hardware.rollout_batch, self.timeout_s)
+            check_shape(service, policy.model.config)
+            yield WithCopy(service, push_to(service, policy, self, work / "vllm"))
+
+    @contextmanager
+    def _server(
+        self, policy: TrainedModel, hardware: Hardware, model_dir: str, work: Path
+    ) -> Iterator[tuple[str, str]]:
+        """URL and token of the stage's server, on every rank; rank 0 starts it, where the recipe names none."""
+        if self.url is not None:
+            yield self.url, self.token()
+            return
+        import torch
+
+        with ExitStack() as stack:
+            own: list[Any] = [None]
+            if policy.rank == 0:
+                batch = hardware.rollout_batch * policy.ranks
+                own = [stack.enter_context(own_server(model_dir, hardware.dtype, batch, self, work))]
+            torch.distributed.broadcast_object_list(own, src=0)
+            yield own[0]
+
+    def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
+        return self._alone(model_dir, dtype, batch_size, index, self.tensor_parallel)
+
+
 class VllmService:
     """Implements `infra.inference.protocol.Engine`, and vLLM's `VLLMWeightSyncClient`, over the server at `url`.
 
-    `tokenizer` turns token ids into text; `batch_size` requests are sent at a time. `version` is stamped on the next
-    weights that vLLM's weight transfer brings. Raises RatchetError when the server cannot be reached, refuses, falls
-    silent for `timeout_s`, or dies.
+    `batch_size` requests are sent at a time. `version` is stamped on the next weights that vLLM's weight transfer
+    brings. Raises RatchetError when the server cannot be reached, refuses, falls silent for `timeout_s`, or dies.
     """
 
-    def __init__(self, url: str, token: str, tokenizer: Any, batch_size: int, timeout_s: float) -> None:
-        self.url, self.batch_size, self.version = url, batch_size, ""
-        self._tokenizer, self._timeout_s = tokenizer, timeout_s
+    def __init__(self, url: str, token: str, batch_size: int, timeout_s: float) -> None:
+        self.url, self.batch_size, self.version, self._timeout_s = url, batch_size, "", timeout_s
         self._client = httpx.Client(
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
@@ -53,8 +132,6 @@ class VllmService:
     def close(self) -> None:
         self._client.close()
 
-    # ------------------------------------------------------------------------------------ completions
-
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield one completion per request as each finishes; `requests` is read a batch at a time. Leaving the iterator
         aborts what is open."""
@@ -64,12 +141,9 @@ class VllmService:
 
     def _answer(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
         body = {
-            "sampling": {
-                "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k,
-                "max_tokens": sampling.max_tokens,
-            },
+            "sampling": asdict(sampling),
             "requests": [(request.seed, request.prompt_ids) for request in batch],
-        }  # fmt: skip
+        }
         missing = len(batch)
         with self._reporting(), self._client.stream("POST", "/generate", json=body) as reply:
             if reply.is_error:
@@ -77,27 +151,13 @@ class VllmService:
             self._checked(reply)
             for line in filter(None, reply.iter_lines()):
                 facts = json.loads(line)
-                if isinstance(facts, dict):
-                    raise RatchetError(facts["error"])
+                if "failure" in facts:
+                    raise RatchetError(facts["failure"])
                 missing -= 1
-                yield self._completion(batch, *facts)
+                ids, logprobs = tuple(facts["token_ids"]), tuple(facts["logprobs"])
+                yield Completion(**{**facts, "key": batch[facts["key"]].key, "token_ids": ids, "logprobs": logprobs})
         if missing:
             raise RatchetError(f"the vLLM server at {self.url} stopped {missing} responses short. {AGAIN}")
-
-    def _completion(
-        self, batch: list[Request], place: int, reason: Any, ids: list[int], logprobs: list[float], version: str
-    ) -> Completion:
-        return Completion(
-            key=batch[place].key,
-            text=self._tokenizer.decode(ids[:-1] if reason == "stop" else ids, skip_special_tokens=True),
-            finish_reason=reason,
-            tokens=len(ids),
-            token_ids=tuple(ids),
-            logprobs=tuple(logprobs),
-            weight_version=version,
-        )
-
-    # ---------------------------------------------------------------------------------------- weights
 
     def load_weights_from(self, directory: str, version: str) -> None:
         """Replace all weights in place by those of the safetensors files in `directory`, as the server sees it."""
@@ -110,9 +170,6 @@ class VllmService:
         self._transfer("start_weight_update")
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        if "ipc_handles" in update_info:  # Python objects, which JSON cannot say; vLLM unpickles them where it may
-            handles = base64.b64encode(pickle.dumps(update_info.pop("ipc_handles"))).decode()
-            update_info = {**update_info, "ipc_handles_pickled": handles}
         self._transfer("update_weights", {"update_info": update_info})
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
@@ -124,8 +181,6 @@ class VllmService:
     def wake(self, part: str) -> None:
         """Nothing."""
 
-    # ------------------------------------------------------------------------------------------ HTTP
-
     def _transfer(self, method: str, *arguments: Any) -> None:
         self._post(f"weights/{method}", {"arguments": arguments})
 
@@ -135,11 +190,7 @@ class VllmService:
 
     def _checked(self, reply: httpx.Response) -> httpx.Response:
         if reply.is_error:
-            try:
-                reason = reply.json()["error"]
-            except (ValueError, KeyError, TypeError):
-                reason = f"{reply.status_code} {reply.text[:200]}"
-            raise RatchetError(f"the vLLM server at {self.url}: {reason}")
+            raise RatchetError(f"the vLLM server at {self.url}: {reply.text[:1000]} ({reply.status_code})")
         return reply
 
     @contextmanager
@@ -190,8 +241,6 @@ def own_server(
     environment[TOKEN_VARIABLE] = token
     if settings.devices:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, settings.devices))
-    if settings.weight_transfer == "ipc":
-        environment["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # handles come pickled, from whoever has the token: us
     argv = [
         sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
         "--batch", str(batch_size), "--engine", settings.model_dump_json(), "--ready", str(ready),

@@ -12,22 +12,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import torch
 from safetensors.torch import save_file
 from vllm.distributed.weight_transfer import WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
-from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
 from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference import vllm_gloo
 from ratchet.infra.inference.engine import TrainedModel
-from ratchet.infra.inference.vllm_service import VllmService
-from ratchet.infra.inference.with_vllm import AGAIN, ServedVllm
+from ratchet.infra.inference.vllm_service import ServedVllm, VllmService
+from ratchet.infra.inference.with_vllm import AGAIN
 from ratchet.infra.process_group import free_port
 
 Push = Callable[[str], None]
@@ -40,7 +37,7 @@ def push_to(service: VllmService, policy: TrainedModel, settings: ServedVllm, wo
         return lambda version: _push_files(policy, service, work, version)
     with _bounded(settings.timeout_s, "joining vLLM's weight transfer"):
         engine = WeightTransferTrainerFactory.trainer_init(
-            _init_info(service, policy, settings), client=service, source=PolicyWeights(policy)
+            _init_info(service, policy), client=service, source=PolicyWeights(policy)
         )
 
     def push(version: str) -> None:
@@ -69,16 +66,13 @@ def _push_files(policy: TrainedModel, service: VllmService, work: Path, version:
     torch.distributed.barrier()
 
 
-def _init_info(service: VllmService, policy: TrainedModel, settings: ServedVllm) -> Any:
-    if settings.weight_transfer == "ipc":
-        return IPCTrainerInitInfo(rank=policy.rank, packed=True)
-    vllm_gloo.register()
-    kind = vllm_gloo.GlooTrainerInitInfo if settings.weight_transfer == "gloo" else NCCLTrainerInitInfo
+def _init_info(service: VllmService, policy: TrainedModel) -> NCCLTrainerInitInfo:
     server = urlsplit(service.url)
     with socket.create_connection((server.hostname, server.port)) as connection:
         address = connection.getsockname()[0]  # of this machine, as the server can reach it
-    port = free_port(address)
-    return kind(rank=policy.rank, master_address=address, master_port=port, world_size=1 + service.workers)
+    return NCCLTrainerInitInfo(
+        rank=policy.rank, master_address=address, master_port=free_port(address), world_size=1 + service.workers
+    )
 
 
 class PolicyWeights(WeightSource):
@@ -113,7 +107,7 @@ def _bounded(seconds: float, what: str) -> Iterator[None]:
     timer.start()
     try:
         yield
-    except RuntimeError as error:  # gloo's and NCCL's
+    except RuntimeError as error:  # NCCL's
         raise RatchetError(f"{what} failed: {error}. Did the vLLM server die? {AGAIN}") from error
     finally:
         timer.cancel()

@@ -194,10 +194,10 @@ def test_offload_needs_something_that_is_offloaded():
 
 def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
-    served = load_recipe("tiny", ["training.engine={kind: vllm-server, weight_transfer: gloo}"])
+    served = load_recipe("tiny", ["training.engine={kind: vllm-server, weight_transfer: nccl}"])
     assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
     short = served.model_dump(mode="json", exclude_defaults=True)["training"]["engine"]
-    assert short == {"kind": "vllm-server", "weight_transfer": "gloo"}
+    assert short == {"kind": "vllm-server", "weight_transfer": "nccl"}
     assert "engine" not in load_recipe("tiny").model_dump(exclude_defaults=True)["training"]
 
 
@@ -210,7 +210,7 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
         ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its settings: none"),
         ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
         ("my_lab.nothing:Engine", r"engine 'my_lab\.nothing:Engine' cannot be imported: ModuleNotFoundError"),
-        ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*ServedVllm"),
+        ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*Vllm"),
     ],
 )
 def test_an_engine_that_is_none_is_named_with_what_there_is(engine, message):

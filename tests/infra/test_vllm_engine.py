@@ -19,8 +19,8 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.vllm_engine import VllmEngine
-from ratchet.infra.inference.vllm_service import VllmService, own_server
-from ratchet.infra.inference.with_vllm import TOKEN_VARIABLE, ServedVllm, Vllm
+from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm, VllmService, own_server
+from ratchet.infra.inference.with_vllm import Vllm
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
@@ -73,8 +73,8 @@ def server(model_dir, tmp_path_factory):
 
 
 @pytest.fixture
-def service(server, engine):
-    service = VllmService(*server, engine.tokenizer, batch_size=8, timeout_s=30)
+def service(server):
+    service = VllmService(*server, batch_size=8, timeout_s=30)
     yield service
     service.close()
 
@@ -220,16 +220,16 @@ def test_a_server_lets_go_of_a_client_that_left_and_of_one_that_may_not(service,
         except RatchetError as refused:
             assert "while vLLM samples" in str(refused) and time.monotonic() < deadline
     with pytest.raises(RatchetError, match="token"):
-        VllmService(server[0], "guess", None, 8, 5)
+        VllmService(server[0], "guess", 8, 5)
     with pytest.raises(RatchetError, match="not in the model's vocabulary"):
         list(service.generate([Request(key=0, seed=0, prompt_ids=(99,))], Sampling(max_tokens=4)))
 
 
 @needs_vllm
-def test_a_server_that_hangs_or_dies_is_named(model_dir, engine, tmp_path, monkeypatch):
+def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(vllm_service, "SLACK_S", 0.0)
     with own_server(str(model_dir), "float32", 8, SERVED, tmp_path) as (url, token):
-        service = VllmService(url, token, engine.tokenizer, 8, timeout_s=2)
+        service = VllmService(url, token, 8, timeout_s=2)
         (process,) = _processes(str(tmp_path / "vllm.url"))
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(RatchetError, match="hangs"):

@@ -60,8 +60,8 @@ def test_an_engine_in_each_rank_leaves_nothing_behind_and_resumes_bit_for_bit(le
 
 
 def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_model, tmp_path):  # noqa: F811
-    """Weights cut up by ZeRO-3, sent by vLLM's own weight transfer."""
-    asked = recipe(zero_stage=3, kind="vllm-server", weight_transfer="gloo")
+    """Weights cut up by ZeRO-3."""
+    asked = recipe(zero_stage=3, kind="vllm-server")
     launcher = start(tmp_path, learnt_model, recipe=asked)
     assert wait(lambda: len(metrics(tmp_path)) >= 3, 300), (tmp_path / "log").read_text()
     (server,) = servers(tmp_path)
