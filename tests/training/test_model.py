@@ -98,7 +98,8 @@ def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
 
 def test_a_model_with_other_files_is_another_model(copied, tmp_path):
     def planned() -> str:
-        shown = in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", "--set", f"model.path={copied}")
+        overrides = ("--set", f"model.path={copied}", "--set", "training.warm_start=null")
+        shown = in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", *overrides)
         return next(line for line in shown.splitlines() if line.startswith("warm start"))
 
     before = planned()
