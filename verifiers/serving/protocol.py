@@ -16,8 +16,9 @@ from ratchet.verifiers.serving.pool import Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
-HEARTBEAT_S = 2.0
-"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead."""
+HEARTBEAT_S = 0.5
+"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead, and
+notices when it is not wanted any more."""
 JUDGED_FIELDS = (
     "problem_id",
     "domain",
