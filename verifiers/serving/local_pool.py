@@ -95,7 +95,9 @@ class VerifierPool(Pool):
         `code_judge.examine`, `recording.record`. Raises RatchetError when it fails again and again."""
 
         def begin(program: tuple[Problem, str], deliver: Deliver) -> None:
-            job = lambda tools: function(*program, tools.sandbox)  # noqa: E731
+            def job(tools: Tools) -> Any:
+                return function(*program, tools.sandbox)
+
             self._share(_Work(Work(*program, (next(self._serial),), job)), deliver)
 
         results = gather(begin, programs)

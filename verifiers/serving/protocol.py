@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domain import JUDGED_FIELDS, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Submission
 
@@ -19,19 +20,6 @@ WORKERS_HEADER = "X-Ratchet-Workers"
 HEARTBEAT_S = 0.5
 """The server sends an empty line this often while nothing completes, so that a client can tell slow from dead, and
 notices when it is not wanted any more."""
-JUDGED_FIELDS = (
-    "problem_id",
-    "domain",
-    "prompt",
-    "starter_code",
-    "answer",
-    "tests",
-    "entry_point",
-    "time_limit_s",
-    "memory_limit_mb",
-    "metadata",
-)
-"""Of a problem, what a verdict may depend on (`Domain.for_judging` leaves out more); the rest is not sent."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
@@ -61,7 +49,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
-            fields = {name: row.get(name) for name in JUDGED_FIELDS}
+            fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
             problems.append(Problem(**fields | {"prompt": row.get("prompt") or ""}))
         submissions = []
         for number, row in enumerate(batch["requests"]):
@@ -78,11 +66,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
 
 
 def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
-    row = {
-        "ticket": ticket, "outcome": verdict.outcome.value, "fraction": verdict.fraction,
-        "decided_by": verdict.decided_by, "detail": verdict.detail, "extracted": verdict.extracted,
-    }  # fmt: skip
-    return json.dumps(row).encode() + b"\n"
+    return json.dumps({"ticket": ticket, **asdict(verdict)}).encode() + b"\n"
 
 
 def decode_verdict(line: str) -> tuple[Any, Verdict]:
