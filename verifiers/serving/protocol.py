@@ -50,7 +50,8 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
             fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
-            problems.append(Problem(**fields | {"prompt": row.get("prompt") or ""}))
+            fields["prompt"] = fields["prompt"] or ""
+            problems.append(Problem(**fields))
         submissions = []
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
