@@ -29,8 +29,7 @@ from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.sandbox import sandbox_isolation
-from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 
@@ -175,7 +174,7 @@ def main() -> None:
     parser.add_argument("--peer", type=int, default=32)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    print(sandbox_isolation())
+    print(demand())
     overhead(min(options.programs, 256), options.tests, options.profile)
     if not options.profile:
         mix(options.programs, options.tests, options.workers, "stdin", 0)

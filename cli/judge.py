@@ -34,13 +34,13 @@ def serve(
     Example: `ratchet judge serve --port 8900 --workers 8`
     """
     from ratchet.infra.process_group import bound_socket
-    from ratchet.verifiers.sandbox import sandbox_isolation
+    from ratchet.verifiers.sandbox.server import demand
     from ratchet.verifiers.serving.local_pool import VerifierPool
     from ratchet.verifiers.serving.server import RewardServer, serve_until_stopped, server_token
 
     token, source = server_token(load_settings(home).home / "judge.token")
     listening = bound_socket(host, port, backlog=2048)
-    isolation = sandbox_isolation(minimum_isolation)
+    isolation = str(demand(minimum_isolation))
     address, port = listening.getsockname()[:2]
     pool = VerifierPool(workers, minimum_isolation=minimum_isolation)
     with pool:

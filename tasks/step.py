@@ -23,7 +23,7 @@ from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run
-from ratchet.verifiers.sandbox import sandbox_isolation
+from ratchet.verifiers.sandbox.server import demand
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """What MLflow calls the use of a data set, by the kind of artifact that is made from it."""
@@ -187,7 +187,7 @@ def record_isolation(draft: Draft, recipe: Recipe, here: bool = False) -> None:
     any, answer for their own, unless the step runs programs `here` all the same. Raises RatchetError, before any work
     is done, when that is less than the recipe demands."""
     if here or not recipe.training.reward_servers:
-        draft.extra["isolation"] = sandbox_isolation(recipe.verification.minimum_isolation)
+        draft.extra["isolation"] = str(demand(recipe.verification.minimum_isolation))
 
 
 def summary(artifact: Artifact) -> str:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 OWN_DOMAINS = "RATCHET_DOMAINS"
 """Import paths of the domains that a recipe brings along; in the environment, so that child processes know them."""
+JUDGED_FIELDS = (
+    "problem_id", "domain", "prompt", "starter_code", "answer", "tests", "entry_point", "time_limit_s",
+    "memory_limit_mb", "metadata",
+)  # fmt: skip
+"""Of a problem, what a verdict may depend on (`Domain.for_judging` leaves out more): what other processes are sent."""
 _ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 

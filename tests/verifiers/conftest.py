@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import queue
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 from ratchet.infra.problems import Problem
 from ratchet.infra.process_group import process_group
 from ratchet.verifiers.outcome import Verdict
-from ratchet.verifiers.serving.pool import Pool, Submission
+from ratchet.verifiers.serving.pool import Pool, Submission, gather
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,15 +28,7 @@ SERVE = [sys.executable, "-m", "ratchet.cli.main", "judge", "serve"]
 
 def verify_all(pool: Pool, pairs: list[tuple[Problem, str]]) -> list[Verdict]:
     """Verdicts of finished responses, in order; several threads may ask at once."""
-    finished: queue.SimpleQueue = queue.SimpleQueue()
-    for number, (problem, response) in enumerate(pairs):
-        submission = Submission(problem, response, fraction=pool.fraction)
-        pool.begin(submission, lambda verdict, number=number: finished.put((number, verdict)))
-    verdicts = dict(finished.get() for _ in pairs)
-    for verdict in verdicts.values():
-        if isinstance(verdict, BaseException):
-            raise verdict
-    return [verdicts[number] for number in range(len(pairs))]
+    return gather(pool.begin, [Submission(*pair, fraction=pool.fraction) for pair in pairs])
 
 
 class RunningServer:

@@ -15,6 +15,7 @@ from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.serving.pool import Submission
 from tests.verifiers.conftest import verify_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,12 +87,10 @@ def test_every_ticket_comes_back_once_with_its_verdict(pool):
     assert list(pool.results()) == []
 
 
-def test_results_come_in_order_of_completion_and_may_be_polled(pool):
+def test_results_come_in_order_of_completion(pool):
     pool.submit("slow", CODE, fenced("import time\ndef f(x):\n    time.sleep(0.15)\n    return x + 1"))
     pool.submit("quick", MATH, "\\boxed{1/2}")
-    assert [ticket for ticket, _ in pool.results(timeout=0)] == ["quick"]
-    assert [ticket for ticket, _ in pool.results(timeout=0.01)] == []
-    assert [ticket for ticket, _ in pool.results()] == ["slow"]
+    assert [ticket for ticket, _ in pool.results()] == ["quick", "slow"]
 
 
 def test_at_once_keeps_the_order(pool):
@@ -195,22 +194,25 @@ def sleeper(name, seconds=0.0):
     return fenced(f"import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {name}")
 
 
-def test_what_is_cancelled_does_not_come_out_and_queued_work_is_dropped(pool, monkeypatch):
-    judged = spy_on_judge(monkeypatch)
+def test_what_is_withdrawn_is_not_delivered_and_queued_work_is_dropped(monkeypatch):
+    judged, delivered = spy_on_judge(monkeypatch), []
+    names = ("runs", "queued", "shared", "same as shared", "stays")
     with VerifierPool(1) as pool:
-        for ticket in ("runs", "queued", "shared", "same as shared", "stays"):
-            pool.submit(ticket, CODE, sleeper(ticket.removeprefix("same as "), 0.1))
+        withdraw = {
+            name: pool.begin(
+                Submission(CODE, sleeper(name.removeprefix("same as "), 0.1)),
+                lambda _, name=name: delivered.append(name),
+            )
+            for name in names
+        }
         wait_until(lambda: pool.running == 1 and pool.queued == 3)
-        assert [pool.cancel(ticket) for ticket in ("runs", "queued", "shared", "queued")] == [True, True, True, False]
-        assert pool.queued == 2
-        pool.submit("queued", MATH, "\\boxed{1}")  # the name is free again
-        assert sorted(ticket for ticket, _ in pool.results()) == ["queued", "same as shared", "stays"]
-        assert not any("# queued" in source for source in judged)
-
-        pool.submit("a", CODE, sleeper("a", 0.3))
-        pool.submit("b", CODE, sleeper("b", 0.3))
-        threading.Timer(0.1, lambda: [*map(pool.cancel, list(pool._open))]).start()
-        assert list(pool.results()) == []  # does not wait for what will not come
+        for name in ("runs", "queued", "shared", "queued"):
+            withdraw[name]()
+        wait_until(lambda: len(delivered) == 2 and not pool.running)
+        assert pool.queued == 0
+        assert verify_all(pool, [(CODE, sleeper("queued"))])[0].passed  # as if it had never been there
+    assert delivered == ["same as shared", "stays"]
+    assert sum("# queued" in source for source in judged) == 1
 
 
 def test_what_is_known_to_take_long_goes_first(monkeypatch):

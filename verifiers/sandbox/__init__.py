@@ -10,13 +10,3 @@ STOPPED = b"stopped"
 """The last line of a report whose process began no further test, though there may be more."""
 UNCONFINED = signal.SIGUSR1
 """What ends a process that could not be confined. No solution can die of it: they are not allowed to send signals."""
-
-
-def sandbox_isolation(minimum: str = "C") -> str:
-    """The rung of the isolation ladder that this machine offers, and its layers: `A: namespaces+private-root+...`.
-
-    Found out by attacking a sandbox, once in a process. Raises RatchetError when the rung is below `minimum`.
-    """
-    from ratchet.verifiers.sandbox.server import demand
-
-    return str(demand(minimum))

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from ratchet.infra.problems import Problem
 from ratchet.infra.registry import IMPORT_PATH
-from ratchet.verifiers.domain import DOMAINS, Domain, scored
+from ratchet.verifiers.domain import DOMAINS, JUDGED_FIELDS, Domain, scored
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox import isolation, linux
 
@@ -31,7 +31,6 @@ MEMORY_BYTES = 1 << 30
 """Of one score, on top of what the imported domain takes."""
 START_LIMIT_S = 120.0
 _INHERITED = (IMPORT_PATH, "PYTHONPATH", "LD_LIBRARY_PATH")
-_SCORED_FIELDS = ("problem_id", "domain", "prompt", "answer", "tests", "entry_point", "starter_code", "metadata")
 
 
 class IsolatedVerifier:
@@ -43,7 +42,7 @@ class IsolatedVerifier:
 
     def verify(self, problem: Problem, answer: str) -> Verdict:
         """The verdict on an answer. Raises OSError when the server cannot be started or was killed."""
-        job = {"problem": {name: getattr(problem, name) for name in _SCORED_FIELDS}, "answer": answer}
+        job = {"problem": {name: getattr(problem, name) for name in JUDGED_FIELDS}, "answer": answer}
         server = self._start()
         assert server.stdin is not None
         server.stdin.write(json.dumps(job).encode() + b"\n")

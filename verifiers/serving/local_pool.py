@@ -6,7 +6,6 @@ import hashlib
 import heapq
 import itertools
 import os
-import queue
 import threading
 import time
 from collections import OrderedDict
@@ -21,7 +20,7 @@ from ratchet.verifiers.math.symbolic import Symbolic
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.isolated import IsolatedVerifier
-from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission
+from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission, gather
 
 T = TypeVar("T")
 REMEMBERED = 8_192
@@ -71,7 +70,11 @@ class VerifierPool(Pool):
         self._seconds: OrderedDict[str, float] = OrderedDict()  # the longest so far, by problem
         self._threads: list[threading.Thread] = []
         self._closed = False
-        self.queued = self.running = 0
+        self.running = 0
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
 
     # ------------------------------------------------------------------------------------- dispatch
 
@@ -90,20 +93,18 @@ class VerifierPool(Pool):
     ) -> list[T]:
         """`function` of each program and a worker's sandbox, in order, for who needs more than verdicts:
         `code_judge.examine`, `recording.record`. Raises RatchetError when it fails again and again."""
-        finished: queue.SimpleQueue = queue.SimpleQueue()
-        count = 0
-        for problem, source in programs:
-            job = lambda tools, p=problem, s=source: function(p, s, tools.sandbox)  # noqa: E731
-            work = Work(problem, source, (next(self._serial),), job)
-            self._share(_Work(work), lambda result, number=count: finished.put((number, result)))
-            count += 1
-        results = dict(finished.get() for _ in range(count))
-        for result in results.values():
-            if isinstance(result, RatchetError):
-                raise result
+
+        def begin(program: tuple[Problem, str], deliver: Deliver) -> None:
+            def job(tools: Tools) -> Any:
+                return function(*program, tools.sandbox)
+
+            self._share(_Work(Work(*program, (next(self._serial),), job)), deliver)
+
+        results = gather(begin, programs)
+        for result in results:
             if isinstance(result, Verdict) and result.outcome is Outcome.INFRA_ERROR:
                 raise RatchetError(f"A program cannot be run: {result.detail}. `ratchet doctor` may say why.")
-        return [results[number] for number in range(count)]
+        return results
 
     def _share(self, work: _Work, deliver: Deliver) -> Callable[[], None]:
         """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
@@ -114,10 +115,10 @@ class VerifierPool(Pool):
             if known is not None:
                 self._remembered.move_to_end(work.key)
             else:
-                work = self._works.setdefault(work.key, work)
-                work.waiting.append(deliver)
-                if len(work.waiting) == 1 and not work.begun:
+                if work.key not in self._works:
                     self._enqueue(work)
+                work = self._works[work.key]
+                work.waiting.append(deliver)
         if known is not None:
             deliver(replace(known, extracted=work.subject))
             return lambda: None
@@ -127,7 +128,7 @@ class VerifierPool(Pool):
         """Longest first, yet nothing waits for ever: a work of n seconds overtakes what came in the last n seconds."""
         position = time.monotonic() - self._seconds.get(work.problem_id, 0.0)
         heapq.heappush(self._queue, (position, next(self._serial), work))
-        self.queued += 1
+        self._works[work.key] = work
         if len(self._threads) < self.workers:
             thread = threading.Thread(target=self._worker, name="verifier", daemon=True)
             self._threads.append(thread)
@@ -138,10 +139,6 @@ class VerifierPool(Pool):
         with self._changed:
             if deliver in work.waiting:
                 work.waiting.remove(deliver)
-                if not work.waiting and not work.begun:
-                    work.begun = True  # the workers pass over it
-                    self.queued -= 1
-                    del self._works[work.key]
 
     # -------------------------------------------------------------------------------------- workers
 
@@ -160,11 +157,10 @@ class VerifierPool(Pool):
             while not self._closed:
                 while self._queue:
                     work = heapq.heappop(self._queue)[2]
-                    if not work.begun:
-                        work.begun = True
-                        self.queued -= 1
+                    if work.waiting:
                         self.running += 1
                         return work
+                    del self._works[work.key]  # withdrawn
                 self._changed.wait()
         return None
 
@@ -187,9 +183,8 @@ class VerifierPool(Pool):
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
-            dropped = [deliver for _, _, work in self._queue if not work.begun for deliver in work.waiting]
+            dropped = [deliver for _, _, work in self._queue for deliver in work.waiting]
             self._queue.clear()
-            self.queued = 0
             self._changed.notify_all()
         for deliver in dropped:
             deliver(CLOSED)
@@ -202,13 +197,11 @@ class _Work:
     """What one worker does at a time, for all who wait for it."""
 
     def __init__(self, work: Work) -> None:
-        self.problem_id, self.domain = work.problem.problem_id, work.problem.domain
-        self.subject, self.run = work.subject, work.run
+        self.problem_id, self.subject, self.run = work.problem.problem_id, work.subject, work.run
         # A digest, because tests can be megabytes and this is kept long after they are gone.
         parts = "\0".join(repr(fact) for fact in (*work.facts, work.subject))
         self.key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
         self.waiting: list[Deliver] = []
-        self.begun = False
 
 
 def _judged(work: _Work, tools: Tools) -> Any:

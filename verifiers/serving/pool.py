@@ -45,9 +45,9 @@ class Pool(ABC):
     def __init__(self, fraction: bool) -> None:
         self.fraction = fraction
         self._pid = os.getpid()
-        self._open: dict[Hashable, _Ticket] = {}
-        self._open_lock = threading.Lock()
-        self._done: queue.SimpleQueue = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._out: set[Hashable] = set()
+        self._done: queue.SimpleQueue[tuple[Hashable, Any]] = queue.SimpleQueue()
 
     def begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
         """Have it judged and `deliver` called with the verdict, once, from any thread, perhaps before this returns.
@@ -73,79 +73,36 @@ class Pool(ABC):
         Dropped tickets come out as `infra_error`, decided by `closed`.
         """
 
-    # ---------------------------------------------------------------------------------- streaming
-
     def submit(self, ticket: Hashable, problem: Problem, response: str, finished: bool = True) -> None:
         """Queue one response; its verdict comes out of `results` under `ticket`.
 
-        `finished` False says that the response was cut at its token limit, which is a failure. A response is judged
-        after its last `</think>`; when the prompt itself ends in `<think>`, submit prompt prefix and response joined.
-        Raises ValueError when the ticket is out already.
+        `finished` False says that the response was truncated at its token limit, which is a failure. A response is
+        judged after its last `</think>`; when the prompt itself ends in `<think>`, submit prompt prefix and response
+        joined. Raises ValueError when the ticket is out already.
         """
-        mine = _Ticket(ticket)
-        with self._open_lock:
-            if ticket in self._open:
-                raise ValueError(f"ticket {ticket!r} was submitted before and its verdict has not been taken")
-            self._open[ticket] = mine
         submission = Submission(problem, response, finished, fraction=self.fraction)
-        try:
-            mine.withdraw = self.begin(submission, lambda verdict: self._done.put((mine, verdict)))
-        except BaseException:
-            with self._open_lock:
-                self._open.pop(ticket, None)
-            raise
+        with self._lock:
+            if ticket in self._out:
+                raise ValueError(f"ticket {ticket!r} was submitted before and its verdict has not been taken")
+            self.begin(submission, lambda verdict: self._done.put((ticket, verdict)))
+            self._out.add(ticket)
 
-    def results(self, timeout: float | None = None) -> Iterator[tuple[Any, Verdict]]:
-        """Yield (ticket, verdict) in the order of completion until all that was submitted is out.
-
-        With `timeout` (seconds) stop early when nothing completes for that long; 0 takes what is ready. What was
-        submitted meanwhile comes out too. Raises RatchetError where the machine cannot confine code.
-        """
-        while True:
-            with self._open_lock:
-                if not self._open:
-                    return
-            try:
-                mine, verdict = self._done.get(timeout=timeout) if timeout != 0 else self._done.get_nowait()
-            except queue.Empty:
-                return
-            with self._open_lock:
-                if mine is None or self._open.get(mine.name) is not mine:
-                    continue  # cancelled
-                del self._open[mine.name]
+    def results(self) -> Iterator[tuple[Any, Verdict]]:
+        """Yield (ticket, verdict) in the order of completion until all that was submitted is out, meanwhile too.
+        Raises RatchetError where the machine cannot confine code."""
+        while self._out:
+            ticket, verdict = self._done.get()
+            with self._lock:
+                self._out.remove(ticket)
             if isinstance(verdict, BaseException):
                 raise verdict
-            yield mine.name, verdict
-
-    def cancel(self, ticket: Hashable) -> bool:
-        """Forget a ticket: its verdict will not come out, and its work is dropped unless others wait for the same.
-
-        Work that has begun runs on to its limits, and its result is discarded. False when the ticket is not out.
-        """
-        with self._open_lock:
-            mine = self._open.pop(ticket, None)
-        if mine is None:
-            return False
-        mine.withdraw()
-        self._done.put((None, None))  # so that `results`, waiting in another thread, sees that it is gone
-        return True
-
-    # -------------------------------------------------------------------------------------- at once
+            yield ticket, verdict
 
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
         """Verdicts of programs as they are, not of responses that hold them (golden solutions, mutants), in order.
         Raises as `results` does."""
-        finished: queue.SimpleQueue = queue.SimpleQueue()
-        count = 0
-        for problem, text in pairs:
-            submission = Submission(problem, text, is_program=True, fraction=self.fraction)
-            self.begin(submission, lambda verdict, i=count: finished.put((i, verdict)))
-            count += 1
-        verdicts = dict(finished.get() for _ in range(count))
-        for verdict in verdicts.values():
-            if isinstance(verdict, BaseException):
-                raise verdict
-        return [verdicts[i] for i in range(count)]
+        programs = (Submission(*pair, is_program=True, fraction=self.fraction) for pair in pairs)
+        return gather(self.begin, programs)
 
     def __enter__(self) -> Pool:
         return self
@@ -154,12 +111,18 @@ class Pool(ABC):
         self.close()
 
 
-class _Ticket:
-    """One submission. An object of its own, so that a ticket's name can be used again after it was cancelled."""
-
-    def __init__(self, name: Hashable) -> None:
-        self.name = name
-        self.withdraw: Callable[[], None] = lambda: None
+def gather(begin: Callable[[Any, Deliver], object], items: Iterable[Any]) -> list[Any]:
+    """What `begin` delivers for each item, in their order. Raises an exception that one of them was given."""
+    finished: queue.SimpleQueue = queue.SimpleQueue()
+    count = 0
+    for item in items:
+        begin(item, lambda result, number=count: finished.put((number, result)))
+        count += 1
+    results = dict(finished.get() for _ in range(count))
+    for result in results.values():
+        if isinstance(result, BaseException):
+            raise result
+    return [results[number] for number in range(count)]
 
 
 def _input_fault(submission: Submission) -> Verdict | None:

@@ -7,30 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domain import JUDGED_FIELDS, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
-HEARTBEAT_S = 2.0
-"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead."""
-JUDGED_FIELDS = (
-    "problem_id",
-    "domain",
-    "prompt",
-    "starter_code",
-    "answer",
-    "tests",
-    "entry_point",
-    "time_limit_s",
-    "memory_limit_mb",
-    "metadata",
-)
-"""Of a problem, what a verdict may depend on (`Domain.for_judging` leaves out more); the rest is not sent."""
+HEARTBEAT_S = 0.5
+"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead, and
+notices when it is not wanted any more."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
@@ -60,8 +49,9 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
-            fields = {name: row.get(name) for name in JUDGED_FIELDS}
-            problems.append(Problem(**fields | {"prompt": row.get("prompt") or ""}))
+            fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
+            fields["prompt"] = fields["prompt"] or ""
+            problems.append(Problem(**fields))
         submissions = []
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
@@ -77,11 +67,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
 
 
 def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
-    row = {
-        "ticket": ticket, "outcome": verdict.outcome.value, "fraction": verdict.fraction,
-        "decided_by": verdict.decided_by, "detail": verdict.detail, "extracted": verdict.extracted,
-    }  # fmt: skip
-    return json.dumps(row).encode() + b"\n"
+    return json.dumps({"ticket": ticket, **asdict(verdict)}).encode() + b"\n"
 
 
 def decode_verdict(line: str) -> tuple[Any, Verdict]:
