@@ -25,8 +25,6 @@ from ratchet.infra.recipe.model import Deduplication
 
 STEP = "deduplicate"
 RULES = ("exact", "url", "near")
-CHUNK = 8192
-"""Rows whose statements are Python text at the same time."""
 BLOCK = 128
 """Rows whose candidates are measured together."""
 CLUSTER_SCHEMA = pa.schema(
@@ -53,9 +51,7 @@ def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
 
     Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
     """
-    prompts = table.column("prompt")
-    chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
-    shingles = minhash.shingle(chunks, settings.ngram)
+    shingles = minhash.shingle(table.column("prompt"), settings.ngram)
     rows = _Rows(table, _exact_groups(shingles, table))
 
     copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule

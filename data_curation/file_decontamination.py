@@ -35,7 +35,7 @@ from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, ar
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Decontamination
 
-VERSION = 3
+VERSION = 4
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [

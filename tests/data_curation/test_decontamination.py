@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ratchet.data_curation.contamination import BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination import decontaminate
-from ratchet.data_curation.tokens import cut
+from ratchet.data_curation.tokens import cut, tokenise
 from ratchet.infra.recipe.model import Decontamination
-from tests.data_curation.conftest import problems, token_texts
+from tests.data_curation.conftest import problems
 
 ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowest terms. Find the value of $a + b$."
 SHORT = r"Compute $\sin 60^\circ$."
@@ -48,8 +48,8 @@ def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_fou
     assert evidence["coverage"] >= 0.3 and evidence["shared_ngrams"] >= 3 and evidence["paper_hit"]
     assert cut(prompt, evidence["span"]) == evidence["text"]
     assert cut(ITEM, evidence["item_span"]) == evidence["item_text"]
-    same = [token for token, _, _ in token_texts(evidence["text"])]
-    assert same == [token for token, _, _ in token_texts(evidence["item_text"])] and len(same) >= 9
+    same = tokenise([evidence["text"]]).hashes.tolist()
+    assert same == tokenise([evidence["item_text"]]).hashes.tolist() and len(same) >= 9
 
 
 def test_boilerplate_is_a_hit_of_the_papers_rule_and_no_contamination():
@@ -126,7 +126,7 @@ def test_drawings_do_not_count_where_there_are_words_enough():
     _, rejected = run(problems("math", copy, other, short), against(item, short))
     assert rejected["0"][1]["coverage"] == 1.0, "without the drawing the item is all there"
     assert rejected["2"][1]["item"] == "1", "an item of little else is known by its drawing"
-    assert rejected["1"][1]["item"] == "1", "and so is a row that has it"
+    assert "1" not in rejected, "but a row that says something is not"
     assert not run(problems("math", other), against(item))[1], "but a drawing makes no copy where both say something"
 
 
