@@ -26,8 +26,6 @@ from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.injection import self_test
-from ratchet.data_curation.readers.columns import take_date
-from ratchet.data_curation.readers.raw_files import Malformed
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
@@ -49,7 +47,6 @@ FACTS = pa.schema(
     ]
 )
 REASON = pa.schema([pa.field(PREFIX + "rule", pa.string()), pa.field(PREFIX + "evidence", pa.large_string())])
-DATE_COLUMNS = ("released", "release_date", "date", "contest_date", "published")
 URL_COLUMNS = ("source_url", "url", "link")
 Progress = Callable[[int, int], None]
 
@@ -71,8 +68,8 @@ def decontaminate_files(
     """
     settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
     settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
-    if not inputs or not benchmarks:
-        raise RatchetError("Give at least one input and one benchmark.")
+    if not inputs or not benchmarks or settings.released_after:
+        raise RatchetError("Give at least one input and one benchmark, and no date: files are compared by text.")
     store = ArtifactStore(output.parent)
     parameters = {"decontaminate": settings, "text_column": text_column, "inputs": len(inputs)}
     given = [store.file(path) for path in [*inputs, *benchmarks]]
@@ -132,7 +129,7 @@ def _judge(
     """Read, judge and write all rows; returns the counts."""
     own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
     kept_schema = pa.schema([*own, *FACTS])
-    total, done, unreadable = sum(file.rows for file in files), 0, 0
+    total, done = sum(file.rows for file in files), 0
     called = Counter(file.path.name for file in files)
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     with draft.dataset_writer(kept_schema, pa.schema([*kept_schema, *REASON])) as write:
@@ -140,11 +137,8 @@ def _judge(
             name = file.path.name if called[file.path.name] == 1 else str(file.path)
             first = done
             for batch in file.batches():
-                findings, released = find(batch.texts, index, settings), None
-                if settings.released_after:
-                    released, failed = _dates(file, batch.table)
-                    unreadable += failed
-                rejections = reject(findings, settings, released, named_column(batch.table, URL_COLUMNS), item_urls)
+                findings = find(batch.texts, index, settings)
+                rejections = reject(findings, settings, None, named_column(batch.table, URL_COLUMNS), item_urls)
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in batch.unusable.items()}
                 facts = _facts(name, done - first, findings)
                 table = pa.table([*fitted(batch.table, own).columns, *facts], schema=kept_schema)
@@ -165,7 +159,6 @@ def _judge(
         "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
-        **({"dates_unreadable": unreadable} if settings.released_after else {}),
     }  # fmt: skip
 
 
@@ -179,24 +172,6 @@ def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
         pa.repeat(file, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
         pa.array(findings.paper_hit), pa.array(findings.coverage_hit), benchmarks, items,
     ]  # fmt: skip
-
-
-def _dates(file: TextFile, table: pa.Table) -> tuple[pa.ChunkedArray, int]:
-    """The day of each row, null where there is none, and how many could not be read."""
-    column = named_column(table, DATE_COLUMNS)
-    if column is None:
-        raise RatchetError(
-            f"{file.path}: a date limit was given, but none of its columns is a date ({', '.join(file.schema.names)}). "
-            f"Usual names are {', '.join(DATE_COLUMNS)}."
-        )
-    days, unreadable = [], 0
-    for value in column.to_pylist():
-        try:
-            days.append(take_date({"date": value}, "date"))
-        except Malformed:
-            days.append(None)
-            unreadable += 1
-    return pa.chunked_array([pa.array(days, pa.date32())]), unreadable
 
 
 def _finished(target: Artifact) -> dict[str, Any]:
