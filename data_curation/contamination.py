@@ -23,8 +23,8 @@ from ratchet.infra.recipe.model import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
-OTHER_ITEMS = 4
-"""How many more items the evidence of a match names."""
+MOST_TIED = 5
+"""Items that a row covers equally, of which the one with the longest shared text is looked for."""
 CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 """The facts of a row that shares no n-gram with any item."""
 _SEEN_BITS, _SHORT_BITS = 22, 16
@@ -181,7 +181,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
             whole = int(overlaps.whole[row])
             if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
                 found[first + row] = ("whole_match", evidence)
-            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs, settings)):
+            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
                 found[first + row] = ("ngram", evidence)
         parts.append(overlaps)
         first += len(overlaps.item)
@@ -238,24 +238,13 @@ def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontam
     return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
 
 
-def _best_evidence(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs, settings: Decontamination
-) -> dict[str, Any] | None:
-    """Of the items that the row covers most, the one with the longest shared text; then others that it covers."""
+def _best_evidence(index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs) -> dict[str, Any] | None:
+    """Of the items that the row covers most, the one with the longest shared text."""
     mine = slice(*np.searchsorted(pairs.rows, [row, row + 1]))
     items, coverage = pairs.items[mine], pairs.coverage[mine]
-    order = np.lexsort((items, -coverage))
-    tied = items[order[coverage[order] == coverage.max()]][: OTHER_ITEMS + 1].tolist()
+    tied = np.sort(items[coverage == coverage.max()])[:MOST_TIED].tolist()
     candidates = [_shared_text(index, tokens, row, text, item, index.n) for item in tied]
-    best = max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
-    if best is None:
-        return None
-    also = [
-        named(index, int(items[i])) | {"coverage": round(float(coverage[i]), 4)}
-        for i in order
-        if coverage[i] >= settings.coverage and index.names[items[i]] != (best["benchmark"], best["item"])
-    ]
-    return best | ({"also": also[:OTHER_ITEMS]} if also else {})
+    return max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
 
 
 def _shared_text(

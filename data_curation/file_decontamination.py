@@ -26,6 +26,7 @@ from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.readers import source_names
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
@@ -99,13 +100,11 @@ def _read_items(
 ) -> tuple[list[str], list[tuple[str, str]], list[str], list[str]]:
     """The items of all files: texts without the templates around them, names, addresses; and names of empty ones."""
     texts, names, urls, without_text = [], [], [], []
-    for path in map(Path, benchmarks):
+    paths = [Path(path) for path in benchmarks]
+    for path, benchmark in zip(paths, source_names(paths), strict=True):
         file = open_text_file(path)
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
-        benchmark = path.name.split(".")[0]
-        if benchmark in {name for name, _ in names}:
-            benchmark = str(path)  # another file of that name
         first = 0
         for batch in file.batches():
             addresses = named_column(batch.table, URL_COLUMNS)
@@ -130,12 +129,11 @@ def _judge(
     own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
     kept_schema = pa.schema([*own, *FACTS])
     total, done = sum(file.rows for file in files), 0
-    called = Counter(file.path.name for file in files)
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     with draft.dataset_writer(kept_schema, pa.schema([*kept_schema, *REASON])) as write:
         for file in files:
-            name = file.path.name if called[file.path.name] == 1 else str(file.path)
-            first = done
+            shared = sum(other.path.name == file.path.name for other in files) > 1
+            name, first = str(file.path) if shared else file.path.name, done
             for batch in file.batches():
                 findings = find(batch.texts, index, settings)
                 rejections = reject(findings, settings, None, named_column(batch.table, URL_COLUMNS), item_urls)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +120,8 @@ def tokenise(texts: Texts, drawings: bool = True) -> Tokens:
 
 def tokenised_batches(texts: Texts, drawings: bool = True) -> Iterator[Tokens]:
     """The same some texts at a time, at least once: what is in work then fits the processor's cache."""
-    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) and texts.num_chunks else [texts]
+    given: Any = texts
+    chunks = given.chunks if isinstance(given, pa.ChunkedArray) and given.num_chunks else [given]
     for column in map(_column, chunks):
         size = max(1, len(column) * _BATCH_BYTES // max(column.nbytes, 1))
         for first in range(0, max(len(column), 1), size):
@@ -137,7 +139,7 @@ def cut(text: str, span: Sequence[int]) -> str:
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def _column(texts: Texts) -> pa.LargeStringArray:
+def _column(texts: Any) -> pa.LargeStringArray:
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     elif not isinstance(texts, pa.Array):
