@@ -129,7 +129,7 @@ def main() -> None:
         return
 
     started = time.process_time()
-    shingles = shingle([texts], settings.ngram)
+    shingles = shingle(texts, settings.ngram)
     shingled = time.process_time() - started
     theirs_s, theirs = fastest(lambda: datasketch_loop(shingles, settings), 1)
     ours_s, found = fastest(lambda: ours(shingles, settings), arguments.repeat)

@@ -29,9 +29,6 @@ def decontaminate(
     coverage: Annotated[
         float | None, typer.Option("--coverage", help="Share from which `coverage` drops (default: the recipes').")
     ] = None,
-    released_after: Annotated[
-        str | None, typer.Option("--released-after", metavar="DATE", help="Also drop rows released after this day.")
-    ] = None,
     text_column: Annotated[
         str | None, typer.Option("--text-column", help="Where the texts are, if not under a usual name.")
     ] = None,
@@ -46,7 +43,7 @@ def decontaminate(
     from ratchet.data_curation.file_decontamination import decontaminate_files
     from ratchet.infra.recipe.model import Decontamination
 
-    asked = {"preset": preset, "ngram": ngram, "coverage": coverage, "released_after": released_after}
+    asked = {"preset": preset, "ngram": ngram, "coverage": coverage}
     try:
         settings = Decontamination.model_validate({name: value for name, value in asked.items() if value is not None})
     except ValidationError as error:
@@ -93,10 +90,6 @@ def _show(summary: dict[str, Any], output: Path) -> None:
         lines.append(f"! {len(empty)} items have no text and protect nothing: {', '.join(empty[:5])}")
     if summary["columns_as_json"]:
         lines.append(f"Kept as JSON text: {', '.join(summary['columns_as_json'])}.")
-    if summary.get("dates_unreadable"):
-        lines.append(
-            f"! {summary['dates_unreadable']:,} rows have a date that cannot be read, and were not dropped for it."
-        )
     lines += [f"  {output / name}" for name in ("kept.parquet", "rejected.parquet")]
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, style="yellow" if line.startswith("!") else "")

@@ -168,7 +168,7 @@ def _chains(run: str, events: Sequence[dict[str, Any]]) -> Iterator[Chain]:
 
 def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], float]:
     """The rows that hold most of the text."""
-    length = len(tokenise([text]).hashes)
+    length = len(tokenise([text], drawings=False).hashes)
     if not length:
         raise RatchetError(f"{text!r} has no word to look for.")
     index = BenchmarkIndex([text], [("", "")], min(SEARCH_NGRAM, length))
@@ -176,7 +176,7 @@ def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], 
     likeness = MIN_LIKENESS
     for chain in chains:
         first = 0
-        for tokens in tokenised_batches(chain.rows["prompt"]):
+        for tokens in tokenised_batches(chain.rows["prompt"], drawings=False):
             share = index.compare(tokens)[0].shared / index.gram_counts[0]
             if (most := float(share.max(initial=0))) >= likeness:
                 best, likeness = best if most == likeness else [], most

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,21 +24,8 @@ from ratchet.infra.recipe.model import Deduplication
 
 STEP = "deduplicate"
 RULES = ("exact", "url", "near")
-CHUNK = 8192
-"""Rows whose statements are Python text at the same time."""
 BLOCK = 128
 """Rows whose candidates are measured together."""
-CLUSTER_SCHEMA = pa.schema(
-    [
-        pa.field("problem_id", pa.string()),  # of the row that stays
-        pa.field("source", pa.string()),
-        pa.field("source_id", pa.string()),
-        pa.field("size", pa.int64()),  # the row that stays included
-        pa.field("members", pa.list_(pa.struct([
-            ("source", pa.string()), ("source_id", pa.string()), ("rule", pa.string()), ("jaccard", pa.float64()),
-        ]))),
-    ]
-)  # fmt: skip
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
@@ -49,13 +35,11 @@ def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
     platform), `near` (token n-gram sets with a Jaccard similarity of at least `settings.jaccard`). Best is
     the row with a golden solution, then with more tests, then with the answer of most exact copies, then the earlier.
     The evidence names the row that stays, the Jaccard similarity, and whether the two disagree about the answer; `by`
-    is the row in between where one was the copy of a copy. The split's `clusters` has `CLUSTER_SCHEMA`.
+    is the row in between where one was the copy of a copy.
 
     Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
     """
-    prompts = table.column("prompt")
-    chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
-    shingles = minhash.shingle(chunks, settings.ngram)
+    shingles = minhash.shingle(table.column("prompt"), settings.ngram)
     rows = _Rows(table, _exact_groups(shingles, table))
 
     copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule
@@ -88,31 +72,13 @@ def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
         if copies[row][0] != best:
             evidence["by"] = rows.name(copies[row][0])
         verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
-    split = partition(STEP, RULES, table, verdicts, minhash=minhash.described(settings))
-    found = clusters(split.rejected)
-    sizes = {str(size): count for size, count in sorted(Counter(found.column("size").to_pylist()).items())}
-    return replace(split, summary=split.summary | {"cluster_sizes": sizes}, tables={"clusters": found})
+    return partition(STEP, RULES, table, verdicts, minhash=minhash.described(settings))
 
 
 def _root(copies: Mapping[int, tuple[int, str]], row: int) -> int:
     while row in copies:
         row = copies[row][0]
     return row
-
-
-def clusters(rejected: pa.Table) -> pa.Table:
-    """What the rejects of this step were copies of, with `CLUSTER_SCHEMA`, the largest cluster first."""
-    members: dict[tuple[str | None, ...], list[dict[str, Any]]] = defaultdict(list)
-    for source, source_id, rule, text in zip(
-        *(rejected.column(name).to_pylist() for name in ("source", "source_id", "rule", "evidence")), strict=True
-    ):
-        evidence = json.loads(text)
-        kept = evidence["kept"]
-        member = {"source": source, "source_id": source_id, "rule": rule, "jaccard": evidence["jaccard"]}
-        members[kept["problem_id"], kept["source"], kept["source_id"]].append(member)
-    largest_first = sorted(members.items(), key=lambda item: -len(item[1]))
-    rows = [(*kept, 1 + len(found), found) for kept, found in largest_first]
-    return pa.Table.from_pylist([dict(zip(CLUSTER_SCHEMA.names, row, strict=True)) for row in rows], CLUSTER_SCHEMA)
 
 
 class _Rows:

@@ -26,8 +26,7 @@ from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.injection import self_test
-from ratchet.data_curation.readers.columns import take_date
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers import source_names
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
@@ -35,7 +34,7 @@ from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, ar
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Decontamination
 
-VERSION = 3
+VERSION = 4
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -49,7 +48,6 @@ FACTS = pa.schema(
     ]
 )
 REASON = pa.schema([pa.field(PREFIX + "rule", pa.string()), pa.field(PREFIX + "evidence", pa.large_string())])
-DATE_COLUMNS = ("released", "release_date", "date", "contest_date", "published")
 URL_COLUMNS = ("source_url", "url", "link")
 Progress = Callable[[int, int], None]
 
@@ -71,8 +69,8 @@ def decontaminate_files(
     """
     settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
     settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
-    if not inputs or not benchmarks:
-        raise RatchetError("Give at least one input and one benchmark.")
+    if not inputs or not benchmarks or settings.released_after:
+        raise RatchetError("Give at least one input and one benchmark, and no date: files are compared by text.")
     store = ArtifactStore(output.parent)
     parameters = {"decontaminate": settings, "text_column": text_column, "inputs": len(inputs)}
     given = [store.file(path) for path in [*inputs, *benchmarks]]
@@ -102,13 +100,11 @@ def _read_items(
 ) -> tuple[list[str], list[tuple[str, str]], list[str], list[str]]:
     """The items of all files: texts without the templates around them, names, addresses; and names of empty ones."""
     texts, names, urls, without_text = [], [], [], []
-    for path in map(Path, benchmarks):
+    paths = [Path(path) for path in benchmarks]
+    for path, benchmark in zip(paths, source_names(paths), strict=True):
         file = open_text_file(path)
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
-        benchmark = path.name.split(".")[0]
-        if benchmark in {name for name, _ in names}:
-            benchmark = str(path)  # another file of that name
         first = 0
         for batch in file.batches():
             addresses = named_column(batch.table, URL_COLUMNS)
@@ -132,19 +128,15 @@ def _judge(
     """Read, judge and write all rows; returns the counts."""
     own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
     kept_schema = pa.schema([*own, *FACTS])
-    total, done, unreadable = sum(file.rows for file in files), 0, 0
-    called = Counter(file.path.name for file in files)
+    total, done = sum(file.rows for file in files), 0
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     with draft.dataset_writer(kept_schema, pa.schema([*kept_schema, *REASON])) as write:
         for file in files:
-            name = file.path.name if called[file.path.name] == 1 else str(file.path)
-            first = done
+            shared = sum(other.path.name == file.path.name for other in files) > 1
+            name, first = str(file.path) if shared else file.path.name, done
             for batch in file.batches():
-                findings, released = find(batch.texts, index, settings), None
-                if settings.released_after:
-                    released, failed = _dates(file, batch.table)
-                    unreadable += failed
-                rejections = reject(findings, settings, released, named_column(batch.table, URL_COLUMNS), item_urls)
+                findings = find(batch.texts, index, settings)
+                rejections = reject(findings, settings, None, named_column(batch.table, URL_COLUMNS), item_urls)
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in batch.unusable.items()}
                 facts = _facts(name, done - first, findings)
                 table = pa.table([*fitted(batch.table, own).columns, *facts], schema=kept_schema)
@@ -165,7 +157,6 @@ def _judge(
         "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
-        **({"dates_unreadable": unreadable} if settings.released_after else {}),
     }  # fmt: skip
 
 
@@ -179,24 +170,6 @@ def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
         pa.repeat(file, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
         pa.array(findings.paper_hit), pa.array(findings.coverage_hit), benchmarks, items,
     ]  # fmt: skip
-
-
-def _dates(file: TextFile, table: pa.Table) -> tuple[pa.ChunkedArray, int]:
-    """The day of each row, null where there is none, and how many could not be read."""
-    column = named_column(table, DATE_COLUMNS)
-    if column is None:
-        raise RatchetError(
-            f"{file.path}: a date limit was given, but none of its columns is a date ({', '.join(file.schema.names)}). "
-            f"Usual names are {', '.join(DATE_COLUMNS)}."
-        )
-    days, unreadable = [], 0
-    for value in column.to_pylist():
-        try:
-            days.append(take_date({"date": value}, "date"))
-        except Malformed:
-            days.append(None)
-            unreadable += 1
-    return pa.chunked_array([pa.array(days, pa.date32())]), unreadable
 
 
 def _finished(target: Artifact) -> dict[str, Any]:

@@ -7,15 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-FUNNEL_SCHEMA = pa.schema(
-    [
-        ("step", pa.string()),
-        ("rule", pa.string()),
-        ("rows_in", pa.int64()),
-        ("dropped", pa.int64()),
-        ("rows_out", pa.int64()),
-    ]
-)
+_COUNTS = ("rows_in", "dropped", "rows_out")
+FUNNEL_SCHEMA = pa.schema([("step", pa.string()), ("rule", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
 
 
 def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -26,9 +19,7 @@ def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
         for rule, dropped in summary["dropped"].items():
             rows.append((summary["step"], rule, rows_in, dropped, rows_in - dropped))
             rows_in -= dropped
-    return pa.Table.from_pylist(
-        [dict(zip(FUNNEL_SCHEMA.names, row, strict=True)) for row in rows], schema=FUNNEL_SCHEMA
-    )
+    return pa.Table.from_pylist([dict(zip(FUNNEL_SCHEMA.names, row, strict=True)) for row in rows], FUNNEL_SCHEMA)
 
 
 def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[dict[str, Any]]]:

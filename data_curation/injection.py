@@ -13,6 +13,7 @@ from ratchet.data_curation.contamination import BenchmarkIndex, condemned
 from ratchet.infra.recipe.model import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
+ITEMS = 500
 SIGNS = {
     r"\\leq?\b": "≤", r"\\geq?\b": "≥", r"\\neq?\b": "≠", r"\\(times|cdot)\b": "×", r"\\infty\b": "∞", r"\\pi\b": "π ",
     "-": "−", "'": "’", " ": "\u00a0",
@@ -54,14 +55,14 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 }
 
 
-def self_test(index: BenchmarkIndex, settings: Decontamination, limit: int = 500, seed: int = 0) -> dict[str, Any]:
-    """The share of disguised items that are found, of all disguises and of each, for up to `limit` items.
+def self_test(index: BenchmarkIndex, settings: Decontamination) -> dict[str, Any]:
+    """The share of disguised items that are found, of all disguises and of each, for up to `ITEMS` items.
 
     `unprotected` names the items, of all, of which not even a copy as it stands is found; `missed` some that a disguise
     hid, as `disguise benchmark:item`.
     """
     unprotected = np.flatnonzero(~condemned(index.texts, index, settings)).tolist()
-    sample = sorted(Random(seed).sample(range(len(index.texts)), min(limit, len(index.texts))))
+    sample = sorted(Random(0).sample(range(len(index.texts)), min(ITEMS, len(index.texts))))
     recall, missed = {}, []
     for name, disguise in DISGUISES.items():
         found = condemned([disguise(index.texts[item]) for item in sample], index, settings)

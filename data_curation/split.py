@@ -42,13 +42,12 @@ class Split:
 
     `kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order. `summary` is a small JSON
     object with at least `step`, `rows_in`, `rows_out` and `dropped`: rule to number of rows, every rule of the step in
-    the order in which it is applied, zeros included. `tables` is what else the step reports, by name.
+    the order in which it is applied, zeros included.
     """
 
     kept: pa.Table
     rejected: pa.Table
     summary: dict[str, Any]
-    tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.kept.schema.equals(PROBLEM_SCHEMA), "kept rows must have PROBLEM_SCHEMA"

@@ -43,6 +43,7 @@ MAX_FAILED = 0.01
 """Share of calls that may fail for good (an endpoint refuses a prompt) without holding up all others."""
 ROWS_AT_ONCE = 512
 Progress = Callable[[int, int, Mapping[str, Any]], None]
+_TokenCounter = Callable[[str], int | None]
 
 
 def collect_attempts(
@@ -66,12 +67,12 @@ def collect_attempts(
     """
     sampling = _sampling(teacher)
     rows, requests = _requests(problems, teacher, sampling, prompt_format, seed)
-    count = _TokenCounter(teacher.tokenizer)
+    count = _token_counter(teacher.tokenizer)
     with AttemptJournal(journal_file, requests, durable=engine.paid) as journal:
         bill = Bill(teacher, [_characters(request) for request in requests.values()], getattr(engine, "traffic", None))
         for key, facts in journal.facts.items():
             if facts["tokens"] is None:
-                facts |= count(journal.response(key))
+                facts |= {"tokens": count(journal.response(key)), "counted_by": "tokenizer"}
             bill.add(_characters(requests[key]), facts, now=False)
         if bill.answered < bill.answers:
             note(bill.estimate())
@@ -143,9 +144,10 @@ def _ask(
     to go on, after the open calls."""
     unanswered: dict[str, Completion] = {}
     begun = finished = failed = 0
+    uncounted = any(facts["tokens"] is None for facts in journal.facts.values())
 
     def stop() -> str:
-        if count.lacking:
+        if uncounted:
             return "The endpoint does not count tokens: say with curation.<domain>.teacher.tokenizer what does."
         if failed > MAX_FAILED * len(requests):
             return f"{failed:,} of {len(requests):,} teacher calls failed, the last with: {last_error()}."
@@ -182,10 +184,16 @@ def _ask(
                 unanswered[completion.key] = completion
                 failed += completion.finish_reason == "error"
                 continue
-            tokens = {"tokens": completion.tokens, "counted_by": "teacher"}
-            if completion.tokens is None:
-                tokens = count(completion.text)
-            facts = {"finish_reason": completion.finish_reason, **tokens, "prompt_tokens": completion.prompt_tokens}
+            tokens, counted_by = completion.tokens, "teacher"
+            if tokens is None:
+                tokens, counted_by = count(completion.text), "tokenizer"
+                uncounted |= tokens is None
+            facts = {
+                "finish_reason": completion.finish_reason,
+                "tokens": tokens,
+                "counted_by": counted_by,
+                "prompt_tokens": completion.prompt_tokens,
+            }
             journal.add(completion.key, completion.text, **facts)
             bill.add(_characters(requests[completion.key]), facts)
             progress(bill.answered, bill.answers, bill)
@@ -217,32 +225,21 @@ def difficulty(passes: int, attempts: int) -> int:
     return min(max(round(LEVELS * (attempts - passes) / attempts), 1), LEVELS - 1)
 
 
-class _TokenCounter:
-    """Counts the tokens of an answer whose endpoint did not."""
-
-    def __init__(self, name: str) -> None:
-        self._tokenizer = _load_tokenizer(name) if name else None
-        self.lacking = False
-        """Whether something had to be counted and there was nothing to count with."""
-
-    def __call__(self, text: str) -> dict[str, Any]:
-        if self._tokenizer is None:
-            self.lacking = True
-            return {"tokens": None, "counted_by": None}
-        return {"tokens": len(self._tokenizer.encode(text, add_special_tokens=False).ids), "counted_by": "tokenizer"}
-
-
-def _load_tokenizer(name: str) -> Any:
+def _token_counter(name: str) -> _TokenCounter:
+    """Counts the tokens of an answer whose endpoint did not; None where the recipe names no tokenizer."""
+    if not name:
+        return lambda text: None
     from tokenizers import Tokenizer
 
     file = Path(name, "tokenizer.json")
     try:
-        return Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
+        tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
     except Exception as error:  # the library raises nothing more exact
         raise RatchetError(
             f"Cannot load the teacher's tokenizer {name!r} ({error}): give a directory that holds tokenizer.json, or a "
             "hub name."
         ) from error
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _characters(request: Request) -> int:

@@ -111,17 +111,11 @@ def named_column(table: pa.Table, names: Sequence[str]) -> pa.ChunkedArray | Non
 
 def common_schema(files: Sequence[TextFile]) -> pa.Schema:
     """The columns of all files. Raises RatchetError for one that is of types in two files that do not go together."""
-    kinds: dict[str, pa.DataType] = {}
-    for file in files:
-        for field in file.schema:
-            other = kinds.get(field.name, pa.null())
-            if (kind := _common(other, field.type)) is None:
-                raise RatchetError(
-                    f"{file.path}: column {field.name!r} is {field.type}, but {other} in another input. Give inputs of "
-                    "the same columns, or one at a time."
-                )
-            kinds[field.name] = kind
-    return pa.schema(kinds.items())
+    try:
+        return pa.unify_schemas([file.schema for file in files], promote_options="permissive")
+    except pa.ArrowException as error:
+        paths = ", ".join(str(file.path) for file in files)
+        raise RatchetError(f"{paths}: {error}. Give inputs of the same columns, or one at a time.") from error
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -6,52 +6,45 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
-# platform, host (without www.), and where the problem is named: a pattern of the path whose groups, joined by "/", name
-# it, or a pattern of the path and, after a blank, the parameter of the query that does.
-_ADDRESSES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (
-        "codeforces",
-        r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)",
-        (
-            r"/(?:group/\w+/)?(?:contest|gym)/(\d+)/(?:problem|submit)/(\w+)",
-            r"/problemset/(?:gym)?problem/(\d+)/(\w+)",
-        ),
-    ),
-    ("sgu", r"codeforces\.com", (r"/problemsets/acmsguru/problem/\d+/(\d+)",)),
-    ("atcoder", r"(?:[\w-]+\.contest\.)?atcoder\.jp", (r"(?:/contests/[^/]+)?/tasks/(\w+)",)),
-    ("leetcode", r"leetcode(?:-cn)?\.c(?:om|n)", (r"/(?:contest/[^/]+/)?problems/([\w-]+)",)),
-    ("codechef", r"codechef\.com", (r"/(?:[\w-]+/)*(?:problems|problems-old|submit)/(\w+)",)),
-    ("hackerrank", r"hackerrank\.com", (r"/(?:contests/[^/]+/)?challenges/([\w-]+)",)),
-    ("kattis", r"(?:[\w-]+\.)?kattis\.com", (r"/(?:(?:contests|sessions)/\w+/)?problems/([\w.]+)",)),
-    ("geeksforgeeks", r"(?:practice\.)?geeksforgeeks\.org", (r"/problems/([\w-]+)", r"/problem-page\.php pid")),
-    (
-        "aizu",
-        r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp",
-        (r"/problems/(\w+)", r"/courses/(?:[^/]+/)+(\w+)$", r"/onlinejudge/description\.jsp id"),
-    ),
-    ("hackerearth", r"hackerearth\.com", (r"/(?:[\w-]+/)*(?:algorithm|problem)/([\w-]+)",)),
-    ("codewars", r"codewars\.com", (r"/kata/(\w+)",)),
-    ("spoj", r"spoj\.com", (r"/problems/(\w+)",)),
-    ("hdu", r"acm\.hdu\.edu\.cn", (r"/showproblem\.php pid",)),
-    ("poj", r"poj\.org", (r"/problem id",)),
-    ("timus", r"acm\.timus\.ru", (r"/problem\.aspx num",)),
-    ("baekjoon", r"acmicpc\.net", (r"/problem/(\d+)",)),
-    ("cses", r"cses\.fi", (r"/(?:problemset|\d+)/task/(\d+)",)),
-    ("eolymp", r"(?:basecamp\.)?e-?olymp\.com", (r"/(?:\w\w/)?problems/(\d+)",)),
-    ("topcoder", r"(?:community|arena)\.topcoder\.com", (r"/stat pm",)),
-    ("usaco", r"usaco\.org", (r"/(?:current/)?index\.php cpid",)),
-    ("euler", r"projecteuler\.net", (r"/problem=(\d+)",)),
-    ("luogu", r"luogu\.(?:com\.cn|com|org)", (r"/problem/show pid", r"/(?:problem|problemnew/show)/(\w+)")),
-    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", (r"/problem/([^/]+)",)),
-    (
-        "aops",
-        r"(?:artofproblemsolving|aops)\.com",
-        (
-            r"/wiki/index\.php/(.+/problem.\d+)$",  # not the page that has all of a contest's problems
-            r"/community/(?:\w+/)*c\d+_?h(\d+)",
-            r"/forum/viewtopic\.php t",
-        ),
-    ),
+_CODEFORCES = r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)"
+_GEEKS = r"(?:practice\.)?geeksforgeeks\.org"
+_AIZU = r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp"
+_LUOGU = r"luogu\.(?:com\.cn|com|org)"
+_AOPS = r"(?:artofproblemsolving|aops)\.com"
+# Platform, host (without www.), and where the problem is named: a pattern of the path whose groups, joined by "/", name
+# it, or a pattern of the path and, after a blank, the parameter of the query that does. Of a host, the first that fits.
+_ADDRESSES: tuple[tuple[str, str, str], ...] = (
+    ("codeforces", _CODEFORCES, r"/(?:group/\w+/)?(?:contest|gym)/(\d+)/(?:problem|submit)/(\w+)"),
+    ("codeforces", _CODEFORCES, r"/problemset/(?:gym)?problem/(\d+)/(\w+)"),
+    ("sgu", r"codeforces\.com", r"/problemsets/acmsguru/problem/\d+/(\d+)"),
+    ("atcoder", r"(?:[\w-]+\.contest\.)?atcoder\.jp", r"(?:/contests/[^/]+)?/tasks/(\w+)"),
+    ("leetcode", r"leetcode(?:-cn)?\.c(?:om|n)", r"/(?:contest/[^/]+/)?problems/([\w-]+)"),
+    ("codechef", r"codechef\.com", r"/(?:[\w-]+/)*(?:problems|problems-old|submit)/(\w+)"),
+    ("hackerrank", r"hackerrank\.com", r"/(?:contests/[^/]+/)?challenges/([\w-]+)"),
+    ("kattis", r"(?:[\w-]+\.)?kattis\.com", r"/(?:(?:contests|sessions)/\w+/)?problems/([\w.]+)"),
+    ("geeksforgeeks", _GEEKS, r"/problems/([\w-]+)"),
+    ("geeksforgeeks", _GEEKS, r"/problem-page\.php pid"),
+    ("aizu", _AIZU, r"/problems/(\w+)"),
+    ("aizu", _AIZU, r"/courses/(?:[^/]+/)+(\w+)$"),
+    ("aizu", _AIZU, r"/onlinejudge/description\.jsp id"),
+    ("hackerearth", r"hackerearth\.com", r"/(?:[\w-]+/)*(?:algorithm|problem)/([\w-]+)"),
+    ("codewars", r"codewars\.com", r"/kata/(\w+)"),
+    ("spoj", r"spoj\.com", r"/problems/(\w+)"),
+    ("hdu", r"acm\.hdu\.edu\.cn", r"/showproblem\.php pid"),
+    ("poj", r"poj\.org", r"/problem id"),
+    ("timus", r"acm\.timus\.ru", r"/problem\.aspx num"),
+    ("baekjoon", r"acmicpc\.net", r"/problem/(\d+)"),
+    ("cses", r"cses\.fi", r"/(?:problemset|\d+)/task/(\d+)"),
+    ("eolymp", r"(?:basecamp\.)?e-?olymp\.com", r"/(?:\w\w/)?problems/(\d+)"),
+    ("topcoder", r"(?:community|arena)\.topcoder\.com", r"/stat pm"),
+    ("usaco", r"usaco\.org", r"/(?:current/)?index\.php cpid"),
+    ("euler", r"projecteuler\.net", r"/problem=(\d+)"),
+    ("luogu", _LUOGU, r"/problem/show pid"),
+    ("luogu", _LUOGU, r"/(?:problem|problemnew/show)/(\w+)"),
+    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", r"/problem/([^/]+)"),
+    ("aops", _AOPS, r"/wiki/index\.php/(.+/problem.\d+)$"),  # not the page that has all of a contest's problems
+    ("aops", _AOPS, r"/community/(?:\w+/)*c\d+_?h(\d+)"),
+    ("aops", _AOPS, r"/forum/viewtopic\.php t"),
 )
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
 # A mirror's name for another judge's problem, to that judge's own: what luogu and vjudge call them.
@@ -83,11 +76,9 @@ def problem_key(url: str | None) -> str | None:
         return None
     path, query = unquote(parts.path).rstrip("/"), parse_qs(parts.query)
     path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of an address
-    for platform, hosts, places in _ADDRESSES:
-        if re.fullmatch(hosts, host):
-            name = next((found for place in places if (found := _named(place, path, query))), None)
-            if name:
-                return _original(f"{platform}:{name.strip().replace(' ', '_').lower()}")
+    for platform, hosts, place in _ADDRESSES:
+        if re.fullmatch(hosts, host) and (name := _named(place, path, query)):
+            return _original(f"{platform}:{name.strip().replace(' ', '_').lower()}")
     return None
 
 

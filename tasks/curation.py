@@ -345,7 +345,7 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
             for s in scores:
                 draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
         card = data_card.card(domain, table, kept, rejected, manifests, reasons)
-        (draft.path / "card.md").write_text(card + (rule_scores.markdown(scores) if truth else ""))
+        (draft.path / "card.md").write_text(card)
         report = curation_report.page(domain, table, kept, rejected, manifests, reasons, rows)
         (draft.path / "report.html").write_text(report)
         draft.extra["shown"] = ["report.html", "card.md", "funnel.png"]
@@ -395,8 +395,6 @@ def _filter(
         table, journal = pq.read_table(problems.kept), draft.path / "journal.jsonl"
         split = apply(table, journal) if step.resumable else apply(table)
         write_splits(draft, [split], recipe.curation_of(domain).max_rejected)
-        for name, reported in split.tables.items():
-            pq.write_table(reported, draft.path / f"{name}.parquet")
         journal.unlink(missing_ok=True)
         if test := split.summary.get("self_test"):
             draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}

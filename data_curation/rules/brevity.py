@@ -18,13 +18,11 @@ _TRIMMINGS = any_of(
     r"^[^\S\n]*(?:(?:time|memory) limit|author|difficulty|tags?|hint|note|subtask|(?:sample )?(?:in|out)put|examples?"
     r"|constraints|q\d)\b[^\n]{0,80}$",
     r"^[^\S\n]*\d+\s*(?:≤|<=|\\le)[^\n]{0,80}$",  # a line with a constraint
-    r"^\W*\(?(?:problem|exercise|question|example|chapter)\s*[\dA-Z.]{1,6}\)?\W*$",  # "(Problem 3.1)"
     flags=re.IGNORECASE | re.MULTILINE,
 )
 _STANDS_FOR_ANOTHER = any_of(
     r"\b(?:not (?:found|available)|coming soon|to view this|subscribe|continued on|statement missing|please ignore)\b",
     r"\bsee (?:the )?(?:statement|attachment|solution|above|pdf|original|previous)\b|\bsolution on page\b",
-    r"\b(?:same as|version of|do) (?:the )?(?:previous |above )?(?:problem|task|question|above)\b",
     r"\bwhat the title says\b",
     r":\s*\Z",
 )

@@ -25,7 +25,6 @@ _ASKS = any_of(  # for a value, anywhere in a text
     r"|give(?! a (?:\w+ )?(?:proof|justif|counterexample)))\b",
     r"\bwhat (?:is|are|was|will)\b",
     r"\bhow (?:many|much|long|far|old|large|often)\b",
-    r"\b(?:deduce|derive|establish|verify|check) (?:the (?:value|rate|number|answer)|your|which)\b",
 )
 _MARKS = r"[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?"  # left over from the label, and "(5 points)"
 _CONDITION = r"(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
@@ -103,7 +102,6 @@ _POLAR = any_of(  # a question of yes or no
 )
 _TRUE_OR_FALSE = any_of(
     r"\A\W*(?:true|right|tick)\s*(?:or|/)\s*(?:false|wrong|cross)\b",
-    r"\(\s*(?:true|t)\s*(?:or|/)\s*(?:false|f)\s*\)",
     r"\btrue or false\W*\Z",
     r"\b(?:is|are|whether|if)\b[^.?!]{0,120}\btrue or false\b",
 )
@@ -166,7 +164,6 @@ _ALSO = any_of(
     r"\beach of the following:[^.?!;]{1,80};",
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b",
     r"[.;]\s+(?:find|determine|compute) also\b",
-    r"\bhow (?:many|much|long|old)\b[^.?!]{0,80},? and (?:how (?:many|much|long|old)|what)\b[^.?!]{0,80}\?",
 )
 _BLANK = r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})"
 _TWO_BLANKS = re.compile(rf"{_BLANK}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK}")

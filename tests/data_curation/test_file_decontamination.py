@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ import pytest
 from ratchet.data_curation.file_decontamination import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.recipe.model import Decontamination
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."
@@ -89,16 +87,15 @@ def test_json_lines_of_any_kind_are_accounted_for(tmp_path, benchmark_file):
     ]
     with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
         file.write("\n".join(lines))
-    settings = Decontamination(released_after=date(2024, 8, 1))
-    summary = decontaminate_files([tmp_path / "rows.jsonl.gz"], [benchmark_file], tmp_path / "out", settings)
+    summary = decontaminate_files([tmp_path / "rows.jsonl.gz"], [benchmark_file], tmp_path / "out")
     kept, rejected = rows(tmp_path / "out" / "kept.parquet"), rows(tmp_path / "out" / "rejected.parquet")
-    assert [row[PREFIX + "row"] for row in kept] == [0, 6]
+    assert [row[PREFIX + "row"] for row in kept] == [0, 5, 6]
     assert kept[0]["level"] == 1.0 and json.loads(kept[0]["extra"]) == {"a": 1} and json.loads(kept[0]["mixed"]) == "x"
     assert [(row[PREFIX + "row"], row[PREFIX + "rule"]) for row in rejected] == [
-        (1, "malformed"), (2, "ngram"), (3, "malformed"), (4, "malformed"), (5, "released_after"),
+        (1, "malformed"), (2, "ngram"), (3, "malformed"), (4, "malformed"),
     ]  # fmt: skip
-    assert json.loads(rejected[3]["big"]) == 10**30 and json.loads(rejected[4]["other"]) == "\ud83d"
-    assert summary["columns_as_json"] == ["big", "extra", "mixed", "other"] and summary["dates_unreadable"] == 1
+    assert json.loads(rejected[3]["big"]) == 10**30 and json.loads(kept[1]["other"]) == "\ud83d"
+    assert summary["columns_as_json"] == ["big", "extra", "mixed", "other"]
 
 
 def test_many_rows_and_several_inputs_keep_their_order(tmp_path, benchmark_file):
