@@ -14,15 +14,16 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.tasks.pipeline_run import Watcher
 from ratchet.tasks.progress import Progress, duration
 
 
-class LiveWatcher:
+class LiveWatcher(Watcher):
     """Finished steps scroll up as lines; the step at work has a bar, its latest metrics, and the time left."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self.console = console
-        self._progress = Progress()
         # Last: it renders at once.
         self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
 

@@ -114,22 +114,3 @@ def rejected_rules(rejected: pa.Table) -> list[str]:
     """The rules that rejected something, in the order in which the chain used them."""
     pairs = zip(rejected["step"].to_pylist(), rejected["rule"].to_pylist(), strict=True)
     return list(dict.fromkeys(f"{step}:{rule}" for step, rule in pairs))
-
-
-def markdown(scores: Iterable[RuleScore]) -> str:
-    """The scores as a section of the data card."""
-    lines = [
-        "",
-        "## Rules against the truth",
-        "",
-        "The tiny world knows what was done to each row. Precision: of the rows a rule rejected, the share that "
-        "deserved it. Recall: of the rows that deserved it, the share found. A dash: the rule is "
-        "a choice, or there is nothing to judge.",
-        "",
-        "| rule | deserved | found | rejected | right | precision | recall |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for s in scores:
-        precision, recall = ("–" if value is None else f"{value:.3f}" for value in (s.precision, s.recall))
-        lines.append(f"| {s.rule} | {s.expected} | {s.found} | {s.rejected} | {s.right} | {precision} | {recall} |")
-    return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -63,12 +64,9 @@ class Journal:
 
     def replay(self) -> int:
         """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
-        events = list(read_lines(self.path, self.offset))
-        position = 0
-        while position < len(events):
-            batch = [events[position]]
-            if batch[0][1]["event"] == "metrics":
-                batch = _same_run_metrics(events, position)
+        sent = 0
+        for _, together in groupby(read_lines(self.path, self.offset), _sent_with):
+            batch = list(together)
             try:
                 self._send([event for _, event in batch])
             except MlflowException as error:
@@ -76,16 +74,16 @@ class Journal:
                     raise
                 print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
             self.offset = batch[-1][0]
-            position += len(batch)
+            sent += len(batch)
             self.save()
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.complete and not events and begun and not _writer_lives(self.path):
+        if not self.complete and not sent and begun and not _writer_lives(self.path):
             for run in list(self.open_runs):
                 self._end(run, "KILLED", time.time())
             self.complete = True
             self.save()
-        return len(events)
+        return sent
 
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
@@ -219,13 +217,10 @@ class Journal:
             self.open_runs.remove(run)
 
 
-def _same_run_metrics(events: list[tuple[int, dict[str, Any]]], start: int) -> list[tuple[int, dict[str, Any]]]:
-    end = start
-    while (
-        end < len(events) and events[end][1]["event"] == "metrics" and events[end][1]["run"] == events[start][1]["run"]
-    ):
-        end += 1
-    return events[start:end]
+def _sent_with(line: tuple[int, dict[str, Any]]) -> Any:
+    """Metrics of one run that follow one another go together, any other event alone."""
+    place, event = line
+    return event["run"] if event["event"] == "metrics" else place
 
 
 def _experiment(client: MlflowClient, name: str, home: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import (
-    data_card,
     decontamination,
     deduplication,
     difficulty,
@@ -38,12 +36,13 @@ from ratchet.infra.artifacts import FILE_KIND, KEPT, Artifact, Draft, Parameters
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.pages import to_html
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher
 from ratchet.tasks import curation_report
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
+from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_splits
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
@@ -62,14 +61,6 @@ LENGTH = Step("length", 2, "problems")
 CURATED = Step("curated", 3, "problems")
 
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
-
-
-@dataclass(frozen=True)
-class Curated:
-    """What a curation flow hands on: the data set that training reads, with its card, funnel and every reject."""
-
-    domain: str
-    problems: Artifact
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
@@ -104,13 +95,11 @@ def benchmark_problems(
     them: one in a published layout needs none. `source` tells its items from those of another file of that name."""
 
     def make(draft: Draft) -> None:
-        splits = [
+        splits = (
             read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
             for file in files
-        ]
-        kept, rejected = (pa.concat_tables([getattr(split, side) for split in splits]) for side in ("kept", "rejected"))
-        summary = splits[0].summary if len(splits) == 1 else {"files": [split.summary for split in splits]}
-        write_split(draft, kept, rejected, summary, max_rejected=1.0)
+        )
+        write_splits(draft, splits, max_rejected=1.0)
 
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
@@ -321,7 +310,7 @@ def without_teacher(domain: str) -> list[str]:
     return steps
 
 
-def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Curated:
+def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
     """The curated data set: the last step's rows, all rejects, the funnel, the data card, and, where the truth of
     each row is known, how well each rule did against it."""
     known = recipe.curation_of(domain).truth
@@ -334,27 +323,26 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         summaries = [step.manifest["summary"] for step in steps]
         table = funnel.funnel(summaries)
         pq.write_table(table, draft.path / "funnel.parquet")
-        (draft.path / "funnel.png").write_bytes(curation_report.funnel_drawing(table).png)
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         manifests = [step.manifest for step in steps]
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
         scores = rule_scores.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
-        rows = [vars(s) for s in scores]
         if truth:
-            (draft.path / "rule_scores.json").write_text(json.dumps(rows, indent=1))
+            (draft.path / "rule_scores.json").write_text(json.dumps([vars(s) for s in scores], indent=1))
             for s in scores:
                 draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
-        card = data_card.card(domain, table, kept, rejected, manifests, reasons)
-        (draft.path / "card.md").write_text(card + (rule_scores.markdown(scores) if truth else ""))
-        report = curation_report.page(domain, table, kept, rejected, manifests, reasons, rows)
-        (draft.path / "report.html").write_text(report)
-        draft.extra["shown"] = ["report.html", "card.md", "funnel.png"]
+        document = curation_report.document(domain, table, kept, rejected, manifests, reasons, scores)
+        (draft.path / "report.html").write_text(to_html(document))
+        (draft.path / "card.md").write_text(curation_report.card(document, domain, len(kept)))
+        for name, image in document.images.items():
+            (draft.path / name).parent.mkdir(exist_ok=True)
+            (draft.path / name).write_bytes(image)
+        draft.extra["shown"] = ["report.html", "card.md", *document.images]
 
     parameters = {"domain": domain, "not_done": list(missing)}
     inputs = [*steps, *truth]
     name, title = f"{domain}-curated", f"curated {domain}"
-    made = run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
-    return Curated(domain, made)
+    return run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
 
 
 def _rows_in(first: Artifact) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,27 +23,9 @@ from ratchet.verifiers.domain import use_domains
 PROGRESS_EVERY_S = 60
 
 
-class Watcher(Protocol):
-    """Who is told what happens: the terminal's live view, or the log of a served flow."""
-
-    def phase(self, title: str) -> None: ...
-
-    def step_started(self, title: str) -> None: ...
-
-    def note(self, text: str) -> None:
-        """What a person should know while the step works."""
-
-    def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None: ...
-
-    def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None: ...
-
-    def not_done(self, title: str, reason: str) -> None: ...
-
-    def warning(self, text: str) -> None: ...
-
-
-class LogWatcher:
-    """One printed line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and served flows."""
+class Watcher:
+    """Who is told what happens. This one prints a line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and
+    served flows."""
 
     def __init__(self) -> None:
         self._progress = Progress()
@@ -57,6 +39,7 @@ class LogWatcher:
         self._progress, self._said_at = Progress(title), time.monotonic()
 
     def note(self, text: str) -> None:
+        """What a person should know while the step works."""
         print(f"  {text}", flush=True)
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
@@ -74,13 +57,6 @@ class LogWatcher:
 
     def warning(self, text: str) -> None:
         print(f"! {text}", flush=True)
-
-
-class Unwatched(LogWatcher):
-    """For plans: nothing happens, so nothing is said."""
-
-    def phase(self, title: str) -> None:
-        pass
 
 
 CurationStep = Literal[
@@ -178,6 +154,10 @@ class PipelineRun:
     def planning(self) -> bool:
         return self.tracking is None
 
+    def phase(self, title: str) -> None:
+        if not self.planning:
+            self.watcher.phase(title)
+
 
 _ACTIVE: ContextVar[PipelineRun | None] = ContextVar("ratchet_run", default=None)
 
@@ -206,7 +186,7 @@ def open_run(
     settings = settings or load_settings()
     tracking = Tracking(settings, experiment=recipe.name)
     store = ArtifactStore(settings.artifacts)
-    run = PipelineRun(recipe, domains, settings, store, watcher or LogWatcher(), tracking, steps=steps)
+    run = PipelineRun(recipe, domains, settings, store, watcher or Watcher(), tracking, steps=steps)
     run.root = tracking.start_run(
         title,
         tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
@@ -232,7 +212,7 @@ def open_run(
 def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[PipelineRun]:
     """A run in which steps only say what they would do."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
-    run = PipelineRun(recipe, domains, settings, store, Unwatched(), tracking=None, steps=steps)
+    run = PipelineRun(recipe, domains, settings, store, Watcher(), tracking=None, steps=steps)
     token = _ACTIVE.set(run)
     try:
         yield run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 FORMATS = {
@@ -40,13 +40,18 @@ class Progress:
         return f"{self.done:,}/{self.total:,}{self._left()}" if self.total else ""
 
     def facts(self) -> str:
-        return "   ".join(text.format(self._facts[name]) for name, text in FORMATS.items() if name in self._facts)
+        return in_words(self._facts, FORMATS, "   ")
 
     def _left(self) -> str:
         if not self._first or self.done <= self._first[1] or not self.total:
             return ""
         rate = (time.monotonic() - self._first[0]) / (self.done - self._first[1])
         return f", {duration((self.total - self.done) * rate)} left"
+
+
+def in_words(facts: Mapping[str, Any], names: Iterable[str], between: str = ", ") -> str:
+    """Those of the facts that are there."""
+    return between.join(FORMATS[name].format(facts[name]) for name in names if name in facts)
 
 
 def duration(seconds: float) -> str:

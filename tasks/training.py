@@ -23,6 +23,7 @@ from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
+from ratchet.tasks.progress import in_words
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.losses import LOSSES
@@ -34,6 +35,7 @@ STAGE = Step("train", 3, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
+HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
@@ -197,7 +199,7 @@ def _train(spec: dict[str, Any]) -> Any:
             return
         last = follow.last
         draft.extra["metrics"] = {key: value for key, value in last.items() if isinstance(value, int | float)}
-        draft.extra["headline"] = headline(last)
+        draft.extra["headline"] = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
         draft.counts["steps"] = int(last.get("step", 0))
         draft.extra["shown"] = [
             name for name in ("metrics.jsonl", "decisions.jsonl", "samples.jsonl") if (draft.path / name).is_file()
@@ -297,14 +299,3 @@ class MetricsFollower:
         if self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
         self.run.watcher.progress(record["step"], record.get("steps"), facts)
-
-
-def headline(last: Mapping[str, Any]) -> str:
-    shown = {
-        "loss": "loss {:.3f}",
-        "pass_rate": "pass rate {:.2f}",
-        "response_tokens": "{:.0f} tokens",
-        "truncated": "{:.1%} truncated",
-    }
-    parts = [text.format(last[name]) for name, text in shown.items() if name in last]
-    return f"{last.get('step', 0)} steps, " + ", ".join(parts)

@@ -241,10 +241,6 @@ class Reset(Section):
     """After this many validations in a row without a new best since the last reset."""
 
 
-RETIRED = {"replay_share": "mix: {code: 0.55, math: 0.45}", "code_reward": "graded: [code], for fraction"}
-"""Keys that a stage once had, and what to write instead."""
-
-
 class Stage(Section):
     """One stage of the curriculum: one mix of domains, one response length, one set of knobs; docs/training.md."""
 
@@ -336,9 +332,6 @@ class Stage(Section):
     def _mixed(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        for key, instead in RETIRED.items():
-            if key in value:
-                raise ValueError(f"{key} is no longer a key: write {instead}")
         given = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
         if ("domain" in given) == ("mix" in given):
             raise ValueError(

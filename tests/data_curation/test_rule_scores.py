@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation.rule_scores import TRUTH_SCHEMA, accepts, markdown, score_rules
+from ratchet.data_curation.rule_scores import TRUTH_SCHEMA, accepts, score_rules
 
 
 def _truth(*rows):
@@ -86,10 +86,3 @@ def test_rules_that_are_choices_have_no_precision_but_a_contradicted_answer_is_a
 def test_rows_that_do_not_add_up_are_an_error(rejected, kept):
     with pytest.raises(ValueError, match="once each"):
         _score(_truth(CLEAN), rejected, kept)
-
-
-def test_markdown_shows_every_rule():
-    scores = _score(_truth(("proof", ["rules:proof"], None), CLEAN), {0: "rules:proof", 1: "length:too_short"}, [])
-    text = markdown(scores.values())
-    assert "| rules:proof | 1 | 1 | 1 | 1 | 1.000 | 1.000 |" in text
-    assert "| length:too_short | 0 | 0 | 1 | 0 | – | – |" in text
