@@ -265,8 +265,8 @@ def ui(
     recipes: Annotated[
         list[str] | None, typer.Argument(help="Recipes to start flows with (default: tiny).", show_default=False)
     ] = None,
-    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
-    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
     home: HomeOption = None,
 ) -> None:
     """Both UIs on loopback, with a form for each flow and the pages of the last run; Ctrl-C stops them.

@@ -55,11 +55,10 @@ class Journal:
         self.offset: int = state.get("offset", 0)
         self.experiment_id: str = state.get("experiment_id", "")
         self.runs: dict[str, str] = state.get("runs", {})
-        self.open_runs: list[str] = state.get("open_runs", [])
         self.complete: bool = state.get("complete", False)
 
     def save(self) -> None:
-        facts = ("offset", "experiment_id", "runs", "open_runs", "complete")
+        facts = ("offset", "experiment_id", "runs", "complete")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
@@ -79,9 +78,7 @@ class Journal:
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
         if not self.complete and not sent and begun and not _writer_lives(self.path):
-            for run in list(self.open_runs):
-                self._end(run, "KILLED", time.time())
-            self.complete = True
+            self._complete("KILLED", time.time())
             self.save()
         return sent
 
@@ -115,11 +112,9 @@ class Journal:
             for name, value in event["tags"].items():
                 self.client.set_tag(run, name, value)
         elif kind == "end":
-            self._end(event["run"], event["status"], event["time"])
+            self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
         elif kind == "close":
-            for left in list(self.open_runs):
-                self._end(left, "FAILED", event["time"])
-            self.complete = True
+            self._complete("FAILED", event["time"])
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}
@@ -144,7 +139,6 @@ class Journal:
             parameters = [Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
             self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
-        self.open_runs.append(event["run"])
 
     def _lineage_note(self, event: dict[str, Any]) -> str:
         """The run's description: what it was made from, each with a link to the run that made it."""
@@ -211,10 +205,12 @@ class Journal:
         if model_id not in known:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
 
-    def _end(self, run: str, status: str, at: float) -> None:
-        self.client.set_terminated(self.runs[run], status, int(at * 1000))
-        if run in self.open_runs:
-            self.open_runs.remove(run)
+    def _complete(self, status: str, at: float) -> None:
+        """End what the writer has left open."""
+        for run in self.runs.values():
+            if self.client.get_run(run).info.status == "RUNNING":
+                self.client.set_terminated(run, status, int(at * 1000))
+        self.complete = True
 
 
 def _sent_with(line: tuple[int, dict[str, Any]]) -> Any:

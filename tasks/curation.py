@@ -187,7 +187,7 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     journal = _journal(teacher)
 
     def estimate() -> str:
-        table, seed = pq.read_table(problems.kept), _attempt_seed(recipe, teacher, "curation")
+        table, seed = pq.read_table(problems.kept), teacher_seed(recipe, teacher, "curation")
         return attempting.estimate_attempts(table, teacher, recipe.model.prompt, journal, seed)
 
     return run_step(
@@ -209,24 +209,18 @@ def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Te
     engine = chosen.for_teacher(teacher)
     try:
         return attempting.collect_attempts(
-            problems, engine, teacher, recipe.model.prompt, journal, _attempt_seed(recipe, teacher, purpose),
+            problems, engine, teacher, recipe.model.prompt, journal, teacher_seed(recipe, teacher, purpose),
             draft.path / KEPT, watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()
 
 
-def teacher_seed(recipe: Recipe, teacher: Teacher) -> int:
+def teacher_seed(recipe: Recipe, teacher: Teacher, purpose: str = "") -> int:
     """What is paid for answers every seed of the recipe."""
-    return 0 if _paid(teacher) else recipe.seed
-
-
-def _attempt_seed(recipe: Recipe, teacher: Teacher, purpose: str) -> int:
-    return 0 if _paid(teacher) else derive_seed(recipe.seed, purpose)
-
-
-def _paid(teacher: Teacher) -> bool:
-    return teacher.kind != "none" and TEACHERS.get(teacher.kind).paid
+    if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
+        return 0
+    return derive_seed(recipe.seed, purpose) if purpose else recipe.seed
 
 
 def _journal(teacher: Teacher) -> Path:
@@ -241,7 +235,7 @@ def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose:
     if journal.exists():
         if not problems.path.exists():
             return
-        seed = _attempt_seed(recipe, teacher, purpose)
+        seed = teacher_seed(recipe, teacher, purpose)
         if attempting.all_answered(pq.read_table(problems.kept), teacher, recipe.model.prompt, journal, seed):
             return
     TEACHERS.get(teacher.kind).check(teacher)

@@ -113,20 +113,15 @@ def _rules(rules: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
-    steps = funnel.to_pandas().groupby("step", sort=False).agg(rows_in=("rows_in", "first"), dropped=("dropped", "sum"))
+    rules = funnel.to_pandas().replace({"step": "_"}, " ", regex=True)
+    steps = rules.groupby("step", sort=False).agg(rows_in=("rows_in", "first"), dropped=("dropped", "sum"))[::-1]
     left = steps.rows_in - steps.dropped
 
     def paint(axes: Axes) -> None:
-        places = range(len(steps))
-        axes.barh(places, left, color=LAST, height=0.62)
-        axes.barh(places, steps.dropped, left=left, color=DROPPED, height=0.62)
-        for place, rows_in, rest, gone in zip(places, steps.rows_in, left, steps.dropped, strict=True):
-            axes.annotate(
-                f"{rest:,} left, {gone:,} dropped", (rows_in, place), (6, 0), textcoords="offset points", va="center",
-                fontsize=9, color=MUTED,
-            )  # fmt: skip
-        axes.set_yticks(places, [step.replace("_", " ") for step in steps.index])
-        axes.invert_yaxis()
+        bars = pd.DataFrame({"left": left, "dropped": steps.dropped})
+        bars.plot.barh(ax=axes, stacked=True, width=0.62, color=[LAST, DROPPED], legend=False, ylabel="")
+        told = [f"{rest:,} left, {gone:,} dropped" for rest, gone in bars.itertuples(index=False)]
+        axes.bar_label(axes.containers[-1], told, fontsize=9, color=MUTED, padding=6)
         axes.set_xlim(0, max([*steps.rows_in, 1]) * 1.32)
         axes.grid(axis="y", visible=False)
 
@@ -150,22 +145,17 @@ def _kept_drawing(kept: pd.DataFrame) -> Drawing:
 def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
     if len(values):
         top = float(np.percentile(values, 99.5)) or 1.0  # a few endless statements would flatten the rest
-        axes.hist(values.clip(upper=top), bins=min(30, values.nunique()), color=LAST)
+        values.clip(upper=top).plot.hist(ax=axes, bins=min(30, values.nunique()), color=LAST)
     axes.set_xlabel(unit)
     count_axis(axes, "problems")
     axes.grid(axis="x", visible=False)
 
 
 def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
-    places, names = range(len(counts)), counts.index.astype(str)
-    bars = (axes.barh if horizontal else axes.bar)(places, counts, 0.7, color=LAST)
-    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=8, color=MUTED, padding=3)
+    shown = counts[::-1] if horizontal else counts  # from the bottom up
+    shown.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
+    axes.bar_label(axes.containers[0], fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
-    if horizontal:
-        axes.set_yticks(places, names)
-        axes.invert_yaxis()
-    else:
-        axes.set_xticks(places, names)
     axes.grid(axis="y" if horizontal else "x", visible=False)
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.imported import import_generations
+from ratchet.evaluation.tables import estimate
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import check_endpoint
@@ -234,11 +235,11 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
     """`<benchmark>/pass_at_1` and so on, with standard errors, for MLflow's metric table."""
     flat: dict[str, float] = {}
     for name, benchmark in scores["benchmarks"].items():
-        for k, estimate in benchmark["pass_at"].items():
-            flat[f"{name}/pass_at_{k}"] = estimate["value"]
-            flat[f"{name}/pass_at_{k}_standard_error"] = estimate["standard_error"]
-        for k, estimate in benchmark.get("majority_at", {}).items():
-            flat[f"{name}/majority_at_{k}"] = estimate["value"]
+        for k, point in benchmark["pass_at"].items():
+            flat[f"{name}/pass_at_{k}"] = point["value"]
+            flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
+        for k, point in benchmark.get("majority_at", {}).items():
+            flat[f"{name}/majority_at_{k}"] = point["value"]
         for rate in ("truncation_rate", "no_answer_rate", "infra_error_rate", "accuracy_given_completion"):
             flat[f"{name}/{rate}"] = benchmark[rate]
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
@@ -246,9 +247,7 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def _headline(name: str, benchmark: dict[str, Any]) -> str:
-    first = benchmark["pass_at"]["1"]
-    value, error = ("–" if number is None else f"{number:.3f}" for number in (first["value"], first["standard_error"]))
-    return f"{name} pass@1 {value} ± {error}"
+    return f"{name} pass@1 {estimate(benchmark['pass_at']['1'])}"
 
 
 class EvaluationFollower(MetricsFollower):

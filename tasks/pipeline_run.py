@@ -194,16 +194,14 @@ def open_run(
     )
     tracking.text(run.root, recipe.model_dump_json(indent=1), "recipe.json")
     status: Status = "FAILED"
-    token = _ACTIVE.set(run)
     try:
-        yield run
-        run.check_steps()
+        with _active(run):
+            yield run
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
-        _ACTIVE.reset(token)
         tracking.end_run(run.root, status)
         run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
 
@@ -213,9 +211,15 @@ def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iter
     """A run in which steps only say what they would do."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
     run = PipelineRun(recipe, domains, settings, store, Watcher(), tracking=None, steps=steps)
+    with _active(run):
+        yield run
+
+
+@contextmanager
+def _active(run: PipelineRun) -> Iterator[None]:
     token = _ACTIVE.set(run)
     try:
-        yield run
+        yield
         run.check_steps()
     finally:
         _ACTIVE.reset(token)

@@ -57,4 +57,6 @@ def in_words(facts: Mapping[str, Any], names: Iterable[str], between: str = ", "
 def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
-    return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    if seconds < 3600:
+        return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.1f} days"

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
-from ratchet.infra.process_group import free_port, process_group
+from ratchet.infra.process_group import core_count, free_port, process_group
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
@@ -183,13 +183,8 @@ def _train(spec: dict[str, Any]) -> Any:
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
-        launcher = (
-            *on_each_machine(hardware.machines, run.settings),
-            run.settings.python,
-            "-P",
-            "-m",
-            "ratchet.training.launch",
-        )
+        module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
+        launcher = (*on_each_machine(hardware.machines, run.settings), *module)
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
@@ -263,8 +258,7 @@ def run_worker(
 
 def worker_environment(processes: int) -> dict[str, str]:
     """The environment of trainers and evaluators: cores divided among them, and no threads that spin while waiting."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = str(max(1, cores // processes))
+    threads = str(max(1, core_count() // processes))
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
     return {**os.environ, **quiet, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
 

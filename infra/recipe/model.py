@@ -19,9 +19,6 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS, AnyEngine, chosen_engine
 from ratchet.infra.section import Section, Where
 
-Domain = str
-
-
 # --------------------------------------------------------------------------------------------- model
 
 
@@ -214,7 +211,7 @@ class WarmStart(Section):
     responses, or problems with worked solutions; docs/training.md."""
     columns: Where[dict[str, str]] = {}
     """Of the files, as in `{prompt: question, response: reply}`; none means the usual names."""
-    domain: Where[Domain | None] = None
+    domain: Where[str | None] = None
     """Of files with problems: whose prompt template they get. None: the recipe's only domain. These three enter a key
     with the traces that are read by them."""
     traces: int = 44000
@@ -245,10 +242,10 @@ class Stage(Section):
     """One stage of the curriculum: one mix of domains, one response length, one set of knobs; docs/training.md."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
-    mix: dict[Domain, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(..., min_length=1)
+    mix: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(..., min_length=1)
     """Shares of each batch's prompts, by domain, largest first; they need not sum to one. `domain: math` is short for
     `mix: {math: 1.0}`. The first domain's epochs are those of the stage's schedules."""
-    graded: tuple[Domain, ...] = ()
+    graded: tuple[str, ...] = ()
     """Domains that earn the fraction that the verifier gives (code: the share of tests passed), where they would else
     earn 1 or 0."""
     max_response_tokens: int = Field(..., ge=1)
@@ -490,7 +487,7 @@ class Benchmark(Section):
     """A benchmark. What is not said of one that is known by name (docs/evaluation.md) comes from the catalogue."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    domain: Domain
+    domain: str
     path: Where[str | None] = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
     (`generated://NAME/FILE`)."""
