@@ -46,7 +46,6 @@ from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
-from ratchet.verifiers.serving.pool import Pool
 
 HELD_OUT = Step("held_out", 3, "problems")
 NORMALISE = Step("normalise", 3, "problems")
@@ -256,10 +255,6 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     )  # fmt: skip
 
 
-def _judges(recipe: Recipe) -> Pool:
-    return open_pool(recipe.training.reward_servers, minimum_isolation=recipe.verification.minimum_isolation)
-
-
 def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
     settings = recipe.curation_of(domain).validation
@@ -280,7 +275,8 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
 
     def apply(table: pa.Table) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
-        with _judges(recipe) as pool:
+        servers, isolation = recipe.training.reward_servers, recipe.verification.minimum_isolation
+        with open_pool(servers, minimum_isolation=isolation) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, maximum, progress=lambda done: watcher.progress(done, total, {})
             )

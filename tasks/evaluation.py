@@ -20,9 +20,10 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.keys import decisive
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
-from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
+from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
+from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
@@ -216,10 +217,11 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
 
 
 def training_of(subject: Subject) -> list[Artifact] | None:
-    """The problems that a checkpoint of the store was trained on."""
+    """The curated problems that a checkpoint of the store was trained on, as its lineage says."""
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
-    return training_sets(subject, active_run().store)
+    behind = [a for a in ancestors([subject], active_run().store) if a.kind == "problems" and a.finished]
+    return [problems for problems in behind if problems.manifest["step"] == "curated"]
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:

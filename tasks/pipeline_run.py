@@ -182,6 +182,8 @@ def open_run(
     if enclosing is not None:
         yield enclosing
         return
+    from prefect.runtime import flow_run
+
     domains = tuple(use_domains(recipe))
     settings = settings or load_settings()
     tracking = Tracking(settings, experiment=recipe.name)
@@ -189,7 +191,8 @@ def open_run(
     run = PipelineRun(recipe, domains, settings, store, watcher or Watcher(), tracking, steps=steps)
     run.root = tracking.start_run(
         title,
-        tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
+        tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version()}
+        | ({"prefect.flow_run_id": flow_run.id} if flow_run.id else {}),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
     )
     tracking.text(run.root, recipe.model_dump_json(indent=1), "recipe.json")
@@ -235,9 +238,3 @@ def missing(plan: Sequence[PlannedStep]) -> list[str]:
             except RatchetError as error:
                 faults[str(error)] = None
     return list(faults)
-
-
-def prefect_tags() -> dict[str, str]:
-    from prefect.runtime import flow_run
-
-    return {"prefect.flow_run_id": flow_run.id} if flow_run.id else {}
