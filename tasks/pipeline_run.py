@@ -31,32 +31,36 @@ class Watcher:
         self._progress = Progress()
         self._said_at = 0.0
 
+    def say(self, text: str, style: str = "") -> None:
+        """One line; a `style` is for terminals."""
+        print(text, flush=True)
+
     def phase(self, title: str) -> None:
-        print(f"\n{title}", flush=True)
+        self.say(f"\n{title}", "bold")
 
     def step_started(self, title: str) -> None:
-        print(f"… {title}", flush=True)
+        self.say(f"… {title}")
         self._progress, self._said_at = Progress(title), time.monotonic()
 
     def note(self, text: str) -> None:
         """What a person should know while the step works."""
-        print(f"  {text}", flush=True)
+        self.say(f"  {text}", "dim")
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
         if time.monotonic() - self._said_at >= PROGRESS_EVERY_S:
             self._said_at = time.monotonic()
-            print(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}", flush=True)
+            self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
         took = "cached" if cached else f"{seconds:.1f} s"
-        print(f"✓ {title} ({took}) {summary}", flush=True)
+        self.say(f"✓ {title} ({took}) {summary}")
 
     def not_done(self, title: str, reason: str) -> None:
-        print(f"– {title}: not done, {reason}", flush=True)
+        self.say(f"– {title}: not done, {reason}", "yellow")
 
     def warning(self, text: str) -> None:
-        print(f"! {text}", flush=True)
+        self.say(f"! {text}", "yellow")
 
 
 CurationStep = Literal[
