@@ -21,12 +21,8 @@ from ratchet.data_curation import (
     rules,
     validation,
 )
-from ratchet.data_curation import (
-    majority_vote as voting,
-)
-from ratchet.data_curation import (
-    teacher_attempts as attempting,
-)
+from ratchet.data_curation import majority_vote as voting
+from ratchet.data_curation import teacher_attempts as attempting
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
 from ratchet.data_curation.readers.problems import BATCH_ROWS
