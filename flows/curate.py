@@ -42,8 +42,10 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
         for name in plan.teacher_steps:
             match name:
                 case "majority_vote":
+                    assert attempts is not None  # a plan asks the teacher before it counts
                     problems = step.majority_vote(recipe, domain, problems, attempts)
                 case "difficulty":
+                    assert attempts is not None
                     problems = step.grade_difficulty(recipe, domain, problems, attempts)
                 case "length":
                     problems = step.filter_by_length(recipe, domain, problems)

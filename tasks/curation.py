@@ -257,7 +257,8 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
     def apply(table: pa.Table, journal: Path) -> Split:
         watcher = active_run().watcher
-        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
+        pool = VerifierPool(minimum_isolation=recipe.verification.minimum_isolation)
+        with pool:
             return validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )

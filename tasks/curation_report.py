@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import samples
 from ratchet.data_curation.rule_scores import RuleScore
@@ -121,7 +122,7 @@ def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
         bars = pd.DataFrame({"left": left, "dropped": steps.dropped})
         bars.plot.barh(ax=axes, stacked=True, width=0.62, color=[LAST, DROPPED], legend=False, ylabel="")
         told = [f"{rest:,} left, {gone:,} dropped" for rest, gone in bars.itertuples(index=False)]
-        axes.bar_label(axes.containers[-1], told, fontsize=9, color=MUTED, padding=6)
+        axes.bar_label(cast(BarContainer, axes.containers[-1]), told, fontsize=9, color=MUTED, padding=6)
         axes.set_xlim(0, max([*steps.rows_in, 1]) * 1.32)
         axes.grid(axis="y", visible=False)
 
@@ -152,9 +153,9 @@ def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
 
 
 def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
-    shown = counts[::-1] if horizontal else counts  # from the bottom up
+    shown = counts.iloc[::-1] if horizontal else counts  # from the bottom up
     shown.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
-    axes.bar_label(axes.containers[0], fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
+    axes.bar_label(cast(BarContainer, axes.containers[0]), fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
     axes.grid(axis="y" if horizontal else "x", visible=False)
 
