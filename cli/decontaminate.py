@@ -10,7 +10,6 @@ import typer
 from ratchet.cli.terminal import columns, console
 from ratchet.infra.errors import RatchetError
 
-BENCHMARK_ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".parquet")
 GOOD_RECALL = 0.98
 
 
@@ -19,7 +18,8 @@ def decontaminate(
         list[Path], typer.Option("--input", help="Rows to judge: Parquet, JSON or JSONL, gzipped or not; repeatable.")
     ],
     benchmarks: Annotated[
-        list[Path], typer.Option("--benchmarks", help="Held-out items: a file, or a directory of them; repeatable.")
+        list[str],
+        typer.Option("--benchmarks", help="Held-out items: a file, directory, or name on the Hub; repeatable."),
     ],
     output: Annotated[Path, typer.Option("--output", help="A new directory for kept.parquet and rejected.parquet.")],
     preset: Annotated[
@@ -41,6 +41,7 @@ def decontaminate(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from ratchet.data_curation.file_decontamination import decontaminate_files
+    from ratchet.data_curation.readers import local_files
     from ratchet.infra.recipe.model import Decontamination
 
     asked = {"preset": preset, "ngram": ngram, "coverage": coverage}
@@ -51,7 +52,7 @@ def decontaminate(
         option = "--" + str(problem["loc"][0]).replace("_", "-")
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
-    files = [file for path in benchmarks for file in _files(path)]
+    files = [file for name in benchmarks for file in local_files(name)]
     shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*shown, console=console, transient=True) as progress:
         task = progress.add_task("rows", total=None)
@@ -60,13 +61,6 @@ def decontaminate(
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )  # fmt: skip
     _show(summary, output)
-
-
-def _files(path: Path) -> list[Path]:
-    inside = sorted(p for p in path.iterdir() if p.name.endswith(BENCHMARK_ENDINGS)) if path.is_dir() else [path]
-    if not inside:
-        raise RatchetError(f"{path}: there is no file in it that ends in {', '.join(BENCHMARK_ENDINGS)}.")
-    return inside
 
 
 def _show(summary: dict[str, Any], output: Path) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 from ratchet.cli.terminal import console
 from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import core_count
 from ratchet.infra.settings import Settings
 
 TESTED_WITH = {
@@ -32,10 +33,6 @@ def check_machine(settings: Settings) -> bool:
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
             all_good &= good
     return all_good
-
-
-def core_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory_bytes() -> int:

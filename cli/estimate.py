@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ratchet.cli.doctor import core_count, memory_bytes
+from ratchet.cli.doctor import memory_bytes
 from ratchet.cli.terminal import columns, console
 from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import Settings
+from ratchet.tasks.progress import duration
 
 if TYPE_CHECKING:
     from ratchet.training.estimate import Shape
@@ -42,7 +44,7 @@ def show_estimate(recipe: Recipe, only: str, start: str, machine: str, settings:
         largest = sorted(phase, key=phase.__getitem__, reverse=True)[:3]
         parts = ", ".join(f"{name} {phase[name] * in_all / GIB:.2g}" for name in largest)
         fits = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * given.memory else "bold red")
-        step, whole = _duration(needs.step_seconds), _duration(needs.step_seconds * stage.steps)
+        step, whole = duration(needs.step_seconds), duration(needs.step_seconds * stage.steps)
         table.add_row(stage.name, fits, f"{given.memory / GIB:.0f}", parts, step, whole)
         if needs.room < needs.longest:
             short.append(
@@ -75,10 +77,3 @@ def _model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
     from ratchet.infra.inference.models import read_config
 
     return Shape.of(read_config(path).to_dict())
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

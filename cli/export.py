@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ratchet.cli.files import whole_file
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
@@ -36,7 +36,7 @@ def export(
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.exports import EXPORTS
-    from ratchet.infra.artifacts import disk_errors
+    from ratchet.infra.artifacts import disk_errors, replacing
     from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
@@ -47,10 +47,12 @@ def export(
     source, schema, convert = _kept(problems, home), EXPORTS[format_].schema, EXPORTS[format_].convert
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
     left_out, written = Counter[str](), Counter[str]()
-    with disk_errors(output):
-        output.mkdir(parents=True, exist_ok=True)
     target = output / "train.parquet"
-    with whole_file(target) as draft, pq.ParquetFile(source) as file, pq.ParquetWriter(draft, schema) as writer:
+    with ExitStack() as stack:
+        stack.enter_context(disk_errors(output))
+        output.mkdir(parents=True, exist_ok=True)
+        file, draft = stack.enter_context(pq.ParquetFile(source)), stack.enter_context(replacing(target))
+        writer = stack.enter_context(pq.ParquetWriter(draft, schema))
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             rows = []
             for problem in from_table(pa.Table.from_batches([batch])):

@@ -55,7 +55,7 @@ def _may_be_found(step: PlannedStep) -> bool:
 
 def show_result(run: PipelineRun, result: Any) -> None:
     """After a run: what came out, and where to look."""
-    artifact = getattr(result, "problems", None) or getattr(result, "checkpoint", None) or result
+    artifact = getattr(result, "checkpoint", result)
     if artifact not in run.taken:  # only some steps were taken
         artifact = run.taken[-1]
     manifest = artifact.manifest

@@ -14,15 +14,16 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.tasks.pipeline_run import Watcher
 from ratchet.tasks.progress import Progress, duration
 
 
-class LiveWatcher:
+class LiveWatcher(Watcher):
     """Finished steps scroll up as lines; the step at work has a bar, its latest metrics, and the time left."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self.console = console
-        self._progress = Progress()
         # Last: it renders at once.
         self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
 
@@ -34,37 +35,25 @@ class LiveWatcher:
         self._progress = Progress()
         self._live.stop()
 
-    def phase(self, title: str) -> None:
-        self.console.print(Text(f"\n{title}", style="bold"))
+    def say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(text, style=style), soft_wrap=True)
 
     def step_started(self, title: str) -> None:
         self._progress = Progress(title)
-
-    def note(self, text: str) -> None:
-        self.console.print(Text(f"     {text}", style="dim"))
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
         took = Text("cached", style="cyan") if cached else Text(duration(seconds), style="dim")
-        self._line(Text("✓", style="green"), title, summary, took)
-        self._progress = Progress()
-
-    def not_done(self, title: str, reason: str) -> None:
-        self._line(Text("–", style="yellow"), title, Text(f"not done: {reason}", style="yellow"), Text(""))
-
-    def warning(self, text: str) -> None:
-        self.console.print(Text.assemble(("  ! ", "bold yellow"), (text, "yellow")), soft_wrap=True)
-
-    def _line(self, mark: Text, title: str, summary: str | Text, took: Text) -> None:
         line = Table.grid(padding=(0, 1))
-        line.add_column(width=2, justify="right")
+        line.add_column()
         line.add_column(width=30, no_wrap=True)
         line.add_column(width=8, justify="right")
         line.add_column()
-        line.add_row(mark, title, took, summary)
+        line.add_row(Text("✓", style="green"), title, took, summary)
         self.console.print(line)
+        self._progress = Progress()
 
     def _render(self) -> RenderableType:
         now = self._progress

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from rich.markup import escape
 
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.export import export
@@ -168,7 +169,7 @@ def train(
     except NotGiven as error:
         if not estimated:
             raise
-        console.print(f"[yellow]There is no plan yet:[/] {_plain(str(error))}", soft_wrap=True)
+        console.print(f"[yellow]There is no plan yet:[/] {escape(str(error))}", soft_wrap=True)
 
 
 @app.command()
@@ -221,7 +222,8 @@ def compare(
     """
     if len(evaluations) < 2:
         raise RatchetError("Say which: two evaluations or more. `ratchet show evaluation` lists them.")
-    _run_flow("compare", Recipe(name="comparisons"), (evaluations, despite_settings), False, home)
+    arguments = (evaluations, (), "", not despite_settings)
+    _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
 @app.command()
@@ -263,8 +265,8 @@ def ui(
     recipes: Annotated[
         list[str] | None, typer.Argument(help="Recipes to start flows with (default: tiny).", show_default=False)
     ] = None,
-    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
-    prefect_port: Annotated[int, typer.Option(help="Port of the Prefect UI.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
     home: HomeOption = None,
 ) -> None:
     """Both UIs on loopback, with a form for each flow and the pages of the last run; Ctrl-C stops them.
@@ -324,7 +326,7 @@ def _run_flow(
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
     from ratchet.cli.prefect_server import prefect_server
-    from ratchet.tasks.pipeline_run import LogWatcher, Steps, missing, open_run, plan_run
+    from ratchet.tasks.pipeline_run import Steps, Watcher, missing, open_run, plan_run
 
     steps = steps or Steps()
     with _interruptible(), ExitStack() as stack:
@@ -336,13 +338,13 @@ def _run_flow(
         if dry_run:
             show_plan(plan.plan)
             for fault in faults:
-                console.print(f"[yellow]![/] {_plain(fault)}", soft_wrap=True)
+                console.print(f"[yellow]![/] {escape(fault)}", soft_wrap=True)
             return
         if faults:
             raise RatchetError("\n".join(faults))
         flow = flow.with_options(name=title) if title else flow
         wait_for_server()
-        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else LogWatcher()
+        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
         run = stack.enter_context(open_run(recipe, flow.name, settings, watcher, steps))
         result = flow(recipe, *arguments)
     show_result(run, result)
@@ -379,7 +381,7 @@ def main() -> None:
     except RatchetError as error:
         if os.environ.get("RATCHET_DEBUG"):
             raise
-        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", soft_wrap=True)
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(2)
 
 
@@ -391,11 +393,7 @@ def _leave() -> None:
 def _say_how_to_continue() -> None:
     name = Path(sys.argv[0]).name
     command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
-    errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{_plain(command)}[/]", soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "\\[")
+    errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
 if __name__ == "__main__":

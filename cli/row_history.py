@@ -19,6 +19,7 @@ from ratchet.data_curation.readers import source_names
 from ratchet.data_curation.tokens import tokenise, tokenised_batches
 from ratchet.infra.artifacts import Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
 from ratchet.tasks.lineage import parents
 
@@ -67,7 +68,7 @@ def chains(settings: Settings, run: str | None = None, recipe: str | None = None
     newest: dict[str, Chain] = {}
     for journal in sorted(settings.journals.glob("*.jsonl"), reverse=True):
         if run is None or journal.stem.startswith(run):
-            events = list(_events(journal))
+            events = [event for _, event in read_lines(journal)]
             if recipe is None or any(event.get("experiment") == recipe for event in events):
                 for chain in _chains(journal.stem, events):
                     newest.setdefault(chain.steps[0].manifest["parameters"]["domain"], chain)
@@ -139,14 +140,6 @@ def copies(visit: Visit) -> list[str]:
         if isinstance(stays, dict) and mine.items() <= stays.items():
             dropped.append(f"{row['source']}:{row['source_id']} ({row['rule']})")
     return dropped
-
-
-def _events(journal: Path) -> Iterator[dict[str, Any]]:
-    for line in journal.read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue  # the torn last line of a run that was killed
 
 
 def _chains(run: str, events: Sequence[dict[str, Any]]) -> Iterator[Chain]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from ratchet.cli.prefect_server import HOST, configure_prefect, wait_until_up
 from ratchet.cli.terminal import console
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import process_group
+from ratchet.infra.process_group import bound_socket, process_group
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.tracking import read_state, start_mirror
@@ -28,8 +27,8 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
     """
     for recipe in recipes:
         load_recipe(recipe)
-    for name, port, option in (("MLflow", mlflow_port, "--mlflow-port"), ("Prefect", prefect_port, "--prefect-port")):
-        _require_free(name, port, option)
+    for port in (mlflow_port, prefect_port):
+        bound_socket(HOST, port).close()
     configure_prefect(settings)
     _send_what_was_missed(settings)
     mlflow, prefect = f"http://{HOST}:{mlflow_port}", f"http://{HOST}:{prefect_port}"
@@ -95,18 +94,6 @@ def _send_what_was_missed(settings: Settings) -> None:
         mirror.wait(60)
     except subprocess.TimeoutExpired:
         mirror.terminate()
-
-
-def _require_free(name: str, port: int, option: str) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except (OSError, OverflowError) as error:
-            raise RatchetError(
-                f"Port {port} for {name} is in use on {HOST} or cannot be had ({error}). Choose another: "
-                f"ratchet ui {option} {port % 65535 + 1}."
-            ) from error
 
 
 def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str, str]]:

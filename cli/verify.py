@@ -16,7 +16,6 @@ import typer
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
-from ratchet.cli.files import whole_file
 from ratchet.cli.terminal import clean, columns, console
 from ratchet.infra.errors import RatchetError
 
@@ -179,13 +178,17 @@ def _fault(verdict: Verdict) -> str:
 def _verify_file(
     domain: str, problems: dict[str, Problem] | None, source: Path, target: Path, workers: int | None
 ) -> bool:
+    from ratchet.infra.artifacts import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
+    if not target.parent.is_dir():
+        raise RatchetError(f"There is no directory {target.parent} to write {target.name} in. Make it first.")
     begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
     shown = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
-    with whole_file(target) as draft, draft.open("w", encoding="utf-8") as file, open_pool(workers=workers) as pool:
-        with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task(source.name, total=None)
+    progress = Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+    task = progress.add_task(source.name, total=None)
+    with disk_errors(target.parent), replacing(target) as draft, open_pool(workers=workers) as pool, progress:
+        with draft.open("w", encoding="utf-8") as file:
             for row, judged in _judged(pool, domain, problems, source):
                 file.write(json.dumps(row | judged, default=str) + "\n")
                 counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1

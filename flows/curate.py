@@ -7,16 +7,17 @@ from typing import Any
 from prefect import Flow, flow
 
 from ratchet.data_curation.domains import plan_of
+from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.model import Recipe
 from ratchet.tasks import curation as step
-from ratchet.tasks.pipeline_run import Steps, open_run
+from ratchet.tasks.pipeline_run import Steps, active_run, open_run
 
 
 @flow(name="curate")
-def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
+def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
     """Take the steps that the domain's plan names, in order; those that need a teacher only where there is one."""
     with open_run(recipe, f"curate-{domain}", steps=steps) as run:
-        run.watcher.phase(f"Curate {domain}")
+        run.phase(f"Curate {domain}")
         plan, teacher = plan_of(domain), recipe.curation_of(domain).teacher
         raw = step.raw_files(recipe, domain)
         held_out = step.held_out(recipe, domain)
@@ -53,3 +54,13 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> step.Curated:
 def curation_flow(domain: str) -> Flow[..., Any]:
     """The same under the name by which people trigger it: `curate-math`."""
     return curate.with_options(name=f"curate-{domain}")
+
+
+def curate_each(recipe: Recipe) -> dict[str, Artifact]:
+    """The curated problems of each domain that the recipe has problems of."""
+    return {domain: call(curation_flow(domain), recipe, domain) for domain in active_run().domains}
+
+
+def call(flow: Flow[..., Any], *arguments: Any) -> Any:
+    """As a Prefect sub-flow; in a plan, as the plain function, so that planning starts no server."""
+    return flow.fn(*arguments) if active_run().planning else flow(*arguments)

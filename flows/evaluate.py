@@ -19,7 +19,7 @@ def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact
     """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint), or grade and
     score the responses in the file `generations`; returns the report."""
     with open_run(recipe, "evaluate") as run:
-        run.watcher.phase("Evaluate")
+        run.phase("Evaluate")
         if generations:
             subject = run.store.file(generations)
             label = Path(generations).name
@@ -27,4 +27,4 @@ def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact
             recipe, subject = given_model(recipe, model)
             label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
-        return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))], curated=[])
+        return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))])

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from prefect import flow
 
-from ratchet.flows.curate import curation_flow
-from ratchet.flows.subflow import call
+from ratchet.flows.curate import curate_each
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import Recipe
-from ratchet.tasks.curation import Curated
 from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.traces import warm_start_traces
@@ -27,7 +25,7 @@ class Trained:
 
 
 @flow(name="train")
-def train(recipe: Recipe, curated: list[Curated] | None = None, only: str = "", start: str = "") -> Trained:
+def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str = "", start: str = "") -> Trained:
     """From curated problems to the last checkpoint, evaluated where the recipe says; curates what is not given.
 
     `only` names one stage: it is trained from the checkpoint that the recipe has before it. `start` is a checkpoint or
@@ -37,12 +35,11 @@ def train(recipe: Recipe, curated: list[Curated] | None = None, only: str = "", 
     if only and only not in names:
         raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
-        curated = curated or [call(curation_flow(domain), recipe, domain) for domain in run.domains]
-        problems = {one.domain: one.problems for one in curated}
+        problems = curated or curate_each(recipe)
         check_mixes(recipe, problems)
         training = list(problems.values())
 
-        run.watcher.phase("Train")
+        run.phase("Train")
         if start:
             checkpoint = given_checkpoint(start)
             if checkpoint.kind == "model":

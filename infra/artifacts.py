@@ -142,9 +142,8 @@ class Draft:
             raise AssertionError(
                 f"{self.path.name}: {len(kept)} kept + {len(rejected)} rejected is not {rows_in} rows in"
             )
-        pq.write_table(kept, self.path / KEPT)
-        pq.write_table(rejected, self.path / REJECTED)
-        self.counts.update(rows_in=rows_in, kept=len(kept), rejected=len(rejected))
+        with self.dataset_writer(kept.schema, rejected.schema) as write:
+            write(kept, rejected)
 
     @contextmanager
     def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -54,21 +55,17 @@ class Journal:
         self.offset: int = state.get("offset", 0)
         self.experiment_id: str = state.get("experiment_id", "")
         self.runs: dict[str, str] = state.get("runs", {})
-        self.open_runs: list[str] = state.get("open_runs", [])
         self.complete: bool = state.get("complete", False)
 
     def save(self) -> None:
-        facts = ("offset", "experiment_id", "runs", "open_runs", "complete")
+        facts = ("offset", "experiment_id", "runs", "complete")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
         """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
-        events = list(read_lines(self.path, self.offset))
-        position = 0
-        while position < len(events):
-            batch = [events[position]]
-            if batch[0][1]["event"] == "metrics":
-                batch = _same_run_metrics(events, position)
+        sent = 0
+        for _, together in groupby(read_lines(self.path, self.offset), _sent_with):
+            batch = list(together)
             try:
                 self._send([event for _, event in batch])
             except MlflowException as error:
@@ -76,16 +73,14 @@ class Journal:
                     raise
                 print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
             self.offset = batch[-1][0]
-            position += len(batch)
+            sent += len(batch)
             self.save()
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.complete and not events and begun and not _writer_lives(self.path):
-            for run in list(self.open_runs):
-                self._end(run, "KILLED", time.time())
-            self.complete = True
+        if not self.complete and not sent and begun and not _writer_lives(self.path):
+            self._complete("KILLED", time.time())
             self.save()
-        return len(events)
+        return sent
 
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
@@ -117,11 +112,9 @@ class Journal:
             for name, value in event["tags"].items():
                 self.client.set_tag(run, name, value)
         elif kind == "end":
-            self._end(event["run"], event["status"], event["time"])
+            self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
         elif kind == "close":
-            for left in list(self.open_runs):
-                self._end(left, "FAILED", event["time"])
-            self.complete = True
+            self._complete("FAILED", event["time"])
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}
@@ -146,7 +139,6 @@ class Journal:
             parameters = [Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
             self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
-        self.open_runs.append(event["run"])
 
     def _lineage_note(self, event: dict[str, Any]) -> str:
         """The run's description: what it was made from, each with a link to the run that made it."""
@@ -213,19 +205,18 @@ class Journal:
         if model_id not in known:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
 
-    def _end(self, run: str, status: str, at: float) -> None:
-        self.client.set_terminated(self.runs[run], status, int(at * 1000))
-        if run in self.open_runs:
-            self.open_runs.remove(run)
+    def _complete(self, status: str, at: float) -> None:
+        """End what the writer has left open."""
+        for run in self.runs.values():
+            if self.client.get_run(run).info.status == "RUNNING":
+                self.client.set_terminated(run, status, int(at * 1000))
+        self.complete = True
 
 
-def _same_run_metrics(events: list[tuple[int, dict[str, Any]]], start: int) -> list[tuple[int, dict[str, Any]]]:
-    end = start
-    while (
-        end < len(events) and events[end][1]["event"] == "metrics" and events[end][1]["run"] == events[start][1]["run"]
-    ):
-        end += 1
-    return events[start:end]
+def _sent_with(line: tuple[int, dict[str, Any]]) -> Any:
+    """Metrics of one run that follow one another go together, any other event alone."""
+    place, event = line
+    return event["run"] if event["event"] == "metrics" else place
 
 
 def _experiment(client: MlflowClient, name: str, home: Path) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -116,10 +116,7 @@ def as_row(problem: Problem) -> dict[str, Any]:
     return {name: getattr(problem, name) for name in PROBLEM_SCHEMA.names}
 
 
-_FIELDS = [f.name for f in fields(Problem) if f.init]
-
-
 def from_table(table: pa.Table) -> list[Problem]:
     """Arrow rows to problems; extra columns are ignored, missing optional ones are None."""
-    columns = {name: table.column(name).to_pylist() for name in _FIELDS if name in table.column_names}
+    columns = {name: table.column(name).to_pylist() for name in PROBLEM_SCHEMA.names if name in table.column_names}
     return [Problem(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]

@@ -57,6 +57,11 @@ def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -
         process.wait()
 
 
+def core_count() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
     """A socket at this address, listening where a `backlog` is given; port 0 takes a free one. Raises RatchetError when
     the address cannot be had."""
@@ -69,8 +74,7 @@ def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.soc
             bound.listen(backlog)
     except OSError as error:
         raise RatchetError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. "
-            "Stop what uses it, or choose another with --host and --port."
+            f"Cannot listen on {host} port {port}: {error.strerror}. Stop what uses it, or choose another port."
         ) from error
     return bound
 

@@ -8,6 +8,7 @@ mirror can tell a run that was killed from one that is busy, and ends it in MLfl
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import secrets
@@ -33,7 +34,7 @@ class Tracking:
         self.settings = settings
         self.run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
-        self._open_runs: list[str] = []
+        self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
         self._mirror = start_mirror(settings)
 
@@ -45,8 +46,8 @@ class Tracking:
                   inputs: tuple[Artifact, ...] = (), behind: tuple[Artifact, ...] = ()) -> str:  # fmt: skip
         """Open a run and return its id in the journal. `output`, `inputs` and all that is `behind` them become the
         links of the lineage."""
-        run = self.run_id if parent is None else f"{self.run_id}.{len(self._open_runs)}"
-        self._open_runs.append(run)
+        serial = next(self._serial)
+        run = self.run_id if parent is None else f"{self.run_id}.{serial}"
         self._write(
             event="start", run=run, parent=parent, name=name, tags=dict(tags or {}), cached=cached,
             parameters=dict(parameters or {}), output=_describe(output) if output else None,

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import decontaminate
-from ratchet.infra.artifacts import Artifact, ArtifactStore, Draft
+from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.recipe.model import Decontamination, Recipe
 from ratchet.tasks.curation import decontamination_settings
-from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.step import Step, run_step
 
 CONTAMINATION = Step("contamination", 1, "contamination")
@@ -81,12 +80,3 @@ def contaminated_items(found: Artifact) -> dict[str, list[str]]:
     rows = pq.read_table(found.path / "flagged.parquet", columns=["benchmark", "problem_id"]).to_pylist()
     names = [name for name, _ in found.manifest["parameters"]["benchmarks"]]
     return {name: sorted({row["problem_id"] for row in rows if row["benchmark"] == name}) for name in names}
-
-
-def training_sets(checkpoint: Artifact, store: ArtifactStore) -> list[Artifact]:
-    """The curated problems that a checkpoint was trained on, as its lineage says."""
-    return [artifact for artifact in ancestors([checkpoint], store) if _is_training_set(artifact)]
-
-
-def _is_training_set(artifact: Artifact) -> bool:
-    return artifact.kind == "problems" and artifact.finished and artifact.manifest["step"] == "curated"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import (
-    data_card,
     decontamination,
     deduplication,
     difficulty,
@@ -23,12 +21,8 @@ from ratchet.data_curation import (
     rules,
     validation,
 )
-from ratchet.data_curation import (
-    majority_vote as voting,
-)
-from ratchet.data_curation import (
-    teacher_attempts as attempting,
-)
+from ratchet.data_curation import majority_vote as voting
+from ratchet.data_curation import teacher_attempts as attempting
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
 from ratchet.data_curation.readers.problems import BATCH_ROWS
@@ -38,16 +32,16 @@ from ratchet.infra.artifacts import FILE_KIND, KEPT, Artifact, Draft, Parameters
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.pages import to_html
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.model import Decontamination, Recipe, Teacher
 from ratchet.tasks import curation_report
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_split, write_splits
+from ratchet.tasks.step import Step, not_done, record_isolation, run_step, write_splits
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
-from ratchet.verifiers.serving.pool import Pool
 
 HELD_OUT = Step("held_out", 3, "problems")
 NORMALISE = Step("normalise", 3, "problems")
@@ -62,14 +56,6 @@ LENGTH = Step("length", 2, "problems")
 CURATED = Step("curated", 3, "problems")
 
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
-
-
-@dataclass(frozen=True)
-class Curated:
-    """What a curation flow hands on: the data set that training reads, with its card, funnel and every reject."""
-
-    domain: str
-    problems: Artifact
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
@@ -104,13 +90,11 @@ def benchmark_problems(
     them: one in a published layout needs none. `source` tells its items from those of another file of that name."""
 
     def make(draft: Draft) -> None:
-        splits = [
+        splits = (
             read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
             for file in files
-        ]
-        kept, rejected = (pa.concat_tables([getattr(split, side) for split in splits]) for side in ("kept", "rejected"))
-        summary = splits[0].summary if len(splits) == 1 else {"files": [split.summary for split in splits]}
-        write_split(draft, kept, rejected, summary, max_rejected=1.0)
+        )
+        write_splits(draft, splits, max_rejected=1.0)
 
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
@@ -198,7 +182,7 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     journal = _journal(teacher)
 
     def estimate() -> str:
-        table, seed = pq.read_table(problems.kept), _attempt_seed(recipe, teacher, "curation")
+        table, seed = pq.read_table(problems.kept), teacher_seed(recipe, teacher, "curation")
         return attempting.estimate_attempts(table, teacher, recipe.model.prompt, journal, seed)
 
     return run_step(
@@ -220,24 +204,18 @@ def draft_attempts(recipe: Recipe, draft: Draft, problems: pa.Table, teacher: Te
     engine = chosen.for_teacher(teacher)
     try:
         return attempting.collect_attempts(
-            problems, engine, teacher, recipe.model.prompt, journal, _attempt_seed(recipe, teacher, purpose),
+            problems, engine, teacher, recipe.model.prompt, journal, teacher_seed(recipe, teacher, purpose),
             draft.path / KEPT, watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()
 
 
-def teacher_seed(recipe: Recipe, teacher: Teacher) -> int:
+def teacher_seed(recipe: Recipe, teacher: Teacher, purpose: str = "") -> int:
     """What is paid for answers every seed of the recipe."""
-    return 0 if _paid(teacher) else recipe.seed
-
-
-def _attempt_seed(recipe: Recipe, teacher: Teacher, purpose: str) -> int:
-    return 0 if _paid(teacher) else derive_seed(recipe.seed, purpose)
-
-
-def _paid(teacher: Teacher) -> bool:
-    return teacher.kind != "none" and TEACHERS.get(teacher.kind).paid
+    if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
+        return 0
+    return derive_seed(recipe.seed, purpose) if purpose else recipe.seed
 
 
 def _journal(teacher: Teacher) -> Path:
@@ -252,7 +230,7 @@ def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose:
     if journal.exists():
         if not problems.path.exists():
             return
-        seed = _attempt_seed(recipe, teacher, purpose)
+        seed = teacher_seed(recipe, teacher, purpose)
         if attempting.all_answered(pq.read_table(problems.kept), teacher, recipe.model.prompt, journal, seed):
             return
     TEACHERS.get(teacher.kind).check(teacher)
@@ -273,17 +251,14 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     )  # fmt: skip
 
 
-def _judges(recipe: Recipe) -> Pool:
-    return open_pool(recipe.training.reward_servers, minimum_isolation=recipe.verification.minimum_isolation)
-
-
 def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
     settings = recipe.curation_of(domain).validation
 
     def apply(table: pa.Table, journal: Path) -> Split:
         watcher = active_run().watcher
-        with VerifierPool(minimum_isolation=recipe.verification.minimum_isolation) as pool:
+        pool = VerifierPool(minimum_isolation=recipe.verification.minimum_isolation)
+        with pool:
             return validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )
@@ -297,7 +272,8 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
 
     def apply(table: pa.Table) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
-        with _judges(recipe) as pool:
+        servers, isolation = recipe.training.reward_servers, recipe.verification.minimum_isolation
+        with open_pool(servers, minimum_isolation=isolation) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, maximum, progress=lambda done: watcher.progress(done, total, {})
             )
@@ -321,7 +297,7 @@ def without_teacher(domain: str) -> list[str]:
     return steps
 
 
-def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Curated:
+def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
     """The curated data set: the last step's rows, all rejects, the funnel, the data card, and, where the truth of
     each row is known, how well each rule did against it."""
     known = recipe.curation_of(domain).truth
@@ -334,27 +310,26 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         summaries = [step.manifest["summary"] for step in steps]
         table = funnel.funnel(summaries)
         pq.write_table(table, draft.path / "funnel.parquet")
-        (draft.path / "funnel.png").write_bytes(curation_report.funnel_drawing(table).png)
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         manifests = [step.manifest for step in steps]
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
         scores = rule_scores.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
-        rows = [vars(s) for s in scores]
         if truth:
-            (draft.path / "rule_scores.json").write_text(json.dumps(rows, indent=1))
+            (draft.path / "rule_scores.json").write_text(json.dumps([vars(s) for s in scores], indent=1))
             for s in scores:
                 draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
-        card = data_card.card(domain, table, kept, rejected, manifests, reasons)
-        (draft.path / "card.md").write_text(card)
-        report = curation_report.page(domain, table, kept, rejected, manifests, reasons, rows)
-        (draft.path / "report.html").write_text(report)
-        draft.extra["shown"] = ["report.html", "card.md", "funnel.png"]
+        document = curation_report.document(domain, table, kept, rejected, manifests, reasons, scores)
+        (draft.path / "report.html").write_text(to_html(document))
+        (draft.path / "card.md").write_text(curation_report.card(document, domain, len(kept)))
+        for name, image in document.images.items():
+            (draft.path / name).parent.mkdir(exist_ok=True)
+            (draft.path / name).write_bytes(image)
+        draft.extra["shown"] = ["report.html", "card.md", *document.images]
 
     parameters = {"domain": domain, "not_done": list(missing)}
     inputs = [*steps, *truth]
     name, title = f"{domain}-curated", f"curated {domain}"
-    made = run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
-    return Curated(domain, made)
+    return run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
 
 
 def _rows_in(first: Artifact) -> int:

@@ -1,39 +1,57 @@
-"""The HTML page of a curated set: what came in and what was kept, what each rule took, with samples to look at."""
+"""The page of a curated set and its data card: what came in and what was kept, what each rule took, with samples to
+look at. Everything in them is taken from the steps' manifests and tables; nothing is written by hand."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 
-from ratchet.data_curation.data_card import Manifest, file_names
 from ratchet.data_curation.funnel import samples
+from ratchet.data_curation.rule_scores import RuleScore
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.pages import Document, Drawing, Headline, Section, to_html, unmarked
+from ratchet.infra.pages import Document, Drawing, Headline, Section, to_markdown, unmarked
 from ratchet.infra.pages.drawing import LAST, MUTED, count_axis, draw
+from ratchet.infra.recipe.keys import flat
 
 STATEMENT_CHARACTERS = 500
 EVIDENCE_CHARACTERS = 300
 SHOWN_IN_THE_STATEMENT = ("text", "span", "item_text", "item_span", "tokens")
 DROPPED = "#d9730d"
+SAMPLES = "Samples"
+SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+CARD_HEADER = """---
+pretty_name: Curated {domain} problems
+language: [en]
+license: other
+task_categories: [text-generation]
+size_categories: [{size}]
+tags: [{domain}, reasoning, reinforcement-learning, verifiable-rewards]
+---
+
+"""
+
+Manifest = Mapping[str, Any]
 
 
-def page(
+def document(
     domain: str,
     funnel: pa.Table,
     kept: pa.Table,
     rejected: pa.Table,
     steps: Sequence[Manifest],
     not_done: Mapping[str, str],
-    scores: Sequence[dict[str, Any]] = (),
-) -> str:
+    scores: Sequence[RuleScore] = (),
+) -> Document:
     """`steps` are the manifests of the chain, in order; `scores` say how well each rule did, where that is known."""
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
@@ -48,12 +66,28 @@ def page(
         sections += _contamination(decontaminated, rejected)
     if scores:
         text = "Against what the tiny world did to each row, which curation never reads."
-        sections.append(Section("How well each rule did", text, scores))
+        sections.append(Section("How well each rule did", text, [vars(score) for score in scores]))
     sections += _samples(rejected)
-    sections.append(Section("How it was made", table=[_made(manifest) for manifest in steps]))
-    subtitle = ", ".join(f"`{name}`" for name in file_names(steps[0])) if steps else ""
+    sections += [
+        Section(
+            "Sources", "The licenses are theirs: check them before you publish or train on this set.", _sources(steps)
+        ),
+        Section("How it was made", table=[_made(manifest) for manifest in steps]),
+        Section("Columns", table=_columns(kept)),
+        Section("Limits", "\n\n".join(_limits({manifest["step"] for manifest in steps}, not_done))),
+    ]
     headlines = _headlines(rules, len(kept), decontaminated and decontaminated["summary"])
-    return to_html(Document(f"Curated {domain} problems", subtitle, headlines, sections))
+    subtitle = (
+        "Problems whose answers a program can check. `rejected.parquet` holds every row that is not here, and why."
+    )
+    return Document(f"Curated {domain} problems", subtitle, headlines, sections)
+
+
+def card(document: Document, domain: str, kept: int) -> str:
+    """The same in Markdown, without the samples, under the header that dataset hubs read."""
+    size = next((name for limit, name in SIZES if kept < limit), "n>10M")
+    sections = [section for section in document.sections if not section.title.startswith(SAMPLES)]
+    return CARD_HEADER.format(domain=domain, size=size) + to_markdown(replace(document, sections=sections))
 
 
 def _headlines(rules: pd.DataFrame, kept: int, decontaminated: Mapping[str, Any] | None) -> list[Headline]:
@@ -80,20 +114,15 @@ def _rules(rules: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
-    steps = funnel.to_pandas().groupby("step", sort=False).agg(rows_in=("rows_in", "first"), dropped=("dropped", "sum"))
+    rules = funnel.to_pandas().replace({"step": "_"}, " ", regex=True)
+    steps = rules.groupby("step", sort=False).agg(rows_in=("rows_in", "first"), dropped=("dropped", "sum"))[::-1]
     left = steps.rows_in - steps.dropped
 
     def paint(axes: Axes) -> None:
-        places = range(len(steps))
-        axes.barh(places, left, color=LAST, height=0.62)
-        axes.barh(places, steps.dropped, left=left, color=DROPPED, height=0.62)
-        for place, rows_in, rest, gone in zip(places, steps.rows_in, left, steps.dropped, strict=True):
-            axes.annotate(
-                f"{rest:,} left, {gone:,} dropped", (rows_in, place), (6, 0), textcoords="offset points", va="center",
-                fontsize=9, color=MUTED,
-            )  # fmt: skip
-        axes.set_yticks(places, [step.replace("_", " ") for step in steps.index])
-        axes.invert_yaxis()
+        bars = pd.DataFrame({"left": left, "dropped": steps.dropped})
+        bars.plot.barh(ax=axes, stacked=True, width=0.62, color=[LAST, DROPPED], legend=False, ylabel="")
+        told = [f"{rest:,} left, {gone:,} dropped" for rest, gone in bars.itertuples(index=False)]
+        axes.bar_label(cast(BarContainer, axes.containers[-1]), told, fontsize=9, color=MUTED, padding=6)
         axes.set_xlim(0, max([*steps.rows_in, 1]) * 1.32)
         axes.grid(axis="y", visible=False)
 
@@ -117,22 +146,17 @@ def _kept_drawing(kept: pd.DataFrame) -> Drawing:
 def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
     if len(values):
         top = float(np.percentile(values, 99.5)) or 1.0  # a few endless statements would flatten the rest
-        axes.hist(values.clip(upper=top), bins=min(30, values.nunique()), color=LAST)
+        values.clip(upper=top).plot.hist(ax=axes, bins=min(30, values.nunique()), color=LAST)
     axes.set_xlabel(unit)
     count_axis(axes, "problems")
     axes.grid(axis="x", visible=False)
 
 
 def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
-    places, names = range(len(counts)), counts.index.astype(str)
-    bars = (axes.barh if horizontal else axes.bar)(places, counts, 0.7, color=LAST)
-    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=8, color=MUTED, padding=3)
+    shown = counts.iloc[::-1] if horizontal else counts  # from the bottom up
+    shown.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
+    axes.bar_label(cast(BarContainer, axes.containers[0]), fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
-    if horizontal:
-        axes.set_yticks(places, names)
-        axes.invert_yaxis()
-    else:
-        axes.set_xticks(places, names)
     axes.grid(axis="y" if horizontal else "x", visible=False)
 
 
@@ -186,7 +210,7 @@ def _samples(rejected: pa.Table) -> list[Section]:
         )  # fmt: skip
     note = "`ratchet why` and the row, or its id, tells the whole story, with what it was compared with beside it."
     return [
-        Section(f"Samples: dropped by {step.replace('_', ' ')}", table=rows, group_by="rule", note=note)
+        Section(f"{SAMPLES}: dropped by {step.replace('_', ' ')}", table=rows, group_by="rule", note=note)
         for step, rows in tables.items()
     ]
 
@@ -224,8 +248,32 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def _sources(steps: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """Files of one name are told apart by as much of their paths as it takes."""
+    files = steps[0]["inputs"]
+    names = steps[0]["parameters"].get("sources") or [facts["name"] for facts in files]
+    return [{"file": f"`{name}`", "sha256": facts["key"]} for name, facts in zip(names, files, strict=True)]
+
+
+def _columns(kept: pa.Table) -> list[dict[str, Any]]:
+    rows = max(len(kept), 1)
+    return [{"column": f.name, "type": str(f.type), "filled": f"{1 - kept[f.name].null_count / rows:.0%}"}
+            for f in kept.schema]  # fmt: skip
+
+
+def _limits(steps: set[str], not_done: Mapping[str, str]) -> Iterator[str]:
+    yield "A benchmark item told in other words, or in another language, is not found by n-grams."
+    yield "Rules read the statement; a drawing that is missing without being mentioned goes unseen."
+    if "majority_vote" in not_done:
+        yield "No teacher has confirmed the answers: some are wrong."
+    if "validate_tests" in steps:
+        yield "Tests were run on published solutions; an input that no test tries can still be judged wrongly."
+
+
 def _made(manifest: Manifest) -> dict[str, Any]:
-    parameters = ", ".join(f"{name} {value}" for name, value in manifest["parameters"].items() if value is not None)
+    leaves = flat(manifest["parameters"]).items()
+    parameters = ", ".join(f"{name} {value}" for name, value in leaves if value is not None)
     inputs = ", ".join(f"{facts['name']} {facts['key'][:12]}" for facts in manifest["inputs"])
-    return {"step": manifest["step"].replace("_", " "), "parameters": unmarked(parameters),
+    return {"step": manifest["step"].replace("_", " "), "version": manifest["step_version"],
+            "code": manifest["code"], "parameters": unmarked(parameters),
             "made from": unmarked(inputs), "seconds": round(manifest["seconds"], 1)}  # fmt: skip

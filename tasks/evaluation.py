@@ -14,14 +14,16 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.imported import import_generations
+from ratchet.evaluation.tables import estimate
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.keys import decisive
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Endpoint, Recipe, Stage, benchmark_name
-from ratchet.tasks.contamination import contaminated_items, contamination, training_sets
+from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
+from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, run_worker
@@ -215,10 +217,11 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
 
 
 def training_of(subject: Subject) -> list[Artifact] | None:
-    """The problems that a checkpoint of the store was trained on."""
+    """The curated problems that a checkpoint of the store was trained on, as its lineage says."""
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
-    return training_sets(subject, active_run().store)
+    behind = [a for a in ancestors([subject], active_run().store) if a.kind == "problems" and a.finished]
+    return [problems for problems in behind if problems.manifest["step"] == "curated"]
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
@@ -234,11 +237,11 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
     """`<benchmark>/pass_at_1` and so on, with standard errors, for MLflow's metric table."""
     flat: dict[str, float] = {}
     for name, benchmark in scores["benchmarks"].items():
-        for k, estimate in benchmark["pass_at"].items():
-            flat[f"{name}/pass_at_{k}"] = estimate["value"]
-            flat[f"{name}/pass_at_{k}_standard_error"] = estimate["standard_error"]
-        for k, estimate in benchmark.get("majority_at", {}).items():
-            flat[f"{name}/majority_at_{k}"] = estimate["value"]
+        for k, point in benchmark["pass_at"].items():
+            flat[f"{name}/pass_at_{k}"] = point["value"]
+            flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
+        for k, point in benchmark.get("majority_at", {}).items():
+            flat[f"{name}/majority_at_{k}"] = point["value"]
         for rate in ("truncation_rate", "no_answer_rate", "infra_error_rate", "accuracy_given_completion"):
             flat[f"{name}/{rate}"] = benchmark[rate]
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
@@ -246,9 +249,7 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def _headline(name: str, benchmark: dict[str, Any]) -> str:
-    first = benchmark["pass_at"]["1"]
-    value, error = ("–" if number is None else f"{number:.3f}" for number in (first["value"], first["standard_error"]))
-    return f"{name} pass@1 {value} ± {error}"
+    return f"{name} pass@1 {estimate(benchmark['pass_at']['1'])}"
 
 
 class EvaluationFollower(MetricsFollower):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,64 +23,44 @@ from ratchet.verifiers.domain import use_domains
 PROGRESS_EVERY_S = 60
 
 
-class Watcher(Protocol):
-    """Who is told what happens: the terminal's live view, or the log of a served flow."""
-
-    def phase(self, title: str) -> None: ...
-
-    def step_started(self, title: str) -> None: ...
-
-    def note(self, text: str) -> None:
-        """What a person should know while the step works."""
-
-    def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None: ...
-
-    def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None: ...
-
-    def not_done(self, title: str, reason: str) -> None: ...
-
-    def warning(self, text: str) -> None: ...
-
-
-class LogWatcher:
-    """One printed line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and served flows."""
+class Watcher:
+    """Who is told what happens. This one prints a line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and
+    served flows."""
 
     def __init__(self) -> None:
         self._progress = Progress()
         self._said_at = 0.0
 
+    def say(self, text: str, style: str = "") -> None:
+        """One line; a `style` is for terminals."""
+        print(text, flush=True)
+
     def phase(self, title: str) -> None:
-        print(f"\n{title}", flush=True)
+        self.say(f"\n{title}", "bold")
 
     def step_started(self, title: str) -> None:
-        print(f"… {title}", flush=True)
+        self.say(f"… {title}")
         self._progress, self._said_at = Progress(title), time.monotonic()
 
     def note(self, text: str) -> None:
-        print(f"  {text}", flush=True)
+        """What a person should know while the step works."""
+        self.say(f"  {text}", "dim")
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
         if time.monotonic() - self._said_at >= PROGRESS_EVERY_S:
             self._said_at = time.monotonic()
-            print(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}", flush=True)
+            self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
         took = "cached" if cached else f"{seconds:.1f} s"
-        print(f"✓ {title} ({took}) {summary}", flush=True)
+        self.say(f"✓ {title} ({took}) {summary}")
 
     def not_done(self, title: str, reason: str) -> None:
-        print(f"– {title}: not done, {reason}", flush=True)
+        self.say(f"– {title}: not done, {reason}", "yellow")
 
     def warning(self, text: str) -> None:
-        print(f"! {text}", flush=True)
-
-
-class Unwatched(LogWatcher):
-    """For plans: nothing happens, so nothing is said."""
-
-    def phase(self, title: str) -> None:
-        pass
+        self.say(f"! {text}", "yellow")
 
 
 CurationStep = Literal[
@@ -178,6 +158,10 @@ class PipelineRun:
     def planning(self) -> bool:
         return self.tracking is None
 
+    def phase(self, title: str) -> None:
+        if not self.planning:
+            self.watcher.phase(title)
+
 
 _ACTIVE: ContextVar[PipelineRun | None] = ContextVar("ratchet_run", default=None)
 
@@ -202,28 +186,29 @@ def open_run(
     if enclosing is not None:
         yield enclosing
         return
+    from prefect.runtime import flow_run
+
     domains = tuple(use_domains(recipe))
     settings = settings or load_settings()
     tracking = Tracking(settings, experiment=recipe.name)
     store = ArtifactStore(settings.artifacts)
-    run = PipelineRun(recipe, domains, settings, store, watcher or LogWatcher(), tracking, steps=steps)
+    run = PipelineRun(recipe, domains, settings, store, watcher or Watcher(), tracking, steps=steps)
     run.root = tracking.start_run(
         title,
-        tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version(), **prefect_tags()},
+        tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version()}
+        | ({"prefect.flow_run_id": flow_run.id} if flow_run.id else {}),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
     )
     tracking.text(run.root, recipe.model_dump_json(indent=1), "recipe.json")
     status: Status = "FAILED"
-    token = _ACTIVE.set(run)
     try:
-        yield run
-        run.check_steps()
+        with _active(run):
+            yield run
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
-        _ACTIVE.reset(token)
         tracking.end_run(run.root, status)
         run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
 
@@ -232,10 +217,16 @@ def open_run(
 def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[PipelineRun]:
     """A run in which steps only say what they would do."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
-    run = PipelineRun(recipe, domains, settings, store, Unwatched(), tracking=None, steps=steps)
+    run = PipelineRun(recipe, domains, settings, store, Watcher(), tracking=None, steps=steps)
+    with _active(run):
+        yield run
+
+
+@contextmanager
+def _active(run: PipelineRun) -> Iterator[None]:
     token = _ACTIVE.set(run)
     try:
-        yield run
+        yield
         run.check_steps()
     finally:
         _ACTIVE.reset(token)
@@ -251,9 +242,3 @@ def missing(plan: Sequence[PlannedStep]) -> list[str]:
             except RatchetError as error:
                 faults[str(error)] = None
     return list(faults)
-
-
-def prefect_tags() -> dict[str, str]:
-    from prefect.runtime import flow_run
-
-    return {"prefect.flow_run_id": flow_run.id} if flow_run.id else {}

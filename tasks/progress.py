@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 FORMATS = {
@@ -40,7 +40,7 @@ class Progress:
         return f"{self.done:,}/{self.total:,}{self._left()}" if self.total else ""
 
     def facts(self) -> str:
-        return "   ".join(text.format(self._facts[name]) for name, text in FORMATS.items() if name in self._facts)
+        return in_words(self._facts, FORMATS, "   ")
 
     def _left(self) -> str:
         if not self._first or self.done <= self._first[1] or not self.total:
@@ -49,7 +49,14 @@ class Progress:
         return f", {duration((self.total - self.done) * rate)} left"
 
 
+def in_words(facts: Mapping[str, Any], names: Iterable[str], between: str = ", ") -> str:
+    """Those of the facts that are there."""
+    return between.join(FORMATS[name].format(facts[name]) for name in names if name in facts)
+
+
 def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
-    return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    if seconds < 3600:
+        return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.1f} days"

@@ -17,7 +17,6 @@ from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Section
 from ratchet.infra.recipe.model import Recipe
-from ratchet.tasks.curation import Curated
 from ratchet.tasks.curation_report import funnel_drawing
 from ratchet.tasks.lineage import ancestors, parents
 from ratchet.tasks.pipeline_run import active_run
@@ -29,22 +28,23 @@ REPORT = Step("report", 4, "report")
 def report(
     recipe: Recipe,
     evaluations: Sequence[Artifact],
-    curated: Sequence[Curated],
+    curated: Mapping[str, Artifact] = {},
     title: str = "",
     corpus: Sequence[Artifact] = (),
     standings: Artifact | None = None,
 ) -> Artifact:
     """One HTML page and the same in Markdown; the pipeline's last artifact, from which everything else is reached.
 
-    `corpus` are text files that responses may quote, `standings` contests with their standings (docs/evaluation.md)."""
+    `curated` are the problems of each domain, `corpus` text files that responses may quote, `standings` contests with
+    their standings (docs/evaluation.md)."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
     store, used = active_run().store, active_run().used
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
-        sections = [section for data in curated for section in _curation_sections(data)]
-        behind = ancestors([*evaluations, *(data.problems for data in curated)], store, used)
+        sections = [section for one in curated.items() for section in _curation_sections(*one)]
+        behind = ancestors([*evaluations, *curated.values()], store, used)
         text = "Every artifact behind these scores, with what it was made from, raw files first."
         sections.append(Section("Lineage", text, _lineage(behind, store, used)))
         files = write_report(
@@ -62,7 +62,7 @@ def report(
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
         draft.extra["headline"] = evaluations[-1].manifest["headline"]
 
-    inputs = [*evaluations, *(data.problems for data in curated), *corpus, *([standings] if standings else [])]
+    inputs = [*evaluations, *curated.values(), *corpus, *([standings] if standings else [])]
     parameters = {"recipe": recipe.name, "title": title, "corpus": len(corpus)}
     return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
 
@@ -123,17 +123,16 @@ def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
 
 
-def _curation_sections(data: Curated) -> list[Section]:
-    directory = data.problems.path
-    funnel = pq.read_table(directory / "funnel.parquet")
-    missing = data.problems.manifest["parameters"]["not_done"]
+def _curation_sections(domain: str, problems: Artifact) -> list[Section]:
+    funnel = pq.read_table(problems.path / "funnel.parquet")
+    missing = problems.manifest["parameters"]["not_done"]
     text = "Rows in, rows dropped by each rule, rows out." + (f" Not done: {', '.join(missing)}." if missing else "")
-    drawing = funnel_drawing(funnel, f"funnel-{data.domain}")
-    sections = [Section(f"Curation: {data.domain}", text, funnel.to_pylist(), drawing=drawing)]
-    scores = directory / "rule_scores.json"
+    drawing = funnel_drawing(funnel, f"funnel-{domain}")
+    sections = [Section(f"Curation: {domain}", text, funnel.to_pylist(), drawing=drawing)]
+    scores = problems.path / "rule_scores.json"
     if scores.is_file():
         text = "Against what the tiny world did to each row, which curation never reads."
-        sections.append(Section(f"How well each rule did: {data.domain}", text, json.loads(scores.read_text())))
+        sections.append(Section(f"How well each rule did: {domain}", text, json.loads(scores.read_text())))
     return sections
 
 

@@ -7,12 +7,11 @@ run, the draft and its lock, the MLflow child run with its data sets and models,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
@@ -21,6 +20,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.model import Recipe
+from ratchet.infra.tracking import Tracking
 from ratchet.tasks.lineage import ancestors
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run
 from ratchet.verifiers.sandbox.server import demand
@@ -101,7 +101,7 @@ def _find_or_make(
     make: Callable[[Draft], None],
 ) -> Artifact:
     tracking = run.tracking
-    assert tracking is not None
+    assert tracking is not None  # a plan makes nothing
     run.watcher.step_started(title)
     started_at = time.time()
     found = run.store.find(target.kind, target.name, target.key)
@@ -114,7 +114,7 @@ def _find_or_make(
     )  # fmt: skip
     try:
         for artifact in inputs:
-            _log_input(run, child, artifact, CONTEXTS.get(step.kind, "input"))
+            _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
         if not cached:
             with run.store.draft(target, resumable=step.resumable) as draft:
                 run.current_child = child
@@ -123,7 +123,8 @@ def _find_or_make(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
                     inputs=inputs, started_at=started_at,
                 )  # fmt: skip
-        _log_output(run, child, target, cached)
+        _log_data(tracking, child, target, "output")
+        _log_output(tracking, run.root, child, target, cached)
         told = summary(target)
         if same := run.store.earlier_same(target):
             tracking.tags(child, {"ratchet.same_content_as": same.ref})
@@ -151,15 +152,9 @@ def not_done(step: str, domain: str, reason: str) -> None:
     run.tracking.end_run(child, "FINISHED")
 
 
-def write_split(
-    draft: Draft, kept: pa.Table, rejected: pa.Table, summary: Mapping[str, Any], max_rejected: float
-) -> None:
-    """Store both sides of a curation step. Raises RatchetError when more than `max_rejected` of the rows would go."""
-    write_splits(draft, [Split(kept, rejected, dict(summary))], max_rejected)
-
-
 def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> None:
-    """The same for a step that goes through its rows in batches: each is written before the next one is made."""
+    """Store both sides of a curation step, batch by batch: each is written before the next one is made. Raises
+    RatchetError when more than `max_rejected` of the rows would go."""
     summary: dict[str, Any] = {}
     examples: dict[str, dict[str, Any]] = {}
     with draft.dataset_writer(PROBLEM_SCHEMA, REJECTED_SCHEMA) as write:
@@ -198,33 +193,28 @@ def summary(artifact: Artifact) -> str:
     return str(artifact.manifest.get("headline", ""))
 
 
-def _log_input(run: PipelineRun, child: str, artifact: Artifact, context: str) -> None:
-    assert run.tracking is not None
+def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) -> None:
+    """An input or the `output` of a step, as the data set or the model that it is."""
     if artifact.kind == "checkpoint":
-        run.tracking.model(child, artifact, "input", {})
+        role = "output" if context == "output" else "input"
+        tracking.model(child, artifact, role, flat(artifact.manifest["parameters"]))
     elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
         rows, columns = _table_facts(artifact)
-        run.tracking.dataset(child, artifact, context, rows, columns)
+        tracking.dataset(child, artifact, context, rows, columns)
 
 
-def _log_output(run: PipelineRun, child: str, artifact: Artifact, cached: bool) -> None:
-    assert run.tracking is not None
+def _log_output(tracking: Tracking, root: str, child: str, artifact: Artifact, cached: bool) -> None:
     manifest = artifact.manifest
-    if artifact.kind == "checkpoint":
-        run.tracking.model(child, artifact, "output", flat(manifest["parameters"]))
-    elif artifact.kind in ("problems", "attempts", "traces", "raw"):
-        rows, columns = _table_facts(artifact)
-        run.tracking.dataset(child, artifact, "output", rows, columns)
     if "isolation" in manifest:
-        run.tracking.tags(child, {"ratchet.isolation": manifest["isolation"]})
+        tracking.tags(child, {"ratchet.isolation": manifest["isolation"]})
     if artifact.kind == "raw":
-        run.tracking.tags(child, {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()})
+        tracking.tags(child, {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()})
     # A report is what the whole run came to: its scores and pages are shown on the run's own page too.
-    for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
+    for shown_in in (child, root) if artifact.kind == "report" else (child,):
         if cached or artifact.kind != "checkpoint":  # a checkpoint that was just trained has its whole curve already
-            run.tracking.metrics(shown_in, manifest.get("metrics", {}))
+            tracking.metrics(shown_in, manifest.get("metrics", {}))
         for shown in ["manifest.json", *manifest.get("shown", [])]:
-            run.tracking.file(shown_in, artifact.path / shown, str(Path(shown).parent).lstrip("."))
+            tracking.file(shown_in, artifact.path / shown, str(Path(shown).parent).lstrip("."))
 
 
 def _table_facts(artifact: Artifact) -> tuple[int | None, dict[str, str]]:

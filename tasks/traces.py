@@ -114,10 +114,10 @@ def without_held_out(
 
 
 def _table(traces: list[Trace]) -> pa.Table:
-    rows = [(t.problem.problem_id, t.problem.domain, t.problem.source, t.problem.source_id, t.prompt, t.response)
+    of_problem = ("problem_id", "domain", "source", "source_id")
+    rows = [{name: getattr(t.problem, name) for name in of_problem} | {"prompt": t.prompt, "response": t.response}
             for t in traces]  # fmt: skip
-    names = ("problem_id", "domain", "source", "source_id", "prompt", "response")
-    return pa.table({name: [row[n] for row in rows] for n, name in enumerate(names)})
+    return pa.Table.from_pylist(rows)
 
 
 def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
@@ -155,14 +155,9 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
 
     inputs = list(problems.values())
     return run_step(
-        TEACHER_TRACES,
-        "warm-start",
-        parameters=parameters,
-        inputs=inputs,
-        make=make,
-        title="teacher traces",
+        TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces",
         check=check,
-    )
+    )  # fmt: skip
 
 
 def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
-from ratchet.infra.process_group import free_port, process_group
+from ratchet.infra.process_group import core_count, free_port, process_group
 from ratchet.infra.recipe.model import Recipe, Stage
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
+from ratchet.tasks.progress import in_words
 from ratchet.tasks.step import Step, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.losses import LOSSES
@@ -34,6 +35,7 @@ STAGE = Step("train", 3, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 1, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
+HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
@@ -181,13 +183,8 @@ def _train(spec: dict[str, Any]) -> Any:
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
         follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
-        launcher = (
-            *on_each_machine(hardware.machines, run.settings),
-            run.settings.python,
-            "-P",
-            "-m",
-            "ratchet.training.launch",
-        )
+        module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
+        launcher = (*on_each_machine(hardware.machines, run.settings), *module)
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
@@ -197,7 +194,7 @@ def _train(spec: dict[str, Any]) -> Any:
             return
         last = follow.last
         draft.extra["metrics"] = {key: value for key, value in last.items() if isinstance(value, int | float)}
-        draft.extra["headline"] = headline(last)
+        draft.extra["headline"] = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
         draft.counts["steps"] = int(last.get("step", 0))
         draft.extra["shown"] = [
             name for name in ("metrics.jsonl", "decisions.jsonl", "samples.jsonl") if (draft.path / name).is_file()
@@ -261,8 +258,7 @@ def run_worker(
 
 def worker_environment(processes: int) -> dict[str, str]:
     """The environment of trainers and evaluators: cores divided among them, and no threads that spin while waiting."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = str(max(1, cores // processes))
+    threads = str(max(1, core_count() // processes))
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
     return {**os.environ, **quiet, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
 
@@ -297,14 +293,3 @@ class MetricsFollower:
         if self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
         self.run.watcher.progress(record["step"], record.get("steps"), facts)
-
-
-def headline(last: Mapping[str, Any]) -> str:
-    shown = {
-        "loss": "loss {:.3f}",
-        "pass_rate": "pass rate {:.2f}",
-        "response_tokens": "{:.0f} tokens",
-        "truncated": "{:.1%} truncated",
-    }
-    parts = [text.format(last[name]) for name, text in shown.items() if name in last]
-    return f"{last.get('step', 0)} steps, " + ", ".join(parts)

@@ -107,7 +107,7 @@ def _templates(directory: Path) -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     templates.filters |= {
-        "inline": inline, "cell": cell, "plain": plain, "quoted": quoted, "paragraphs": paragraphs,
+        "inline": inline, "cell": cell, "plain": plain, "paragraphs": paragraphs,
         "base64": lambda data: base64.b64encode(data).decode(),
     }  # fmt: skip
     return templates
@@ -152,9 +152,3 @@ def paragraphs(text: str) -> list[str]:
 def plain(text: Any) -> str:
     """For Markdown: one line that cannot open a tag or a table cell."""
     return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
-
-
-def quoted(text: str | None, limit: int = 160) -> str:
-    """For Markdown: the beginning of a text as code, in which nothing is a mark."""
-    flat = " ".join((text or "(no statement)").split()).replace("`", "'")
-    return f"`{flat if len(flat) <= limit else flat[: limit - 1] + '…'}`"

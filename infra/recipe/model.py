@@ -19,9 +19,6 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS, AnyEngine, chosen_engine
 from ratchet.infra.section import Section, Where
 
-Domain = str
-
-
 # --------------------------------------------------------------------------------------------- model
 
 
@@ -214,7 +211,7 @@ class WarmStart(Section):
     responses, or problems with worked solutions; docs/training.md."""
     columns: Where[dict[str, str]] = {}
     """Of the files, as in `{prompt: question, response: reply}`; none means the usual names."""
-    domain: Where[Domain | None] = None
+    domain: Where[str | None] = None
     """Of files with problems: whose prompt template they get. None: the recipe's only domain. These three enter a key
     with the traces that are read by them."""
     traces: int = 44000
@@ -241,18 +238,14 @@ class Reset(Section):
     """After this many validations in a row without a new best since the last reset."""
 
 
-RETIRED = {"replay_share": "mix: {code: 0.55, math: 0.45}", "code_reward": "graded: [code], for fraction"}
-"""Keys that a stage once had, and what to write instead."""
-
-
 class Stage(Section):
     """One stage of the curriculum: one mix of domains, one response length, one set of knobs; docs/training.md."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
-    mix: dict[Domain, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(..., min_length=1)
+    mix: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(..., min_length=1)
     """Shares of each batch's prompts, by domain, largest first; they need not sum to one. `domain: math` is short for
     `mix: {math: 1.0}`. The first domain's epochs are those of the stage's schedules."""
-    graded: tuple[Domain, ...] = ()
+    graded: tuple[str, ...] = ()
     """Domains that earn the fraction that the verifier gives (code: the share of tests passed), where they would else
     earn 1 or 0."""
     max_response_tokens: int = Field(..., ge=1)
@@ -336,9 +329,6 @@ class Stage(Section):
     def _mixed(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        for key, instead in RETIRED.items():
-            if key in value:
-                raise ValueError(f"{key} is no longer a key: write {instead}")
         given = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
         if ("domain" in given) == ("mix" in given):
             raise ValueError(
@@ -497,7 +487,7 @@ class Benchmark(Section):
     """A benchmark. What is not said of one that is known by name (docs/evaluation.md) comes from the catalogue."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    domain: Domain
+    domain: str
     path: Where[str | None] = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
     (`generated://NAME/FILE`)."""

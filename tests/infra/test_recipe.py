@@ -163,8 +163,6 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ("domain=code", "give either domain: math or mix: .*, and not both"),
         ("mix={a: 1, b: 1, c: 1, d: 1, e: 1}", "prompts_per_batch must be at least 5, a prompt for each domain"),
         ("graded=[code]", "graded names code, and the stage's mix has only math"),
-        ("replay_share=0.3", "replay_share is no longer a key: write mix: {code: 0.55, math: 0.45}"),
-        ("code_reward=fraction", "code_reward is no longer a key: write graded"),
         ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; benchmarks are tiny-math, tiny-code"),
     ],
 )
