@@ -46,7 +46,7 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
         settings = DEFAULTS[domain]
         index = BenchmarkIndex(items.column("prompt").to_pylist(), [("", "")] * len(items), settings.ngram)
         mine = [label for label in labels if (label["benchmark"], label["file"]) == (benchmark, file)]
-        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine], drawings=False))[1]
+        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine]))[1]
         for row, label in enumerate(mine):
             item = places[str(label["item"])]
             at = np.flatnonzero((found.rows == row) & (found.items == item))

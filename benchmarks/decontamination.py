@@ -173,7 +173,7 @@ def main() -> None:
 
     def pairs() -> int:
         index = BenchmarkIndex(everything, names, N)
-        batches = tokenised_batches(table.column("prompt"), drawings=False)
+        batches = tokenised_batches(table.column("prompt"))
         return sum(int((index.compare(tokens)[0].items_hit > 0).sum()) for tokens in batches)
 
     ways: dict[str, Callable[[], int]] = {

@@ -161,7 +161,7 @@ def _chains(run: str, events: Sequence[dict[str, Any]]) -> Iterator[Chain]:
 
 def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], float]:
     """The rows that hold most of the text."""
-    length = len(tokenise([text], drawings=False).hashes)
+    length = len(tokenise([text]).hashes)
     if not length:
         raise RatchetError(f"{text!r} has no word to look for.")
     index = BenchmarkIndex([text], [("", "")], min(SEARCH_NGRAM, length))
@@ -169,7 +169,7 @@ def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], 
     likeness = MIN_LIKENESS
     for chain in chains:
         first = 0
-        for tokens in tokenised_batches(chain.rows["prompt"], drawings=False):
+        for tokens in tokenised_batches(chain.rows["prompt"]):
             share = index.compare(tokens)[0].shared / index.gram_counts[0]
             if (most := float(share.max(initial=0))) >= likeness:
                 best, likeness = best if most == likeness else [], most

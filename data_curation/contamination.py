@@ -1,7 +1,7 @@
 """What texts share with the items of benchmarks: how much of which item, and where.
 
-Finding is done on 64-bit hashes of token n-grams, some rows at a time; what is found is then compared token by token.
-An item shorter than n tokens has no n-gram, and is matched whole.
+Finding is done on 64-bit hashes of token n-grams, some rows at a time; what is found is then compared as text, so that
+nothing is claimed on the word of a hash. An item shorter than n tokens has no n-gram, and is matched whole.
 
 **Coverage** of a row and an item is the share of the n-grams of the shorter of them that the other has as well: a whole
 item inside a long row and a row that is part of a long item are copies alike. The code of drawings does not count
@@ -23,10 +23,13 @@ from ratchet.infra.recipe.model import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
-MOST_TIED = 5
-"""Items that a row covers equally, of which the one with the longest shared text is looked for."""
+MIN_PROSE_NGRAMS = 12
+"""With fewer n-grams outside its drawings, a text is too much like others to go by them alone."""
+OTHER_ITEMS = 4
+"""How many more items the evidence of a match names."""
 CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 """The facts of a row that shares no n-gram with any item."""
+DRAWINGS = ((b"[asy]", b"[/asy]"), (rb"\begin{tikzpicture}", rb"\end{tikzpicture}"))
 _SEEN_BITS, _SHORT_BITS = 22, 16
 _PLACES = 16  # of an n-gram that repeats in an item, how many are followed
 
@@ -63,14 +66,20 @@ class BenchmarkIndex:
 
     def __init__(self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int):
         self.texts, self.names, self.n = list(texts), list(names), n
-        self.tokens = tokenise(self.texts, drawings=False)
+        self.tokens = tokenise(self.texts)
         grams, first = self.tokens.ngrams(n)
         owners = self.tokens.texts[first]
-        order = np.lexsort((grams, owners))
-        grams, owners = grams[order], owners[order]
-        new = _first_of_equals(grams, owners)  # an n-gram that stands twice in an item counts once
-        grams, self._owners = grams[new], owners[new]
+        drawn = np.zeros(len(self.tokens.hashes), bool)
+        for text in range(len(self.texts)):
+            for touched in _drawn_ngrams(self.tokens, text, n, DRAWINGS):
+                drawn[touched] = True
+        # An n-gram that stands twice in an item counts once, as prose if it is that in one place.
+        order = np.lexsort((drawn[first], grams, owners))
+        grams, owners, drawn = grams[order], owners[order], drawn[first][order]
+        new = _first_of_equals(grams, owners)
+        grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
         self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
+        self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
         # To each n-gram the places, in the order of items, where it stands in one.
         self._places = np.argsort(grams, kind="stable")
         self._grams, self._first_place, self._place_counts = np.unique(
@@ -122,9 +131,27 @@ class BenchmarkIndex:
         rows, places = np.divmod(lines[_first_of_equals(lines)], size)
         items = self._owners[places]
         first = np.flatnonzero(_first_of_equals(rows, items))
-        shared, rows, items = np.diff(np.append(first, len(rows))), rows[first], items[first]
-        shorter = np.minimum(self.gram_counts[items], np.diff(tokens.bounds)[rows] - self.n + 1)
-        return Pairs(rows, items, np.minimum(shared / shorter, 1), shared)
+        shared = np.diff(np.append(first, len(rows)))
+        shared_prose = np.add.reduceat(self._prose[places], first, dtype=np.int64) if len(first) else first
+        return self._coverage(tokens, rows[first], items[first], shared, shared_prose)
+
+    def _coverage(
+        self, tokens: Tokens, rows: np.ndarray, items: np.ndarray, shared: np.ndarray, shared_prose: np.ndarray
+    ) -> Pairs:
+        """Coverage of pairs that share so many n-grams, and so many outside of drawings."""
+        total = np.maximum(np.diff(tokens.bounds) - self.n + 1, 0)
+        prose = total.copy()
+        drawings = _drawings(tokens)
+        for row in rows[_first_of_equals(rows)].tolist() if drawings else ():
+            for touched in _drawn_ngrams(tokens, row, self.n, drawings):
+                prose[row] -= touched.stop - touched.start
+        # Without the drawings where both have enough words besides, else with them.
+        plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
+        shared = np.where(plain, shared_prose, shared)
+        shorter = np.where(
+            plain, np.minimum(self._prose_counts[items], prose[rows]), np.minimum(self.gram_counts[items], total[rows])
+        )
+        return Pairs(rows, items, np.minimum(shared / np.maximum(shorter, 1), 1), shared)
 
     def _whole_matches(self, tokens: Tokens) -> np.ndarray:
         """For each row the longest of the items too short for an n-gram that are the row or stand in it as a whole."""
@@ -173,7 +200,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
     parts: list[Overlaps] = []
     found: dict[int, tuple[str, dict[str, Any]]] = {}
     first = 0
-    for tokens in tokenised_batches(texts, drawings=False):
+    for tokens in tokenised_batches(texts):
         overlaps, pairs = index.compare(tokens)
         hit = _hits(index, overlaps, settings)
         for row in np.flatnonzero(hit | (overlaps.whole >= 0)).tolist():
@@ -181,7 +208,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
             whole = int(overlaps.whole[row])
             if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
                 found[first + row] = ("whole_match", evidence)
-            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
+            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs, settings)):
                 found[first + row] = ("ngram", evidence)
         parts.append(overlaps)
         first += len(overlaps.item)
@@ -194,7 +221,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> np.ndarray:
     """Of each text whether `find` would reject it, at a fraction of the cost: without saying why."""
-    found = [index.compare(tokens)[0] for tokens in tokenised_batches(texts, drawings=False)]
+    found = [index.compare(tokens)[0] for tokens in tokenised_batches(texts)]
     return np.concatenate([_hits(index, overlaps, settings) | (overlaps.whole >= 0) for overlaps in found])
 
 
@@ -238,13 +265,24 @@ def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontam
     return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
 
 
-def _best_evidence(index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs) -> dict[str, Any] | None:
-    """Of the items that the row covers most, the one with the longest shared text."""
+def _best_evidence(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs, settings: Decontamination
+) -> dict[str, Any] | None:
+    """Of the items that the row covers most, the one with the longest shared text; then others that it covers."""
     mine = slice(*np.searchsorted(pairs.rows, [row, row + 1]))
     items, coverage = pairs.items[mine], pairs.coverage[mine]
-    tied = np.sort(items[coverage == coverage.max()])[:MOST_TIED].tolist()
+    order = np.lexsort((items, -coverage))
+    tied = items[order[coverage[order] == coverage.max()]][: OTHER_ITEMS + 1].tolist()
     candidates = [_shared_text(index, tokens, row, text, item, index.n) for item in tied]
-    return max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
+    best = max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
+    if best is None:
+        return None
+    also = [
+        named(index, int(items[i])) | {"coverage": round(float(coverage[i]), 4)}
+        for i in order
+        if coverage[i] >= settings.coverage and index.names[items[i]] != (best["benchmark"], best["item"])
+    ]
+    return best | ({"also": also[:OTHER_ITEMS]} if also else {})
 
 
 def _shared_text(
@@ -259,6 +297,8 @@ def _shared_text(
     if run is None:
         return None
     start, at, length = row_first + run[0], item_first + run[1], run[2]
+    if tokens.words(start, start + length) != index.tokens.words(at, at + length):
+        return None
     span, item_span = tokens.span(row, start, start + length - 1), index.tokens.span(item, at, at + length - 1)
     return named(index, item) | {
         "text": cut(text, span),
@@ -267,6 +307,35 @@ def _shared_text(
         "item_span": list(item_span),
         "tokens": length,
     }
+
+
+def _drawings(tokens: Tokens) -> list[tuple[bytes, bytes]]:
+    """The kinds of drawings in these texts."""
+    return [kind for kind in DRAWINGS if kind[0] in tokens.folded]
+
+
+def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> list[slice]:
+    """The n-grams of a text, by their first tokens, that touch the code of a drawing; one that is not closed reaches to
+    the end of its text. No two slices overlap."""
+    begin, stop = tokens.offsets[text : text + 2].tolist()
+    spans = []
+    for opening, closing in drawings:
+        start = tokens.folded.find(opening, begin, stop)
+        while start >= 0:
+            closed = tokens.folded.find(closing, start, stop)
+            spans.append((start, closed + len(closing) if closed >= 0 else stop))
+            start = tokens.folded.find(opening, spans[-1][1], stop)
+    if not spans:
+        return []
+    first, end = tokens.bounds[text : text + 2].tolist()
+    end -= n - 1
+    slices = []
+    for opened, closed in np.searchsorted(tokens.starts, sorted(spans)).tolist():
+        first, last = max(first, opened - n + 1), min(end, closed)
+        if first < last:
+            slices.append(slice(first, last))
+            first = last
+    return slices
 
 
 def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -83,5 +83,6 @@ def summarise(findings: Findings, settings: Decontamination) -> dict[str, Any]:
         "paper_hits": int(findings.paper_hit.sum()),
         "coverage_hits": int(findings.coverage_hit.sum()),
         "items": len(findings.index.texts),
+        "items_without_ngram": int((findings.index.gram_counts == 0).sum()),
         "coverage_histogram": np.histogram(coverage[coverage > 0], bins=20, range=(0, 1))[0].tolist(),
     }

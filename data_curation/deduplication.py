@@ -22,6 +22,8 @@ from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.model import Deduplication
 
+CHUNK = 8192
+"""Rows whose statements are Python text at the same time."""
 STEP = "deduplicate"
 RULES = ("exact", "url", "near")
 BLOCK = 128
@@ -39,7 +41,9 @@ def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
 
     Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
     """
-    shingles = minhash.shingle(table.column("prompt"), settings.ngram)
+    prompts = table.column("prompt")
+    chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
+    shingles = minhash.shingle(chunks, settings.ngram)
     rows = _Rows(table, _exact_groups(shingles, table))
 
     copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule

@@ -7,6 +7,7 @@ bytes): signatures live for a block of texts only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ import datasketch
 import numpy as np
 from datasketch import MinHash
 
-from ratchet.data_curation.tokens import Texts, Tokens, mixed, tokenised_batches
+from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.infra.recipe.model import Deduplication
 
 SCHEME = "affine32"
@@ -82,14 +83,16 @@ def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.n
     return np.repeat(np.arange(len(texts), dtype=np.uint64) << _HALF, counts) | hashes[places]
 
 
-def shingle(texts: Texts, n: int) -> Shingles:
-    """The shingles of all texts. A text of fewer than `n` tokens has one shingle, the whole."""
-    parts = [_shingle_batch(tokens, n) for tokens in tokenised_batches(texts)]
+def shingle(chunks: Iterable[Sequence[str]], n: int) -> Shingles:
+    """The shingles of all texts, which come in chunks. A text of fewer than `n` tokens has one shingle, the whole."""
+    parts = [_shingle_chunk(tokenise(texts), n) for texts in chunks if len(texts)]
+    if not parts:
+        return Shingles(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, np.uint64))
     hashes, counts, wholes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), wholes)
 
 
-def _shingle_batch(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _shingle_chunk(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     texts = len(tokens.bounds) - 1
     places = np.arange(len(tokens.hashes), dtype=np.uint64) - tokens.bounds[tokens.texts].astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(tokens.hashes ^ mixed(places)))])

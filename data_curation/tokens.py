@@ -12,17 +12,16 @@ that evidence can be cut out of it, and nothing is done a character or a word at
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
@@ -48,10 +47,8 @@ _BATCH_BYTES = 1 << 19  # a batch and its temporaries stay in the processor's ca
 _PAD = bytes(8)
 _BACKSLASH = ord("\\")
 _MAX_GAP = 4  # bytes between letters that are one word
-_BLANK = np.isin(np.arange(256), list(b"\0\t\n\r " + "\u00a0".encode()))
-_DRAWING = re.compile(rb"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{tikzpicture\}.*?(?:\\end\{tikzpicture\}|\Z)", re.DOTALL)
-_MIN_WORDS = 20
-"""With fewer words outside its drawings, a text is too much like others to go by them alone."""
+_BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
+_BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
 
 Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 
@@ -99,6 +96,16 @@ class Tokens:
         base = int(self.offsets[text])
         return int(self.starts[first]) - base, int(self.ends[last]) - base
 
+    def words(self, first: int, end: int) -> list[bytes]:
+        """What is hashed of the tokens `first:end`: folded, and of synonyms the one that stands for all."""
+        words, canonical = [], _canonical()
+        for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
+            word = self.folded[start:stop]
+            if not word.isalnum():
+                word = word.translate(None, _BLANKS).replace(_NO_BREAK, b"")
+            words.append(canonical.get(word, word) if start and self.folded[start - 1] == _BACKSLASH else word)
+        return words
+
 
 def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
     """Hashes of every n values in a row: a polynomial of them, made by doubling."""
@@ -111,21 +118,40 @@ def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
     return twice[:-1] * _power(1) + hashes[n - 1 :] if n % 2 else twice
 
 
-def tokenise(texts: Texts, drawings: bool = True) -> Tokens:
-    """Tokens of all texts; runs at some tens of megabytes a second. A null is a text without tokens. Without
-    `drawings`, their code (`[asy]`, TikZ) is left out where a text has enough words besides."""
-    raw, offsets = _bytes(_column(texts))
-    return _tokenise(raw if drawings else _without_drawings(raw, offsets), offsets)
+def tokenise(texts: Texts) -> Tokens:
+    """Tokens of all texts; runs at some tens of megabytes a second. A null is a text without tokens."""
+    batches = list(tokenised_batches(texts))
+    if len(batches) == 1:
+        return batches[0]
+    shifts = np.cumsum([0, *(len(batch.folded) for batch in batches)])
+    counts = np.cumsum([0, *(len(batch.hashes) for batch in batches)])
+
+    def joined(name: str, moved_by: np.ndarray | None, cut: slice = slice(None)) -> np.ndarray:
+        parts = [getattr(batch, name)[cut] for batch in batches]
+        return np.concatenate(parts if moved_by is None else [p + m for p, m in zip(parts, moved_by, strict=False)])
+
+    upto = slice(None, -1)
+    bounds = np.append(joined("bounds", counts, upto), counts[-1])
+    offsets = np.append(joined("offsets", shifts, upto), shifts[-1])
+    folded = b"".join(batch.folded for batch in batches)
+    return Tokens(joined("hashes", None), bounds, joined("starts", shifts), joined("ends", shifts), offsets, folded)
 
 
-def tokenised_batches(texts: Texts, drawings: bool = True) -> Iterator[Tokens]:
+def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
     """The same some texts at a time, at least once: what is in work then fits the processor's cache."""
-    given: Any = texts
-    chunks = given.chunks if isinstance(given, pa.ChunkedArray) and given.num_chunks else [given]
-    for column in map(_column, chunks):
-        size = max(1, len(column) * _BATCH_BYTES // max(column.nbytes, 1))
-        for first in range(0, max(len(column), 1), size):
-            yield tokenise(column.slice(first, size), drawings)
+    chunks = _columns(texts)
+    for column in chunks:
+        _, offset_buffer, data = column.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
+        raw = memoryview(data) if data is not None else memoryview(b"")
+        first = 0
+        while first < len(column):
+            last = int(np.searchsorted(offsets, offsets[first] + _BATCH_BYTES, side="right")) - 1
+            last = max(last, first + 1)
+            yield _tokenise(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
+            first = last
+    if not sum(len(column) for column in chunks):
+        yield _tokenise(b"", np.zeros(1, np.int64))
 
 
 def byte_span(text: str, start: int, end: int) -> list[int]:
@@ -139,35 +165,17 @@ def cut(text: str, span: Sequence[int]) -> str:
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def _column(texts: Any) -> pa.LargeStringArray:
+def _columns(texts: Any) -> list[pa.LargeStringArray]:
     if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    elif not isinstance(texts, pa.Array):
+        return [column for chunk in texts.iterchunks() for column in _columns(chunk)]
+    if isinstance(texts, pa.Array):
+        column = texts.cast(pa.large_string())
+    else:
         try:
-            texts = pa.array(texts, pa.large_string())
+            column = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half a surrogate pair, as broken JSON escapes give: no text, but no reason to stop
-            texts = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
-    return texts.cast(pa.large_string()).fill_null("")
-
-
-def _bytes(column: pa.LargeStringArray) -> tuple[bytes, np.ndarray]:
-    """All texts after one another, and where each begins; at the end, where the last one ends."""
-    _, places, data = column.buffers()
-    if not len(column) or data is None:
-        return b"", np.zeros(len(column) + 1, np.int64)
-    offsets = np.frombuffer(places, np.int64)[column.offset : column.offset + len(column) + 1]
-    return bytes(memoryview(data)[offsets[0] : offsets[-1]]), offsets - offsets[0]
-
-
-def _without_drawings(raw: bytes, offsets: np.ndarray) -> bytes:
-    """Blanks instead of the code of drawings, which all look alike, where there are words enough besides."""
-    if not _DRAWING.search(raw):
-        return raw
-    texts = [raw[start:end] for start, end in pairwise(offsets.tolist())]
-    said = [_DRAWING.sub(lambda drawing: b" " * len(drawing[0]), text) for text in texts]
-    return b"".join(
-        plain if len(plain.split()) >= _MIN_WORDS else text for plain, text in zip(said, texts, strict=True)
-    )
+            column = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
+    return [pc.fill_null(column, "") if column.null_count else column]
 
 
 def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
@@ -326,6 +334,11 @@ def _is_ideograph(code: int) -> bool:
 _ASCII_KINDS = bytes(_kind(chr(code)) for code in range(0x80)) + bytes([LETTER]) * 0x80
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 assert sys.byteorder == "little", "words are hashed as little-endian numbers"
+
+
+@cache
+def _canonical() -> dict[bytes, bytes]:
+    return {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
 
 
 @cache

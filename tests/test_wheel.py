@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -27,11 +28,19 @@ SHORT = [
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    out = tmp_path_factory.mktemp("wheel")
+    out, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for folder in settings()["package-dir"].values():  # a copy, so that nothing of an earlier build is packed
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    build = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(ROOT)]
+    build = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(source)]
     subprocess.run([sys.executable, *build], check=True, env=environment, capture_output=True)
     return next(out.glob("*.whl"))
+
+
+def settings():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +69,10 @@ def trapped(tmp_path):
 
 
 def test_every_package_is_in_the_wheel(wheel):
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    tops = [*settings["package-dir"].values()]
+    tops = [*settings()["package-dir"].values()]
     folders = {path.parent for top in tops for path in (ROOT / top).rglob("*.py")} | {ROOT / "recipes"}
     named = {"ratchet." + str(folder.relative_to(ROOT)).replace("/", ".") for folder in folders}
-    assert set(settings["packages"]) == named
+    assert set(settings()["packages"]) == named
     inside = set(zipfile.ZipFile(wheel).namelist())
     kept = ("*.py", "*.yaml", "*.html", "*.css", "*.md", "py.typed")
     files = {path.relative_to(ROOT) for top in tops for kind in kept for path in (ROOT / top).rglob(kind)}

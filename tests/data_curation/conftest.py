@@ -32,4 +32,5 @@ def token_texts(text: str) -> list[tuple[str, int, int]]:
     """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
     tokens = tokenise([text])
     spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-    return [("".join(tokens.folded[a:b].decode(errors="replace").split()), a, b) for a, b in spans]
+    words = tokens.words(0, len(tokens.hashes))
+    return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]

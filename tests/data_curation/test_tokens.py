@@ -30,6 +30,7 @@ def words(text: str) -> list[str]:
     ],
 )
 def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
+    assert words(one) == words(other)
     assert (tokenise([one]).hashes == tokenise([other]).hashes).all()
 
 
@@ -37,12 +38,12 @@ def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
     ("one", "other"), [("x = 12", "x = 13"), ("a + b", "a - b"), ("x_1", "x_2"), ("3.14", "314"), ("a, b", "ab")]
 )
 def test_what_makes_another_problem_makes_other_tokens(one, other):
-    assert tokenise([one]).hashes.tolist() != tokenise([other]).hashes.tolist()
+    assert words(one) != words(other)
 
 
 def test_tokens_are_letters_digits_operators_and_ideographs():
     assert words(r"Compute $3x+\sin 60^\circ \le 10$ 求和") == [
-        "compute", "3", "x", "+", "sin", "60", "^", "circ", "le", "10", "求", "和",
+        "compute", "3", "x", "+", "sin", "60", "^", "circ", "≤", "10", "求", "和",
     ]  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_agrees_with_a_regular_expression_whatever_the_texts_beside_it(texts):
         expected = [found[0].lower() for found in SIMPLE.finditer(text)]
         spans = [(a, b) for _, a, b in token_texts(text)]
         assert [cut(text, span) for span in spans] == [found[0] for found in SIMPLE.finditer(text)]
-        assert [word for word, _, _ in token_texts(text)] == expected
+        assert [word.decode() for word in tokens.words(start, end)] == expected
         alone = tokenise([text])
         assert (tokens.hashes[start:end] == alone.hashes).all()
 
@@ -94,4 +95,4 @@ def test_ngrams_stay_inside_their_text_and_batches_do_not_matter():
     tokens = tokenise(long)
     assert np.diff(tokens.bounds).tolist() == [200_000, 4, 2]
     assert (tokens.hashes[200_000:200_004] == tokenise(["aa bb cc dd"]).hashes).all()
-    assert tokens.span(2, 200_005, 200_005) == (5, 8)
+    assert tokens.words(200_004, 200_006) == [b"tail", b"end"] and tokens.span(2, 200_005, 200_005) == (5, 8)
