@@ -27,6 +27,7 @@ def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
     """Write a model directory that transformers loads: weights drawn from `seed`, vocabulary learnt from `texts`."""
     tokenizer = train_tokenizer(texts, recipe.vocabulary)
     stop = tokenizer.convert_tokens_to_ids(END)
+    assert isinstance(stop, int)  # of one token
     # Llama and not Qwen2: for Qwen2 transformers replaces whatever tokenizer a model brings with Qwen's own splitting.
     config = LlamaConfig(
         vocab_size=recipe.vocabulary,
