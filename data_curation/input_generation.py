@@ -144,7 +144,8 @@ class _Changes:
 
     def _moved(self, rng: Random, path: Path, items: list[Any], seen: Sequence[Sequence[Any]]) -> list[Any]:
         """The items with one left out, repeated or copied over another, two exchanged, a run of them kept, reversed, or
-        replaced by an example's; as they are where they would be too few or too many."""
+        replaced by an example's; for a bold input also other numbers. As they are where they would be too few or too
+        many."""
         i, j = sorted((rng.randrange(len(items) or 1), rng.randrange(len(items) or 1)))
         before, run, after, one = items[:i], items[i : j + 1], items[j + 1 :], items[i : i + 1]
         ways = (
@@ -153,13 +154,16 @@ class _Changes:
             before + list(rng.choice(seen))[i:],
         )  # fmt: skip
         found, lengths = rng.choice(ways), [len(other) for other in seen]
+        least, most = (
+            (min(1, *lengths), max(8, *(2 * n for n in lengths))) if self.bold else (min(lengths), max(lengths))
+        )
+        numbers = [item for other in seen for item in other if type(item) is int]
+        if self.bold and numbers and rng.random() < 0.5:  # small changes of short lists alone never make long ones
+            found = [self._number(rng, rng.choice(numbers), numbers) for _ in range(rng.randint(least, most))]
         if not self._is_free((path, "distinct")):
             found = list({repr(item): item for item in found}.values())
         for order in ("ascending", "descending"):
             found = found if self._is_free((path, order)) else sorted(found, reverse=order == "descending")
-        least, most = (
-            (min(1, *lengths), max(8, *(2 * n for n in lengths))) if self.bold else (min(lengths), max(lengths))
-        )
         return found if least <= len(found) <= most else items
 
 
