@@ -3,7 +3,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from ratchet.data_curation.readers.problems import FORMATS
+from ratchet.data_curation.domains import plan_of
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.load import SHIPPED, load_recipe
 from ratchet.infra.recipe.model import CATALOGUE, Benchmark, Evaluation, PromptFormat
@@ -16,7 +16,7 @@ def known(name: str, **said) -> Benchmark:
 
 def test_every_benchmark_can_be_asked_and_graded():
     for benchmark in map(known, CATALOGUE):
-        assert any(layout.domain in (None, benchmark.domain) for layout in FORMATS)
+        assert plan_of(benchmark.domain).formats
         assert re.fullmatch(r"hf://datasets/[^/@]+/[^/@]+(@[^/]+)?/.+", benchmark.path)
         problem = Problem("p", benchmark.domain, "STATEMENT", starter_code="def f(x):")
         asked = user_message(problem, benchmark.prompt_format(PromptFormat()))
