@@ -106,7 +106,7 @@ def train(
         rate = learning_rate(step, len(batches), settings)
         norm = policy.update(policy.micro_batches(batch), loss, 1.0, rate)
         done = step + 1
-        if done % REPORT_EVERY == 0 or done == len(batches):
+        if done % min(REPORT_EVERY, max(1, len(batches) // 50)) == 0 or done == len(batches):
             everyone, seconds = ranks.gather(watched), time.perf_counter() - since
             total = {name: sum(each[name] for each in everyone) for name in watched}
             record = {
