@@ -40,7 +40,8 @@ def read_scores(home: Path, seed: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 def table(seeds: dict[int, list[tuple[str, dict[str, Any]]]]) -> list[str]:
-    lines = ["| seed | benchmark | after | pass@1 | " + " | ".join(f"pass@{k}" for k in KS[1:]) + " | cut | tokens |"]
+    others = " | ".join(f"pass@{k}" for k in KS[1:])
+    lines = [f"| seed | benchmark | after | pass@1 | {others} | truncated | tokens |"]
     lines.append("|---:|---|---|---:|" + "---:|" * (len(KS) + 1))
     for seed, evaluations in seeds.items():
         for name in evaluations[0][1]:
@@ -108,7 +109,7 @@ def main() -> None:
         arguments.write.write_text(with_section(written, HEADINGS[recipe], [command, "", TEXTS[recipe], "", *lines]))
 
 
-HEADINGS = {"tiny": "# Results of the tiny recipe", "tiny-prorl": "## Five domains"}
+HEADINGS = {"tiny": "# Results of the tiny recipe", "tiny-prorl": "## Five domains, as ProRL trains"}
 TEXTS = {
     "tiny": "Each seed has its own raw problems, teacher answers, model and training, on two CPU cores; 64 held-out "
     "problems a benchmark, 16 responses each, temperature 1. ± after one seed's score is the standard error across "
