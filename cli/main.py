@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -312,13 +312,12 @@ def _run_flow(
     settings = load_settings(home)
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
-    from ratchet.cli.prefect_server import prefect_server, without_heartbeats
+    from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
     from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, missing, plan_run
 
     with ExitStack() as stack:
         stack.push(_on_interrupt)
-        wait_for_server = stack.enter_context(nullcontext(lambda: None) if dry_run else prefect_server(settings))
-        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)  # Prefect reads its settings on import
+        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
         with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
             flow.fn(recipe, *arguments)
             faults = missing(plan.plan)
@@ -330,9 +329,13 @@ def _run_flow(
         if faults:
             raise RatchetError("\n".join(faults))
         flow = flow.named(title) if title else flow
-        wait_for_server()
+        # To find what is made, nobody waits for a server of our own to start; one that is up shows that run too.
+        prefect = server_address(settings) is not None or not all(step.done for step in plan.plan)
+        if prefect:
+            stack.enter_context(prefect_server(settings))
+            stack.enter_context(without_heartbeats())
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
-        with called_by(Caller(settings, watcher)) as caller, without_heartbeats():
+        with called_by(Caller(settings, watcher, prefect)) as caller:
             result = flow(recipe, *arguments)
     show_result(caller.opened, result)
 

@@ -1,12 +1,13 @@
 """The Prefect server of one command: up while it runs, and gone with it, however it ends."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,18 +21,16 @@ START_S = 180  # the first start migrates a database, and laptops are busy
 
 
 @contextmanager
-def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
+def prefect_server(settings: Settings) -> Iterator[None]:
     """Point Prefect at a server for the length of a command: the one that is up, or one of our own.
 
-    Yields a function that waits until the server answers, so that a command has work to do while it comes up; the
-    function raises RatchetError when it does not. Call before Prefect is imported. Prefect's own temporary server would
-    outlive a command that is killed; ours is told by the kernel.
+    Raises RatchetError when ours does not come up. Call before Prefect is imported. Prefect's own temporary server
+    would outlive a command that is killed; ours is told by the kernel.
     """
     configure_prefect(settings)
-    if "PREFECT_API_URL" not in os.environ and (running := _running_server(settings)):
+    if running := server_address(settings):
         os.environ["PREFECT_API_URL"] = running
-    if "PREFECT_API_URL" in os.environ:
-        yield lambda: None
+        yield
         return
     port = free_port(HOST)
     argv = [
@@ -44,8 +43,10 @@ def prefect_server(settings: Settings) -> Iterator[Callable[[], None]]:
     os.environ["PREFECT_API_URL"] = address
     try:
         with process_group(argv, log, environment) as server:
+            importlib.import_module("prefect")  # two seconds, while the server comes up
+            wait_until_up("Prefect", f"{address}/health", server, log)
             try:
-                yield lambda: wait_until_up("Prefect", f"{address}/health", server, log)
+                yield
             finally:
                 _send_logs()
     finally:
@@ -63,10 +64,9 @@ def without_heartbeats() -> Iterator[None]:
 
 def _send_logs() -> None:
     """What waits to be sent, while there is somebody to send it to."""
-    if "prefect" in sys.modules:
-        from prefect.logging.handlers import APILogWorker
+    from prefect.logging.handlers import APILogWorker
 
-        APILogWorker.drain_all(timeout=5)
+    APILogWorker.drain_all(timeout=5)
 
 
 def wait_until_up(name: str, address: str, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -89,8 +89,10 @@ def configure_prefect(settings: Settings) -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
-def _running_server(settings: Settings) -> str | None:
-    """The API address of the server that `ratchet ui` has up for this home, if it answers."""
+def server_address(settings: Settings) -> str | None:
+    """The API of the server that the environment names, or that `ratchet ui` has up for this home."""
+    if "PREFECT_API_URL" in os.environ:
+        return os.environ["PREFECT_API_URL"]
     try:
         address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
         return address if _answers(f"{address}/health") else None

@@ -1,10 +1,10 @@
-"""What makes a function a flow: run by Prefect, and in a plan just called."""
+"""What makes a function a flow: run by Prefect, or just called where there is nothing to run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ratchet.tasks.pipeline_run import is_planning
+from ratchet.tasks.pipeline_run import outside_prefect
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -12,14 +12,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Flow(Generic[P, R]):
-    """Prefect is imported when the flow is run and not before: a plan needs neither its server nor its two seconds of
-    imports. Called by another flow, it is a Prefect sub-flow."""
+    """Prefect is imported when the flow is run and not before: a plan, and a run whose steps are all made, need neither
+    its server nor its two seconds of imports. Called by another flow, it is a Prefect sub-flow."""
 
     fn: Callable[P, R]
     name: str
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        return self.fn(*arguments, **named) if is_planning() else self.prefect(*arguments, **named)
+        return self.fn(*arguments, **named) if outside_prefect() else self.prefect(*arguments, **named)
 
     @property
     def prefect(self) -> Any:

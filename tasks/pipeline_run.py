@@ -86,6 +86,11 @@ class PlannedStep:
     same_as: Artifact | None = None
     """What has the same content and was there before it."""
 
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to make."""
+        return self.cached or self.left_out or bool(self.not_done)
+
 
 @dataclass
 class PipelineRun:
@@ -169,18 +174,14 @@ def active_run() -> PipelineRun:
     return run
 
 
-def is_planning() -> bool:
-    """Whether steps only say what they would do."""
-    run = _ACTIVE.get()
-    return run is not None and run.planning
-
-
 @dataclass
 class Caller:
     """Where a flow's run keeps things and who watches it; and the run, once the flow has opened it."""
 
     settings: Settings
     watcher: Watcher
+    prefect: bool = True
+    """Whether Prefect runs the flow."""
     run: PipelineRun | None = None
 
     @property
@@ -190,6 +191,12 @@ class Caller:
 
 
 _CALLER: ContextVar[Caller | None] = ContextVar("ratchet_caller", default=None)
+
+
+def outside_prefect() -> bool:
+    """Whether flows and steps are plain calls: in a plan, and for a caller without Prefect."""
+    run, caller = _ACTIVE.get(), _CALLER.get()
+    return (run is not None and run.planning) or (caller is not None and not caller.prefect)
 
 
 @contextmanager

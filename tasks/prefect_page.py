@@ -4,6 +4,7 @@ Outside of a Prefect run, as in a plan, nothing here does anything.
 """
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -18,11 +19,11 @@ _FEW = 200
 
 def name_run(name: str, tags: Sequence[str]) -> dict[str, str]:
     """Give the flow run that is under way this name and these tags; what links to it from elsewhere, by tag."""
+    if not _in_flow_run():
+        return {}
     from prefect import get_client
     from prefect.runtime import flow_run
 
-    if not flow_run.id:
-        return {}
     with get_client(sync_client=True) as client:
         client.update_flow_run(flow_run.id, name=name, tags={*flow_run.tags, *tags})
     return {"prefect.flow_run_id": flow_run.id}  # no address: the server may be gone with the command
@@ -30,6 +31,8 @@ def name_run(name: str, tags: Sequence[str]) -> dict[str, str]:
 
 def log(text: str, level: int = logging.INFO) -> None:
     """A line in the log of the step that is under way."""
+    if "prefect" not in sys.modules:
+        return
     from prefect.exceptions import MissingContextError
     from prefect.logging import get_run_logger
 
@@ -47,19 +50,25 @@ def show(artifact: Artifact) -> None:
 
 
 def link(address: str, text: str) -> None:
-    from prefect.artifacts import create_link_artifact
-    from prefect.runtime import flow_run
+    if _in_flow_run():
+        from prefect.artifacts import create_link_artifact
 
-    if flow_run.id:
         create_link_artifact(address, link_text=text, description=text)
 
 
 def _table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:
-    from prefect.artifacts import create_table_artifact
+    if _in_flow_run():
+        from prefect.artifacts import create_table_artifact
+
+        create_table_artifact(table=[dict(row) for row in rows[:_FEW]], key=_key(key), description=description)
+
+
+def _in_flow_run() -> bool:
+    if "prefect" not in sys.modules:  # which takes two seconds to import, and then there is none
+        return False
     from prefect.runtime import flow_run
 
-    if flow_run.id:
-        create_table_artifact(table=[dict(row) for row in rows[:_FEW]], key=_key(key), description=description)
+    return bool(flow_run.id)
 
 
 def _key(name: str) -> str:

@@ -20,7 +20,7 @@ from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.tracking import Tracking, described
 from ratchet.tasks import prefect_page
-from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run
+from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
 from ratchet.training.interventions import Taken
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.sandbox.server import demand
@@ -78,15 +78,16 @@ def run_step(
         run.made[target.key] = target
         return target
 
-    from prefect import task
-    from prefect.cache_policies import NO_CACHE
-
-    # Prefect shows the step; whether it has to run is the store's decision alone: a second cache is a second truth.
     def execute(*_read: Artifact) -> Artifact:  # by what it is called with, Prefect draws the arrows
         return _find_or_make(run, step, planned, parameters, make)
 
-    shown = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)
-    run.made[target.key] = shown(*inputs)
+    if not outside_prefect():
+        from prefect import task
+        from prefect.cache_policies import NO_CACHE
+
+        # Prefect shows the step; whether it has to run is the store's decision alone: a second cache is a second truth.
+        execute = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)
+    run.made[target.key] = execute(*inputs)
     return run.made[target.key]
 
 

@@ -113,8 +113,7 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
     home = shutil.copytree(finished_home, tmp_path / "home")
     for name in ("PREFECT_HOME", "PREFECT_MEMO_STORE_PATH"):
         monkeypatch.delenv(name, raising=False)
-    with prefect_server(load_settings(tmp_path / "server")) as wait_until_up:
-        wait_until_up()
+    with prefect_server(load_settings(tmp_path / "server")):
         prefect = [sys.executable, "-m", "prefect"]
         for pool, said in (("", "--pool NAME"), ("gpus", "no work pool 'gpus'")):
             refused = ratchet("deploy", MINI, "--pool", pool, "--home", home)
