@@ -1,12 +1,18 @@
 """What judging costs: CPU for each program, many programs on all workers, and programs that never end.
 
-    python benchmarks/code_judge.py --programs 1024 --tests 20 --workers 2
+    python -m benchmarks.code_judge --programs 1024 --tests 20 --workers 2
 
 CPU is that of the judge, the fork servers and the programs together, beyond starting them; a trivial program's is
 nearly all overhead. In the mix half of the programs are right, a quarter wrong on every test, a quarter wrong on some.
 No two programs are the same text, so none is remembered. The peer is the obvious way, on the first `--peer` programs:
 `python -I -S` for each test, stopping at the first failure. It confines nothing, and does not even load the site
 packages. Verdicts of both must agree. `--profile` shows where the judge's own share goes.
+
+    python -m benchmarks.code_judge --against REVISION --turns 15
+
+The judge of another revision beside this one, in turns: in each both judge `--programs` programs of either form, one
+after the other, and who is first changes. Medians of the turns; the ratio is the median of the turns' own ratios. CPU
+time hardly depends on what else the machine does, and turns even out what is left.
 """
 
 from __future__ import annotations
@@ -18,78 +24,28 @@ import os
 import pstats
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 
+from benchmarks import judge_worker
+from benchmarks.judge_worker import FORMS, Spent, doubling, measured, trivial
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
-
-
-@dataclass
-class Spent:
-    """Seconds of wall time, and of CPU in this process and in what it started."""
-
-    wall: float = 0.0
-    judge: float = 0.0
-    sandboxes: float = 0.0
-
-    @property
-    def cpu(self) -> float:
-        return self.judge + self.sandboxes
-
-
-@contextmanager
-def measured(pids: list[int]) -> Iterator[Spent]:
-    """What happens inside, and beneath the processes `pids` and their children."""
-    spent = Spent()
-    before = time.perf_counter(), time.process_time(), _cpu(pids)
-    yield spent
-    after = time.perf_counter(), time.process_time(), _cpu(pids)
-    spent.wall, spent.judge, spent.sandboxes = (b - a for a, b in zip(before, after, strict=True))
-
-
-def _cpu(pids: list[int]) -> float:
-    """CPU seconds of these processes, of their children, and of all that those have waited for."""
-    ticks = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(name) in pids or int(fields[1]) in pids:
-                ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+from ratchet.verifiers.submission import JudgeSettings
 
 
 def sandboxes_of_this_process() -> list[int]:
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
     return [int(pid) for pid in listed.split()]
-
-
-def doubling(tests: int, form: str, **fields: float) -> Problem:
-    numbers = range(1, tests + 1)
-    if form == "call":
-        cases = [{"call": {"args": [number]}, "output": 2 * number} for number in numbers]
-    else:
-        cases = [{"input": f"{number}\n", "output": str(2 * number)} for number in numbers]
-    return Problem(
-        "doubling", "code", "", entry_point="f" if form == "call" else None, tests=json.dumps(cases), **fields
-    )
-
-
-def trivial(number: int, form: str, result: str = "2 * x") -> str:
-    if form == "call":
-        return f"def f(x):\n    y = {number}\n    return {result}\n"
-    return f"x = int(input())\ny = {number}\nprint({result})\n"
 
 
 def overhead(count: int, tests: int, profile: bool) -> None:
@@ -153,7 +109,7 @@ def endless(count: int, tests: int, workers: int) -> None:
     budget_s = max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * limit_s)
     for fraction, bound_s in ((False, 2 * limit_s), (True, budget_s + limit_s)):
         sources = [f"def f(x):\n    while True:\n        y = {number}\n" for number in range(count)]
-        with VerifierPool(workers, fraction=fraction) as pool:
+        with VerifierPool(workers, JudgeSettings(fraction=fraction)) as pool:
             pool.run_programs([(problem, f"def f(x): return {number}") for number in range(workers)])  # start them
             with measured(sandboxes_of_this_process()) as spent:
                 verdicts = pool.run_programs([(problem, source) for source in sources])
@@ -165,6 +121,50 @@ def endless(count: int, tests: int, workers: int) -> None:
         )
 
 
+def compare(revision: str, turns: int, count: int, tests: int) -> None:
+    """CPU milliseconds a verdict of the judge of `revision` and of this one."""
+    here = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as there, ExitStack() as children:
+        archive = subprocess.run(["git", "archive", revision], cwd=here, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", there], input=archive, check=True)
+        judges = {revision: children.enter_context(worker(Path(there), tests))}
+        judges["now"] = children.enter_context(worker(here, tests))
+        for form in FORMS:
+            spent: dict[str, list[Spent]] = {name: [] for name in judges}
+            for turn in range(turns):
+                for name in [*judges] if turn % 2 else [*reversed(judges)]:
+                    spent[name].append(judges[name](form, count))
+            pairs = list(zip(spent["now"], spent[revision], strict=True))
+            cpu = {name: 1000 * median(each.cpu for each in of) / count for name, of in spent.items()}
+            print(
+                f"{form + ':':6} {tests} trivial tests, {turns} turns of {count} programs: "
+                + ", ".join(f"{name} {ms:.2f} ms CPU a program" for name, ms in cpu.items())
+                + f"; ratio {median(ours.cpu / theirs.cpu for ours, theirs in pairs):.3f}, "
+                f"wall {median(ours.wall / theirs.wall for ours, theirs in pairs):.3f}"
+            )
+
+
+@contextmanager
+def worker(root: Path, tests: int) -> Iterator[Callable[[str, int], Spent]]:
+    """A process with the judge of the checkout at `root`."""
+    package = f"p = types.ModuleType('ratchet'); p.__path__ = [{str(root)!r}]; sys.modules['ratchet'] = p"
+    program = f"import runpy, sys, types; {package}; runpy.run_path({judge_worker.__file__!r}, run_name='__main__')"
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", program, str(tests)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin and child.stdout
+        if child.stdout.readline() != "ready\n":
+            raise SystemExit(f"the judge of {root} does not start: {sys.executable} has not what it needs")
+
+        def judged(form: str, count: int) -> Spent:
+            print(form, count, file=child.stdin, flush=True)
+            judge_s, sandboxes_s, wall_s = map(float, child.stdout.readline().split())
+            return Spent(wall_s, judge_s, sandboxes_s)
+
+        yield judged
+        child.stdin.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=1024)
@@ -173,8 +173,12 @@ def main() -> None:
     parser.add_argument("--endless", type=int, default=4)
     parser.add_argument("--peer", type=int, default=32)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--against", metavar="REVISION")
+    parser.add_argument("--turns", type=int, default=15)
     options = parser.parse_args()
     print(demand())
+    if options.against:
+        return compare(options.against, options.turns, min(options.programs, 256), options.tests)
     overhead(min(options.programs, 256), options.tests, options.profile)
     if not options.profile:
         mix(options.programs, options.tests, options.workers, "stdin", 0)

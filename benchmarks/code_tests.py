@@ -38,6 +38,7 @@ from ratchet.infra.recipe.curation import Curation, Decontamination, TestValidat
 from ratchet.verifiers.code.judge import examine
 from ratchet.verifiers.extraction import python_program
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import EVERY_TEST
 
 FILE, BENCHMARK = "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "benchmarks/HumanEval.jsonl.gz"
 SETTINGS = TestValidation(min_tests=2)  # many of these problems have no more
@@ -104,7 +105,7 @@ def try_responses(strengthened: Sequence[Problem], pool: VerifierPool) -> None:
     )
     passed = [verdict.passed for verdict in pool.run_programs(old)]
     right = [pair for pair, is_right in zip(pairs, passed, strict=True) if is_right]
-    again = pool.map_programs(partial(examine, fraction=True), list(compress(new, passed)))
+    again = pool.map_programs(partial(examine, settings=EVERY_TEST), list(compress(new, passed)))
     failed = [
         (p, [r for r in results if r.status != "passed"]) for (p, _), (_, results) in zip(right, again, strict=True)
     ]

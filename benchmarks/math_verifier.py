@@ -31,6 +31,7 @@ from pathlib import Path
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.math.equivalence import reference_text, verify_math
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import JudgeSettings
 from tests.verifiers.test_math_references import FILES, corruptions
 from tests.verifiers.test_math_stuffed import stuffed
 from tests.verifiers.tricky_pairs import BARE
@@ -132,7 +133,7 @@ def measure(name: str, pairs: list[Pair]) -> float:
 
 def compare_either(sets: dict[str, list[Pair]]) -> None:
     """What either of two verifiers accepts beside ours, by set, with examples."""
-    with VerifierPool(PROCESSES, either=True) as pool:
+    with VerifierPool(PROCESSES, JudgeSettings(either=True)) as pool:
         for title, pairs in sets.items():
             problems = [Problem(str(n), "math", "", answer=reference) for n, (reference, _, _) in enumerate(pairs)]
             verdicts = pool.run_programs(zip(problems, (answer for _, answer, _ in pairs), strict=True))

@@ -35,12 +35,13 @@ def serve(
     from ratchet.verifiers.sandbox.server import demand
     from ratchet.verifiers.serving.local_pool import VerifierPool
     from ratchet.verifiers.serving.server import RewardServer, serve_until_stopped, server_token
+    from ratchet.verifiers.submission import JudgeSettings
 
     token, source = server_token(load_settings(home).home / "judge.token")
     listening = bound_socket(host, port, backlog=2048)
     isolation = str(demand(minimum_isolation))
     address, port = listening.getsockname()[:2]
-    pool = VerifierPool(workers, minimum_isolation=minimum_isolation)
+    pool = VerifierPool(workers, JudgeSettings(minimum_isolation=minimum_isolation))
     with pool:
         where = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         console.print(f"Judging at {where} with {pool.workers} workers ({isolation}).", soft_wrap=True, markup=False)

@@ -19,9 +19,9 @@ from ratchet.infra.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.infra.problems import Problem
-    from ratchet.infra.recipe.recipe import Verification
     from ratchet.verifiers.outcome import Verdict
-    from ratchet.verifiers.serving.pool import Pool, Submission
+    from ratchet.verifiers.serving.pool import Pool
+    from ratchet.verifiers.submission import JudgeSettings, Submission
 
 AHEAD = 1024
 """Rows in hand: enough to keep all workers busy while one row takes long."""
@@ -67,25 +67,26 @@ def verify(
     Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
     """
     from ratchet.infra.recipe import load_recipe
-    from ratchet.infra.recipe.recipe import Verification
     from ratchet.verifiers.domain import domain_of, use_domains
+    from ratchet.verifiers.submission import JudgeSettings
 
-    verification = Verification(math="either" if either else "strict")
+    settings = JudgeSettings(fraction=True)
     if recipe:
         chosen = load_recipe(recipe)
         use_domains(chosen)
-        verification = verification if either else chosen.verification
+        settings = JudgeSettings.of(chosen.verification, fraction=True)
+    settings = replace(settings, either=either or settings.either)
     domain_of(domain)  # or an error that names the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
     known = _read_problems(domain, problems) if problems else None
     if solutions and output and not (row or gold or problem):
-        good = _verify_file(domain, known, solutions, output, workers, verification)
+        good = _verify_file(domain, known, solutions, output, workers, settings)
     elif len(row) == 1 and (known or gold is not None) and not (solutions or output):
         if known and problem is None and len(known) == 1:
             [problem] = known
         row |= {"gold": gold, "question": question, "problem_id": problem}
-        good = _explain(_submission(domain, row, known), verification)
+        good = _explain(_submission(domain, row, known), settings)
     else:
         raise RatchetError(
             "For many, say --solutions FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
@@ -147,7 +148,7 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
 
 def _submission(domain: str, row: Row | Exception, problems: "dict[str, Problem] | None") -> "Submission":
     """What to judge. Raises RatchetError with the field and the reason."""
-    from ratchet.verifiers.serving.pool import Submission
+    from ratchet.verifiers.submission import Submission
 
     if isinstance(row, Exception):
         raise RatchetError(str(row))
@@ -164,12 +165,12 @@ def _submission(domain: str, row: Row | Exception, problems: "dict[str, Problem]
         text = str(text)
     if not isinstance(text, str):
         raise RatchetError(f"{name}: {type(text).__name__} instead of text")
-    return Submission(problem, text, is_program=name != "response", fraction=True)
+    return Submission(problem, text, is_program=name != "response")
 
 
 def _begin(pool: "Pool", submission: "Submission") -> "Future[Verdict]":
     future: Future[Verdict] = Future()
-    submission = replace(submission, either=pool.how["either"])
+    submission = replace(submission, settings=pool.settings)
     pool.begin(submission, lambda v: future.set_exception(v) if isinstance(v, Exception) else future.set_result(v))
     return future
 
@@ -185,7 +186,7 @@ def _fault(verdict: "Verdict") -> str:
 
 def _verify_file(
     domain: str, problems: "dict[str, Problem] | None", source: Path, target: Path, workers: int | None,
-    verification: "Verification",
+    settings: "JudgeSettings",
 ) -> bool:  # fmt: skip
     from ratchet.infra.artifacts import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
@@ -199,7 +200,7 @@ def _verify_file(
     with (
         disk_errors(target.parent),
         replacing(target) as draft,
-        open_pool(workers=workers, verification=verification) as pool,
+        open_pool(workers=workers, settings=settings) as pool,
         progress,
     ):
         with draft.open("w", encoding="utf-8") as file:
@@ -253,11 +254,11 @@ def _judged(
 # ----------------------------------------------------------------------------------------------- one
 
 
-def _explain(submission: "Submission", verification: "Verification") -> bool:
+def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
     from ratchet.verifiers.domain import domain_of
     from ratchet.verifiers.serving.local_pool import open_pool
 
-    with open_pool(workers=1, verification=verification) as pool:
+    with open_pool(workers=1, settings=settings) as pool:
         verdict = _begin(pool, submission).result()
         told = {"outcome": verdict.outcome.value, "decided by": verdict.decided_by, "why": verdict.detail}
         if verdict.extracted and "\n" not in verdict.extracted:
@@ -273,7 +274,7 @@ def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
     """How one program does on each test, and all about the first that fails."""
     from ratchet.verifiers.code.judge import examine
 
-    [(_, results)] = pool.map_programs(partial(examine, fraction=True), [(problem, program)])
+    [(_, results)] = pool.map_programs(partial(examine, settings=pool.settings), [(problem, program)])
     table = columns("test", "status", "seconds", "first difference")
     for r in results:
         style = "green" if r.status == "passed" else "red"

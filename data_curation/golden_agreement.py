@@ -18,6 +18,7 @@ from ratchet.verifiers.code.judge import TestResult, examine
 from ratchet.verifiers.code.recording import record
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import EVERY_TEST
 
 QUICK_S = 0.2
 """CPU seconds a test may take a mutant where the golden solution needs less: many mutants loop for ever."""
@@ -72,7 +73,7 @@ def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str
 def _settle_disputes(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
     """Repair or drop tests that most golden solutions contradict; the cases that changed."""
     programs = [program for case in cases for program in case.programs(case.golden)]
-    examined = iter(pool.map_programs(partial(examine, fraction=True), programs))
+    examined = iter(pool.map_programs(partial(examine, settings=EVERY_TEST), programs))
     recorded = iter(pool.map_programs(record, programs))
     changed = []
     for case in cases:

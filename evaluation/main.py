@@ -38,6 +38,7 @@ from ratchet.verifiers.domain import Domain, domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.prompts import user_message
 from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.verifiers.submission import JudgeSettings
 
 GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
 QUESTIONS = "questions.parquet"
@@ -65,7 +66,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     (work_dir / STATUS).unlink(missing_ok=True)
     with (
         _generations(spec_path, plan) as generations,
-        open_pool(training.reward_servers, plan.hardware.processes, verification=plan.spec.verification) as pool,
+        open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
     ):
         grading = Grading(pool, plan.problems, _prefixes(plan))
         done = 0

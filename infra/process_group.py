@@ -1,14 +1,16 @@
 """Child processes that never outlive their parent, and where they can be reached."""
 
 import ctypes
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
@@ -25,6 +27,19 @@ def end_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before we asked
         os._exit(143)
+
+
+def run_child(module: str, order: Mapping[str, Any]) -> None:
+    """Have a module do what the order says, which it reads from standard input, in a child with a fixed hash seed.
+    Raises RatchetError with the last line that the child writes to standard error."""
+    child = subprocess.run(
+        guarded([sys.executable, "-P", "-W", "ignore", "-m", module]),
+        input=json.dumps(order), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+    )  # fmt: skip
+    if child.returncode:
+        said = child.stderr.strip().splitlines() or [f"the process ended with code {child.returncode}"]
+        raise RatchetError(said[-1])
 
 
 @contextmanager

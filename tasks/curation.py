@@ -44,6 +44,7 @@ from ratchet.tasks.row_steps import (
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import JudgeSettings
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 6, "problems")
 NORMALISE = Step("normalise", 6, "problems")
@@ -197,8 +198,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
-        pool = VerifierPool(minimum_isolation=recipe.verification.minimum_isolation)
-        with pool:
+        with VerifierPool(settings=JudgeSettings.of(recipe.verification)) as pool:
             split = validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )

@@ -21,7 +21,7 @@ from ratchet.tasks.step import Step, run_step
 if TYPE_CHECKING:
     from ratchet.evaluation.boundaries import Trained
 
-REPORT = Step("report", 5, "report")
+REPORT = Step("report", 6, "report")
 
 
 def report(
@@ -51,7 +51,7 @@ def report(
         curation = [section for one in curated.items() for section in _curation_sections(*one)]
         sections = [*training_sections(behind, lambda a: used.get(a.key) or store.parents(a)), *curation]
         text = "Every artifact behind these scores, with what it was made from, raw files first."
-        sections.append(Section("Lineage", text, _lineage(behind, store, used)))
+        sections.append(Section("Lineage", text, _lineage(behind, store, used), folded=True))
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
@@ -160,11 +160,11 @@ def _curation_sections(domain: str, problems: Artifact) -> list[Section]:
     missing = problems.manifest["parameters"]["not_done"]
     text = "Rows in, rows dropped by each rule, rows out." + (f" Not done: {', '.join(missing)}." if missing else "")
     drawing, caption = funnel_drawing(funnel, f"funnel-{domain}"), "Rows left (blue) and dropped (orange)."
-    sections = [Section(f"Curation: {domain}", text, funnel.to_pylist(), drawing=drawing, caption=caption)]
+    sections = [Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)]
     scores = problems.path / "rule_scores.json"
     if scores.is_file():
         text = "Against what the tiny world did to each row, which curation never reads."
-        sections.append(Section(f"How well each rule did: {domain}", text, json.loads(scores.read_text())))
+        sections.append(Section(f"How well each rule did: {domain}", text, json.loads(scores.read_text()), folded=True))
     return sections
 
 

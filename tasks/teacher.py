@@ -31,6 +31,7 @@ from ratchet.verifiers.math.equivalence import verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.prompts import with_templates
 from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.verifiers.submission import JudgeSettings
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 2, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 4, "problems")
@@ -170,7 +171,7 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
             raise RatchetError(f"The answer {answer[:60]!r} cannot be verified: {verdict.detail}.")
         return verdict
 
-    with open_pool(recipe.training.reward_servers, workers=1, verification=recipe.verification) as pool:
+    with open_pool(recipe.training.reward_servers, workers=1, settings=JudgeSettings.of(recipe.verification)) as pool:
         yield verify
 
 
@@ -224,7 +225,7 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
-        with open_pool(recipe.training.reward_servers, verification=recipe.verification) as pool:
+        with open_pool(recipe.training.reward_servers, settings=JudgeSettings.of(recipe.verification)) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, maximum, lambda done: watcher.progress(done, total, {}), least,
                 _asking(recipe, domain, draft),

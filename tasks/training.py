@@ -34,6 +34,8 @@ WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 4, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 2, "pass_rates", resumable=True)
 POLL_S = 0.2
+CLEARED_STEPS = 20
+"""Steps without it after which an alarm has cleared, and is told again when it returns: a batch's numbers jump."""
 STATUS = "status.json"
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
@@ -281,7 +283,7 @@ class MetricsFollower:
         self.child = run.current_child
         self.offset, self.line = 0, b""  # the byte behind the last line that was read, and that line
         self.last: dict[str, Any] = {}
-        self.warned: set[str] = set()
+        self.alarmed: dict[str, int] = {}  # the step at which an alarm was last on
 
     def poll(self) -> None:
         if not self.path.is_file():
@@ -298,10 +300,10 @@ class MetricsFollower:
     def _record(self, record: dict[str, Any]) -> None:
         self.last = record
         facts = {k: v for k, v in record.items() if isinstance(v, int | float) and k not in ("step", "steps", "time")}
-        alarms = record.get("alarms", {})
-        for name in alarms.keys() - self.warned:  # once, and again when it comes back
-            self.run.watcher.warning(f"step {record['step']}: {alarms[name]}")
-        self.warned = set(alarms)
+        for name, words in record.get("alarms", {}).items():
+            if record["step"] - self.alarmed.get(name, -CLEARED_STEPS) >= CLEARED_STEPS:
+                self.run.watcher.warning(f"step {record['step']}: {words}")
+            self.alarmed[name] = record["step"]
         for words in record.get("intervened", ()):
             self.run.watcher.note(f"after step {record['step']}: {words}")
         if self.run.tracking:

@@ -1,5 +1,6 @@
 """What a person should be told at once: a step's metrics that mean trouble, in words that say what to do."""
 
+import math
 import resource
 import sys
 
@@ -43,10 +44,11 @@ def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
             f"{metrics['truncated']:.0%} of the responses were cut at the limit: raise max_response_tokens, or "
             "penalise length (truncation: soft_overlong)"
         )
-    if "entropy" in metrics and metrics["entropy"] < limits.entropy_below:
+    if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["pass_rate"] <= limits.solved_above:
         found["entropy"] = (
-            f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token: hardly anything is explored any "
-            "more. Raise clip_high or temperature, or set entropy_target"
+            f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token at a pass rate of "
+            f"{metrics['pass_rate']:.2f}: hardly anything is explored any more. Raise clip_high or temperature, or set "
+            "entropy_target"
         )
     if metrics["infra_errors"]:
         found["infra_errors"] = (

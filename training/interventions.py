@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from ratchet.infra.recipe.interventions import Change, Intervention
 from ratchet.infra.recipe.training import Stage
@@ -26,7 +26,7 @@ class Taken:
 
     step: int
     number: int
-    reset: bool
+    reset: bool | Literal["reference"]
     stop: bool
     cause: dict[str, float]
     changed: dict[str, tuple[Any, Any]]
@@ -43,7 +43,8 @@ class Taken:
     @property
     def title(self) -> str:
         """What it did, in a few words."""
-        done = [name for name in ("reset", "stop") if getattr(self, name)]
+        done = ["reset of the reference" if self.reset == "reference" else "reset"] if self.reset else []
+        done += ["stop"] if self.stop else []
         return ", ".join([*done, *(f"{name} {_in_words(after)}" for name, (_, after) in self.changed.items())])
 
     @property
@@ -120,7 +121,7 @@ class Interventions:
         done: list[Taken] = []
         for number in last or due:  # nothing comes after a stop
             do = self._first.interventions[number].do
-            reset, changed = do.reset and not any(taken.reset for taken in done), self._changed(do)
+            reset, changed = not any(taken.reset for taken in done) and do.reset, self._changed(do)
             if reset or do.stop or changed:
                 self.state.taken.append((step, number))
                 done.append(Taken(step, number, reset, do.stop, due[number], changed))

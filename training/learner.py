@@ -83,10 +83,10 @@ class Learner:
         numbers = iter(range(len(samples)))
         return [replace(g, old_logprobs=tuple(found[next(numbers)] for _ in g.rollouts)) for g in groups]
 
-    def reset(self) -> None:
-        """Reference, optimizer and warm-up begin again. Collective."""
-        self._policy.reset()
-        self._updates = 0
+    def reset(self, optimizer: bool = True) -> None:
+        """The reference begins again, and unless told otherwise optimizer and warm-up do too. Collective."""
+        self._policy.reset(optimizer)
+        self._updates = 0 if optimizer else self._updates
 
     def learning_rate(self, update: int) -> float:
         """Linear warm-up over `warmup_steps` optimizer steps, then constant. `update` counts from 0."""

@@ -66,8 +66,8 @@ def train(
             clock.lap("validation_seconds")
         sampled = describe(collected.sampled, stage)
         taken = curriculum.intervene(score, sampled | learnt)
-        if any(each.reset for each in taken):
-            learner.reset()
+        for reset in (each.reset for each in taken if each.reset):  # one at the most
+            learner.reset(optimizer=reset != "reference")
 
         step = curriculum.state.step
         tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)

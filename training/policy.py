@@ -136,10 +136,11 @@ class Policy:
         torch.distributed.all_reduce(total, group=parallel_state_sp.get_sequence_parallel_group())
         return total
 
-    def reset(self) -> None:
-        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and the optimizer
-        forgets. Collective. In 16 bits the optimizer's own 32-bit weights stay: they are the policy, only exacter."""
-        for state in self._adam.state.values():
+    def reset(self, optimizer: bool) -> None:
+        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and the `optimizer`,
+        unless it is False, forgets. Collective. In 16 bits the optimizer's own 32-bit weights stay: they are the
+        policy, only exacter."""
+        for state in self._adam.state.values() if optimizer else ():
             for value in state.values():
                 value.zero_()
         if self.reference is not None:

@@ -29,6 +29,7 @@ from ratchet.training.rewards import is_graded
 from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
 from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.verifiers.submission import JudgeSettings
 
 PASS_RATES = "pass_rates.jsonl"
 
@@ -147,14 +148,13 @@ def _read_pass_rates(path: str | None) -> dict[str, float] | None:
 
 @contextmanager
 def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path) -> Iterator[RolloutWorker]:
+    graded = any(is_graded(domain, stage) for domain in stage.domains)
     with (
         open_sampler(policy, recipe.training, model_dir, work) as sampler,
         open_pool(
             recipe.training.reward_servers,
             workers=max(1, core_count() // recipe.training.hardware.processes),
-            fraction=any(is_graded(domain, stage) for domain in stage.domains),
-            verification=recipe.verification,
-            total_s=stage.total_time_limit_s,
+            settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
         ) as pool,
     ):
         yield RolloutWorker(policy, sampler, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)

@@ -15,10 +15,10 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.registry import Registry
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 if TYPE_CHECKING:
     from ratchet.verifiers.serving.local_pool import Tools
-    from ratchet.verifiers.serving.pool import Submission
 
 OWN_DOMAINS = "RATCHET_DOMAINS"
 """Import paths of the domains that a recipe brings along; in the environment, so that child processes know them."""
@@ -43,7 +43,7 @@ class Work:
 
 class Domain:
     """A kind of problem. Subclasses set the attributes, and either `score` or, where a verdict takes more than one
-    function in one process, `prepare`."""
+    function in one process, `judged`."""
 
     name: ClassVar[str]
     templates: ClassVar[Mapping[str, str]]
@@ -93,18 +93,21 @@ class Domain:
 
     def score(self, problem: Problem, answer: str) -> float:
         """From 0 to 1, the latter for an answer that is right."""
-        raise NotImplementedError(f"the domain {self.name} has neither score nor prepare")
+        raise NotImplementedError(f"the domain {self.name} has neither score nor judged")
 
-    def prepare(self, submission: "Submission") -> Verdict | Work:
+    def prepare(self, submission: Submission) -> Verdict | Work:
         """The verdict where it takes no worker, else what a worker has to do."""
         if not submission.finished:
             return Verdict(Outcome.FAILED, decided_by="truncated")
         answer = submission.text if submission.is_program else self.extract(submission.text)
         if answer is None:
             return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+        return self.judged(submission.problem, answer, submission.settings)
+
+    def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict | Work:
+        """The same for the answer of a response that ended."""
         if self.isolation == "inline":
-            return scored(self.score(submission.problem, answer), answer)
-        problem = submission.problem
+            return scored(self.score(problem, answer), answer)
         facts = (self.name, problem.problem_id, problem.metadata, *(getattr(problem, field) for field in self.requires))
         return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
 

@@ -47,6 +47,8 @@ class Section:
     caption: str = ""
     """Of the drawing."""
     warning: bool = False
+    folded: bool = False
+    """Only its title is seen until it is asked for."""
     note: str = ""
     """Small print under the table."""
     queries: str = ""

@@ -1,6 +1,6 @@
 """What a stage does to itself while it runs: when something is seen in its numbers, do this."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -56,8 +56,9 @@ class When(Section):
 class Change(Section):
     """What an intervention does, all of it at once; from the next step on."""
 
-    reset: bool = False
-    """ProRL's hard reset: the reference becomes the policy, the optimizer forgets, warm-up starts over."""
+    reset: bool | Literal["reference"] = False
+    """ProRL's hard reset: the reference becomes the policy, the optimizer forgets, warm-up starts over. With
+    `reference` the optimizer goes on with what it has (ProRL v2)."""
     stop: bool = False
     """The stage ends here."""
     mix: Mix | None = None

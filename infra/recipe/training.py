@@ -261,6 +261,8 @@ class Alarms(Section):
 
     entropy_below: float = 0.02
     """Nats per token: hardly anything is left to explore."""
+    solved_above: float = 0.9
+    """Pass rate above which low entropy is what training was for: short answers that are known."""
     truncated_above: float = 0.5
     """Share of responses cut at the limit."""
     mismatch_above: float = 0.01

@@ -10,7 +10,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe import load_recipe
 from ratchet.tasks.pipeline_run import PipelineRun
-from ratchet.tasks.training import MetricsFollower, check_mixes
+from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, check_mixes
 from tests.training.conftest import sums
 
 
@@ -48,3 +48,17 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
         file.write(json.dumps({"step": 6}) + "\n")
     follower.poll()
     assert seen[-1] == {"step": 6} and len(seen) == 9
+
+
+def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
+    said: list[str] = []
+    watcher = SimpleNamespace(warning=said.append, progress=lambda *_: None)
+    run = cast(PipelineRun, SimpleNamespace(current_child="child", watcher=watcher, tracking=None))
+    follower = MetricsFollower(run, tmp_path / "metrics.jsonl")
+    on = {"math/entropy": [*range(3, 40, 2), 41 + CLEARED_STEPS], "code/entropy": [39]}
+    lines = [
+        {"step": step, "alarms": {name: name for name, steps in on.items() if step in steps}} for step in range(1, 90)
+    ]
+    follower.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    follower.poll()
+    assert said == ["step 3: math/entropy", "step 39: code/entropy", f"step {41 + CLEARED_STEPS}: math/entropy"]

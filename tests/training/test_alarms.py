@@ -27,7 +27,7 @@ def test_each_alarm_says_what_it_saw(change, name, words):
 
 def test_an_alarm_names_the_domain_that_it_is_about():
     logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/short_batch": 1.0}
-    math = {"math/pass_rate": 0.9, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
+    math = {"math/pass_rate": 0.6, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
     found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0}, Alarms())
     assert found.keys() == {
         "logic/no_reward", "logic/truncation", "logic/short_batch", "math/infra_errors", "math/entropy",
@@ -35,6 +35,12 @@ def test_an_alarm_names_the_domain_that_it_is_about():
     }  # fmt: skip
     assert found["logic/no_reward"].startswith("logic: not one response passed")
     assert found["logic/short_batch"].startswith("logic: after 3 rounds")
+
+
+def test_what_is_solved_needs_no_entropy():
+    low = {**WELL, "entropy": 0.001}
+    assert "entropy" in alarms({**low, "pass_rate": 0.9}, Alarms())
+    assert not alarms({**low, "pass_rate": 0.95}, Alarms())
 
 
 def test_a_step_that_computed_nothing_has_no_entropy_to_collapse():

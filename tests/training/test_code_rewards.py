@@ -8,6 +8,7 @@ from ratchet.infra.problems import Problem
 from ratchet.training.rewards import reward
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import JudgeSettings
 from tests.training.batch import rollout, stage
 
 PRORL = stage(domain="code", graded=("code",), total_time_limit_s=1.0)
@@ -27,7 +28,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def pool():
-    with VerifierPool(1, fraction=True, total_s=PRORL.total_time_limit_s) as pool:
+    with VerifierPool(1, JudgeSettings(fraction=True, total_s=PRORL.total_time_limit_s)) as pool:
         yield pool
 
 

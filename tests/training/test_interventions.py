@@ -99,6 +99,8 @@ def test_one_reset_a_step_and_what_is_so_already_is_not_done_again():
     )
     assert steps_of(run(c, 5)) == [(3, "reset"), (3, "rollouts 8")]
     assert c.draw().rollouts == 8 and c.interventions.resets == 1
+    (taken,) = run(with_interventions({"when": {"at_step": 2}, "do": {"reset": "reference"}}), 3)
+    assert (taken.reset, taken.title) == ("reference", "reset of the reference")
 
 
 def test_a_domain_is_added_and_the_others_go_on_where_they_were():

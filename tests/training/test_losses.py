@@ -168,6 +168,17 @@ def test_the_adaptive_entropy_bonus_is_on_below_its_target_only(alone, micro_mod
     assert resumed.learn(groups(4, 1), 1.0)["entropy_coefficient"] == 0.0
 
 
+def test_a_reset_of_the_reference_leaves_the_optimizer_as_it_is(alone, micro_model):
+    policy, learns = learner(micro_model, kl_coefficient=0.5, warmup_steps=3)
+    learns.learn(groups(0), 1.0)
+    assert learns.learn(groups(1, policy.version), 1.0)["kl"] > 0
+    before = learns.state_dict(), [value.clone() for of in policy._adam.state.values() for value in of.values()]
+    learns.reset(optimizer=False)
+    after = [value for of in policy._adam.state.values() for value in of.values()]
+    assert learns.state_dict() == before[0] and all(map(torch.equal, after, before[1])) and any(map(torch.any, after))
+    assert learns.learn(groups(2, policy.version), 1.0)["kl"] == 0
+
+
 @pytest.mark.parametrize("zero_stage", range(4))
 def test_a_reset_is_a_fresh_start(alone, micro_model, tmp_path, zero_stage):
     """Reference, moments, step count and warm-up: bit for bit what a new stage from the same weights would do."""

@@ -17,8 +17,9 @@ import pytest
 from ratchet.infra.problems import Problem
 from ratchet.infra.process_group import process_group
 from ratchet.verifiers.outcome import Verdict
-from ratchet.verifiers.serving.pool import Pool, Submission, gather
+from ratchet.verifiers.serving.pool import Pool, gather
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
+from ratchet.verifiers.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of the tests"
@@ -28,7 +29,7 @@ SERVE = [sys.executable, "-m", "ratchet.cli.main", "judge", "serve"]
 
 def verify_all(pool: Pool, pairs: list[tuple[Problem, str]]) -> list[Verdict]:
     """Verdicts of finished responses, in order; several threads may ask at once."""
-    return gather(pool.begin, [Submission(*pair, **pool.how) for pair in pairs])
+    return gather(pool.begin, [Submission(*pair, settings=pool.settings) for pair in pairs])
 
 
 class RunningServer:

@@ -11,6 +11,7 @@ from ratchet.verifiers.code.comparison import text_difference, value_difference
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.submission import EVERY_TEST
 
 SHARED = Path(os.environ.get("RATCHET_SHARED_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
@@ -44,7 +45,7 @@ REASONS = {
 @pytest.mark.parametrize("source", REASONS)
 def test_reasons_and_fractions(source, sandbox):
     outcome, reason, fraction = REASONS[source]
-    verdict = judge(doubling(), source, sandbox, fraction=True)
+    verdict = judge(doubling(), source, sandbox, EVERY_TEST)
     assert (verdict.outcome, verdict.decided_by, verdict.fraction) == (outcome, reason, pytest.approx(fraction)), (
         verdict
     )
@@ -63,7 +64,7 @@ def test_the_longest_input_comes_first_when_only_all_matter(sandbox):
     problem = Problem("p", "code", "", tests=json.dumps(tests))
     _, results = examine(problem, "print(0)", sandbox)
     assert [result.index for result in results] == [1]
-    _, results = examine(problem, "print(len(input()))", sandbox, fraction=True)
+    _, results = examine(problem, "print(len(input()))", sandbox, EVERY_TEST)
     assert [(result.index, result.status) for result in results] == [(0, "passed"), (1, "passed"), (2, "passed")]
 
 
@@ -211,7 +212,7 @@ def test_tolerance_is_what_the_problem_says(sandbox):
 
 def test_every_test_is_shown_with_its_first_difference(sandbox):
     source = "def f(x):\n    return [2 * x, 7][x == 3] if x != 4 else None / 0"
-    verdict, results = examine(doubling(), source, sandbox, fraction=True)
+    verdict, results = examine(doubling(), source, sandbox, EVERY_TEST)
     assert [result.status for result in results] == [
         "passed", "passed", "wrong_answer", "runtime_error", "passed", "passed"
     ]  # fmt: skip
@@ -241,7 +242,7 @@ def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, m
         return execution
 
     monkeypatch.setattr(sandbox, "run", counted)
-    verdict = judge(doubling(50, time_limit_s=0.1), "def f(x):\n    while True: pass", sandbox, fraction=True)
+    verdict = judge(doubling(50, time_limit_s=0.1), "def f(x):\n    while True: pass", sandbox, EVERY_TEST)
     assert (verdict.outcome, verdict.fraction) == (Outcome.TIMEOUT, 0.0)
     assert 0.4 <= sum(spent) < 1.0
 
@@ -343,7 +344,7 @@ def test_golden_solutions_of_leetcode_pass(sandbox):
     for row in rows[::18] + nodes[::6]:
         tests, metadata = json.dumps([{"check": row["test"]}]), json.dumps({"prelude": row["prompt"]})
         problem = Problem("p", "code", "", tests=tests, entry_point=row["entry_point"], metadata=metadata)
-        verdict = judge(problem, row["completion"], sandbox, fraction=True)
+        verdict = judge(problem, row["completion"], sandbox, EVERY_TEST)
         assert verdict.passed, (row["task_id"], verdict.decided_by, verdict.detail)
         judged += 1
     assert judged >= 120

@@ -16,6 +16,7 @@ from ratchet.verifiers.math import second_verifier
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
+from ratchet.verifiers.submission import JudgeSettings
 from tests.flows.conftest import MINI
 from tests.verifiers.conftest import TOKEN
 
@@ -39,7 +40,8 @@ def verdicts(pool, pairs, domain="math"):
 @needs_math_verify
 def test_either_of_two_accepts():
     both, ours = [*ONLY_MATH_VERIFY, *NEITHER], [("1/2", "0.5"), ("x+1", "1+x")]
-    with VerifierPool(1) as strict, open_pool(workers=1, verification=Verification(math="either")) as either:
+    settings = JudgeSettings.of(Verification(math="either"))
+    with VerifierPool(1) as strict, open_pool(workers=1, settings=settings) as either:
         assert [v.passed for v in verdicts(strict, both)] == [False] * len(both)
         found = verdicts(either, both)
         assert [v.passed for v in found] == [True] * len(ONLY_MATH_VERIFY) + [False] * len(NEITHER)
@@ -60,14 +62,14 @@ def test_either_of_two_accepts():
 @pytest.mark.slow
 def test_hostile_answers_pass_nothing_and_are_nobodys_fault(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with VerifierPool(2, either=True) as pool:
+    with VerifierPool(2, JudgeSettings(either=True)) as pool:
         found = verdicts(pool, [("5", answer) for answer in HOSTILE])
     assert {v.outcome for v in found} <= {Outcome.FAILED, Outcome.UNPARSEABLE} and os.listdir(tmp_path) == []
 
 
 @needs_math_verify
 def test_a_reward_server_is_told(serve):
-    with RemoteVerifierPool([serve().url], TOKEN, either=True) as pool:
+    with RemoteVerifierPool([serve().url], TOKEN, JudgeSettings(either=True)) as pool:
         assert verdicts(pool, ONLY_MATH_VERIFY[:1])[0].decided_by == "math_verify"
 
 

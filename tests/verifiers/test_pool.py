@@ -16,7 +16,7 @@ from ratchet.verifiers.domain import Work, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import EVERY_TEST, Submission
 from tests.verifiers.conftest import verify_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,7 +115,7 @@ def test_identical_programs_are_judged_once_but_timeouts_are_not_remembered(monk
 
 def test_fractions(pool):
     half = fenced("def f(x): return x + 1 if x > 1 else None")
-    with VerifierPool(1, fraction=True) as counting:
+    with VerifierPool(1, EVERY_TEST) as counting:
         assert verify_all(counting, [(CODE, half)])[0].fraction == 0.5
     assert verify_all(pool, [(CODE, half)])[0].fraction == 0.0
 

@@ -13,6 +13,7 @@ from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox import values
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.submission import EVERY_TEST
 
 NODES = """
 class ListNode:
@@ -202,7 +203,7 @@ def test_nodes_of_the_prelude_go_in_and_come_out(sandbox):
     assert judge(problem, "def f(head, x): return ListNode(x, head)", sandbox).passed
     own = "class ListNode:\n    def __init__(self, val, next): self.val, self.next = val, next\n"
     assert judge(problem, own + "def f(head, x): return ListNode(x, head)", sandbox).passed
-    verdict, results = examine(problem, "def f(head, x): return ListNode(x)", sandbox, fraction=True)
+    verdict, results = examine(problem, "def f(head, x): return ListNode(x)", sandbox, EVERY_TEST)
     assert (verdict.decided_by, verdict.fraction) == ("wrong_answer", 0.5)
     assert "does not hold: 'assert same(candidate(chain([1, 2, 3]), 9)" in results[0].difference
     looping = "def f(head, x):\n    node = ListNode(9)\n    node.next = node\n    return node"
@@ -289,10 +290,10 @@ def test_the_calls_of_a_check_share_a_module_as_in_its_own_harness(sandbox):
     assert judge(checked("assert candidate(1) == [1]", "assert candidate(2) == [1, 2]"), grows, sandbox).passed
     sieve = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ndef f(x): return x"
     calls = checked(*(f"assert candidate({i}) == {i}" for i in range(60)))  # its module runs for 0.2 of 10 seconds
-    verdict, results = examine(calls, sieve, sandbox, fraction=True)
+    verdict, results = examine(calls, sieve, sandbox, EVERY_TEST)
     assert verdict.passed and sum(result.seconds > 0.1 for result in results) == 1
     alike = checked("assert candidate([1]) == [1] and candidate((1,)) == (1,)", *asserts[:1])
-    verdict, _ = examine(alike, sieve, sandbox, fraction=True)
+    verdict, _ = examine(alike, sieve, sandbox, EVERY_TEST)
     assert verdict.fraction == 0.5
 
 
@@ -321,7 +322,7 @@ def test_a_check_that_asks_for_ever_ends(sandbox):
 def test_a_program_that_ends_in_one_check_is_asked_again_by_the_next(sandbox):
     problem = checked(*(f"assert candidate(({i},)) == {i}" for i in range(4)))
     source = "import os, time\ndef f(x):\n    if x[0] == 1: os._exit(0)\n    while x[0] == 2: pass\n    return x[0]"
-    verdict, results = examine(problem, source, sandbox, fraction=True)
+    verdict, results = examine(problem, source, sandbox, EVERY_TEST)
     assert verdict.fraction == 0.5
     assert [result.status for result in results] == ["passed", "runtime_error", "time_limit", "passed"]
 

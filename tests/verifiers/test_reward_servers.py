@@ -20,9 +20,9 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving import server as server_module
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
-from ratchet.verifiers.serving.pool import Submission
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, encode_batch
 from ratchet.verifiers.serving.server import RewardServer
+from ratchet.verifiers.submission import JudgeSettings, Submission
 from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN, verify_all
 
 HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
@@ -98,8 +98,8 @@ def post(server, *pairs):
 @pytest.mark.parametrize("fraction", [False, True])
 def test_verdicts_are_those_of_the_local_pool(pair, fraction, monkeypatch):
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-    how = {"fraction": fraction, "total_s": 0.6 if fraction else None}
-    with VerifierPool(1, **how) as near, open_pool([server.url for server in pair], **how) as far:
+    how = JudgeSettings(fraction, total_s=0.6 if fraction else None)
+    with VerifierPool(1, how) as near, open_pool([server.url for server in pair], settings=how) as far:
         assert isinstance(far, RemoteVerifierPool)
         cases = CASES[8:12] if fraction else CASES
         expected = verify_all(near, cases)

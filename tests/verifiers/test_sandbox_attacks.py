@@ -16,7 +16,7 @@ from tests.verifiers.sandbox_world import CALL, PROGRAM, World, descendants, pro
 @pytest.fixture(scope="module", params=["A", "B", "C"])
 def rung(request):
     """A sandbox on each rung, forced; skipped where the machine does not offer it."""
-    offered = demand("D", unsafe=True, at_most=request.param).rung
+    offered = demand("D", request.param).rung
     if offered != request.param:
         pytest.skip(f"this machine offers {offered} when asked for {request.param}")
     with Sandbox(at_most=request.param) as sandbox:
@@ -78,11 +78,10 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:--unsafe")
 def test_the_attacks_are_real(tmp_path):
     """They succeed where only limits are in their way: a suite that nothing can fail proves nothing."""
     world = World(tmp_path)
-    with Sandbox(unsafe=True, at_most="D") as rung:
+    with Sandbox("D", "D") as rung:
         for name in HARMLESS:
             attempt = reaching(name, world) + "print(2 * int(input()) * reached())"
             assert judge(problem(PROGRAM), attempt, rung).passed, name

@@ -58,7 +58,7 @@ def test_a_machine_is_attacked_once_in_a_process(monkeypatch):
 )
 def test_the_rung_is_what_is_there_and_holds(layers, expected, lacking):
     lacking(*layers)
-    machine = demand("D", unsafe=True)
+    machine = demand("D")
     assert machine.rung == expected, machine
     assert machine.lacking
     if expected in "BC":
@@ -76,7 +76,7 @@ def test_a_layer_that_does_not_hold_is_found_out(lacking):
 
 def test_a_machine_that_offers_too_little_refuses(lacking):
     with pytest.raises(RatchetError, match=r"rung A \(namespaces.*this machine offers B \(landlock"):
-        Sandbox("A", at_most="B").start()
+        Sandbox("A", "B").start()
     lacking(NO_SECCOMP)
     with pytest.raises(RatchetError, match=r"rung C .*seccomp cannot be used.*docs/sandbox.md.*--unsafe"):
         Sandbox().start()
@@ -85,11 +85,12 @@ def test_a_machine_that_offers_too_little_refuses(lacking):
 def test_what_the_command_line_calls_unsafe_reaches_every_process(monkeypatch):
     monkeypatch.setenv("RATCHET_UNSAFE", "1")
     with pytest.warns(UserWarning, match="read, change and send away"):
-        assert demand("A", at_most="B").rung == "B"
+        assert demand("A", "B").rung == "B"
 
 
-def test_unsafe_runs_and_names_the_risk():
-    with Sandbox("A", unsafe=True, at_most="D") as sandbox:
+def test_unsafe_runs_and_names_the_risk(monkeypatch):
+    monkeypatch.setenv("RATCHET_UNSAFE", "1")
+    with Sandbox("A", "D") as sandbox:
         with pytest.warns(UserWarning, match="read, change and send away"):
             sandbox.start()
         assert sandbox.isolation.startswith("D: ")

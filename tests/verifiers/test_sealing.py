@@ -95,11 +95,10 @@ def program_of(kind, number, plant, search):
 @pytest.fixture(scope="module", params=["A", "D"])
 def sandbox(request):
     """As confined as can be, and not at all: there the whole memory is listed to whoever asks."""
-    with Sandbox(unsafe=request.param == "D", at_most=request.param) as sandbox:
+    with Sandbox("D", request.param) as sandbox:
         yield sandbox
 
 
-@pytest.mark.filterwarnings("ignore:--unsafe")
 def test_no_memory_holds_what_is_expected_or_what_others_wrote(sandbox, monkeypatch):
     shown = "ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", "ratchet.verifiers.sandbox.checking._SHOWN"
     for name in shown:

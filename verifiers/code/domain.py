@@ -1,7 +1,6 @@
 """Code: one Python program in a fenced block, run against the tests of its problem by `judge.py`."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
@@ -9,10 +8,7 @@ from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.code.verl_tests import inputs_and_outputs
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.extraction import python_program
-from ratchet.verifiers.outcome import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import JudgeSettings
 
 
 class Code(Domain):
@@ -42,16 +38,10 @@ class Code(Domain):
     def extract(self, response: str) -> str | None:
         return python_program(response)
 
-    def prepare(self, submission: "Submission") -> Verdict | Work:
-        problem, how = submission.problem, {"fraction": submission.fraction, "total_s": submission.total_s}
-        if not submission.finished:
-            return Verdict(Outcome.FAILED, decided_by="truncated")
-        source = submission.text if submission.is_program else self.extract(submission.text)
-        if source is None:
-            return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+    def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Work:
         limits = (problem.time_limit_s, problem.memory_limit_mb)
-        facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, how)
-        return Work(problem, source, facts, lambda tools: judge(problem, source, tools.sandbox, **how))
+        facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, settings)
+        return Work(problem, answer, facts, lambda tools: judge(problem, answer, tools.sandbox, settings))
 
     def for_judging(self, problem: Problem) -> Problem:
         return replace(problem, prompt="", starter_code=None)

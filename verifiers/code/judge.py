@@ -13,6 +13,7 @@ from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.runs import Limits, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.submission import JudgeSettings
 
 _REASONS = {
     "raised": "runtime_error",
@@ -39,30 +40,27 @@ class TestResult:
     seconds: float = 0.0
 
 
-def judge(
-    problem: Problem, source: str, sandbox: Sandbox, *, fraction: bool = False, total_s: float | None = None
-) -> Verdict:
+def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
     """Run `source` on the problem's tests.
 
     Tests share a process; a test that fails there is run once more in a process of its own, so that nothing the tests
-    share can fail a right program; those of a published check share what the check's own harness lets them. Without
-    `fraction` the first failure settles it, the longest test comes first, and `Verdict.fraction` is the share of tests
-    that had passed by then; with it, every test is run. `total_s` are the seconds for all of them, where the problem's
-    own measure (`CodeProblem.budget_s`) is not to be.
+    share can fail a right program; those of a published check share what the check's own harness lets them. Where the
+    first failure settles it, the longest test comes first, and `Verdict.fraction` is the share of tests that had passed
+    by then. The judge's own measure of time for all of them is `CodeProblem.budget_s`.
 
     A problem by whose tests nothing can be judged gives `unparseable`, decided by `invalid_problem`. Raises
     SandboxFault when the sandbox failed, which says nothing of the program: a pool tries again.
     """
-    return examine(problem, source, sandbox, fraction=fraction, total_s=total_s)[0]
+    return examine(problem, source, sandbox, settings)[0]
 
 
 def examine(
-    problem: Problem, source: str, sandbox: Sandbox, *, fraction: bool = False, total_s: float | None = None
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()
 ) -> tuple[Verdict, list[TestResult]]:
     """As `judge`, and what each test showed that was run, in the order of the tests."""
     try:
-        judgement = _Judgement(problem, source, sandbox, total_s)
-        return judgement.settle(fraction), sorted(judgement.results, key=lambda result: result.index)
+        judgement = _Judgement(problem, source, sandbox, settings)
+        return judgement.settle(), sorted(judgement.results, key=lambda result: result.index)
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
 
@@ -80,37 +78,38 @@ _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much tim
 class _Judgement:
     """One program on one problem: the budget it has left, and what its tests have shown so far."""
 
-    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, total_s: float | None) -> None:
+    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:
         self.problem = read_problem(problem)
         self.source = source
         self.sandbox = sandbox
-        self.budget_s = self.problem.budget_s if total_s is None else total_s
+        self.every_test = settings.fraction
+        self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.results: list[TestResult] = []
 
-    def settle(self, fraction: bool) -> Verdict:
+    def settle(self) -> Verdict:
         passed = 0
         failure: tuple[str, str] | None = None
-        for index, failed, seconds in self._outcomes(fraction):
+        for index, failed, seconds in self._outcomes():
             seconds = min(max(seconds, 0.0), self.problem.limit_s) if math.isfinite(seconds) else 0.0
             self.results.append(TestResult(index, *(failed or ("passed",)), seconds=seconds))
             if failed is None:
                 passed += 1
                 continue
             failure = failure or (failed[0], f"test {index}: {failed[1]}")
-            if not fraction or failed[0] == "compile_error":
+            if not self.every_test or failed[0] == "compile_error":
                 break
         if failure is None:
             return Verdict(Outcome.PASSED, 1.0, "all_tests", extracted=self.source)
         outcome = Outcome.TIMEOUT if failure[0] == "time_limit" else Outcome.FAILED
         return Verdict(outcome, passed / len(self.problem.tests), *failure, extracted=self.source)
 
-    def _outcomes(self, fraction: bool) -> Iterator[tuple[int, Failure | None, float]]:
+    def _outcomes(self) -> Iterator[tuple[int, Failure | None, float]]:
         """(index, failure, seconds) of each test; tests are run as far as these are asked for."""
         tests, requests = self.problem.tests, self.problem.requests
-        order = sorted(requests) if fraction else list(requests)
+        order = sorted(requests) if self.every_test else list(requests)
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
         while order:
-            runs = self._run([requests[index] for index in order], None if fraction else self._fails(order))
+            runs = self._run([requests[index] for index in order], None if self.every_test else self._fails(order))
             done = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
             for position, (index, run) in enumerate(zip(order, runs[:done], strict=False)):
                 failed = self._assess(index, run)
@@ -124,7 +123,7 @@ class _Judgement:
                 yield index, failed, run.seconds
             order = order[done:]  # the process may have ended early; the rest get another
         if checks:
-            yield from self._check(dict(sorted(checks.items())), fraction)
+            yield from self._check(dict(sorted(checks.items())))
 
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
         return lambda position, run: self._assess(order[position], run) not in (None, AS_CHECK)
@@ -165,12 +164,12 @@ class _Judgement:
 
     # ------------------------------------------------------------------------------------------ checks
 
-    def _check(self, checks: dict[int, str], fraction: bool) -> Iterator[tuple[int, Failure | None, float]]:
+    def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
         while checks and self.budget_s > 0:
             execution = self.sandbox.check(
                 self.source, list(checks.values()), self._limits(), entry_point=self.problem.entry_point or "",
-                prelude=self.problem.prelude, to_first_failure=not fraction,
+                prelude=self.problem.prelude, to_first_failure=not self.every_test,
             )  # fmt: skip
             self.budget_s -= execution.spent_s
             records = iter(execution.records)

@@ -10,9 +10,7 @@ their question, the same for every seed; no training row asks what a test row as
 import hashlib
 import importlib.metadata
 import json
-import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import guarded
+from ratchet.infra.process_group import run_child
 from ratchet.verifiers.environments.domain import check_library
 from ratchet.verifiers.environments.scoring import LoadedEnvironment, Message, responses_of
 
@@ -43,7 +41,8 @@ def make_rows(
     Raises RatchetError when the environment cannot be loaded, or cannot be scored from one response to one prompt.
     """
     order = {"environment": environment, "arguments": arguments or {}, "seed": seed, "train": train, "test": test}
-    _child(order | {"directory": str(directory)})
+    check_library()
+    run_child(__name__, order | {"directory": str(directory)})
     made = json.loads((directory / REPORT).read_text())
     few = [
         f"{made[split]} {split} rows of {order[split]}"
@@ -56,23 +55,12 @@ def make_rows(
 
 def check(environment: str, arguments: Mapping[str, Any] | None = None, **_: Any) -> None:
     """Raises RatchetError when the environment cannot be used."""
-    _child({"environment": environment, "arguments": arguments or {}})
+    check_library()
+    run_child(__name__, {"environment": environment, "arguments": arguments or {}})
 
 
 CHECK = check
 """What a plan calls with the settings, before anything is made."""
-
-
-def _child(order: Mapping[str, Any]) -> None:
-    check_library()
-    child = subprocess.run(
-        guarded([sys.executable, "-P", "-W", "ignore", "-m", "ratchet.verifiers.environments.generation"]),
-        input=json.dumps(order), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONHASHSEED": "0"},
-    )  # fmt: skip
-    if child.returncode:
-        said = child.stderr.strip().splitlines() or [f"the process ended with code {child.returncode}"]
-        raise RatchetError(said[-1])
 
 
 # ------------------------------------------------------------------------------------------ in the child

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.instructions.scoring import accuracies, loose, read_tests, strict
 from ratchet.verifiers.outcome import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import JudgeSettings
 
 
 class Instructions(Domain):
@@ -33,18 +30,13 @@ class Instructions(Domain):
         """All that stands after the thinking."""
         return (after_thinking(response) or "").strip() or None
 
-    def prepare(self, submission: "Submission") -> Verdict:
-        if not submission.finished:
-            return Verdict(Outcome.FAILED, decided_by="truncated")
-        text = submission.text if submission.is_program else self.extract(submission.text)
-        if text is None:
-            return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
-        instructions = read_tests(submission.problem.tests or "[]")
-        followed = strict(instructions, text)
+    def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict:
+        instructions = read_tests(problem.tests or "[]")
+        followed = strict(instructions, answer)
         if all(followed):
-            return Verdict(Outcome.PASSED, 1.0, "strict", extracted=text)
+            return Verdict(Outcome.PASSED, 1.0, "strict", extracted=answer)
         missed = ", ".join(each.id for each, good in zip(instructions, followed, strict=True) if not good)
-        return Verdict(Outcome.FAILED, sum(followed) / len(followed), "strict", f"not followed: {missed}", text)
+        return Verdict(Outcome.FAILED, sum(followed) / len(followed), "strict", f"not followed: {missed}", answer)
 
     def for_judging(self, problem: Problem) -> Problem:
         return replace(problem, prompt="", metadata=None)

@@ -10,17 +10,15 @@ tasks iterate over sets. What is held out is not of any training seed, and no tr
 import dataclasses
 import hashlib
 import json
-import os
 import random
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import guarded
+from ratchet.infra.process_group import run_child
 from ratchet.infra.workers import in_order
 from ratchet.verifiers.logic import scoring
 from ratchet.verifiers.logic.domain import Logic
@@ -52,16 +50,7 @@ def make_puzzles(
     """
     Logic()  # says what to install
     order = {"seed": seed, "tasks": tasks, "levels": levels, "train": train, "test": test, "config": config or {}}
-    order["grades"] = grades or {}
-    # Of the hash seed, a process has the one that it started with.
-    child = subprocess.run(
-        guarded([sys.executable, "-P", "-W", "ignore", "-m", "ratchet.verifiers.logic.generation", str(directory)]),
-        input=json.dumps(order), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONHASHSEED": "0"},
-    )  # fmt: skip
-    if child.returncode:
-        said = child.stderr.strip().splitlines() or [f"the process ended with code {child.returncode}"]
-        raise RatchetError(f"reasoning-gym: {said[-1]}")
+    run_child(__name__, order | {"grades": grades or {}, "directory": str(directory)})
     few = [c for c in json.loads((directory / REPORT).read_text()) if c["train"] + c["test"] < train + test]
     named = ", ".join(c["task"] if c["level"] is None else f"{c['task']} {c['level']}" for c in few)
     return f"fewer puzzles than asked for ({REPORT} says why): {named}" if few else ""
@@ -215,9 +204,9 @@ def main() -> None:
     try:
         todo = list(batches(order))
         workers = 0 if sum(sum(batch.sizes.values()) for batch in todo) >= ROWS_FOR_MORE_PROCESSES else 1
-        write(Path(sys.argv[1]), in_order(make, todo, workers))
+        write(Path(order["directory"]), in_order(make, todo, workers))
     except RatchetError as error:
-        sys.exit(str(error))
+        sys.exit(f"reasoning-gym: {error}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,13 @@
 """Math: a final answer in a box, compared with the reference answer by `equivalence.py`."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.math.equivalence import asked_reference, is_open, reference_fault, verify_answer, verify_math
 from ratchet.verifiers.math.second_verifier import second_opinion
 from ratchet.verifiers.outcome import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import Submission
 
 
 class Math(Domain):
@@ -35,7 +32,7 @@ class Math(Domain):
     def is_open(self, problem: Problem, verdict: Verdict) -> bool:
         return is_open(verdict, problem.answer or "")
 
-    def prepare(self, submission: "Submission") -> Verdict | Work:
+    def prepare(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text
         reference = asked_reference(problem.answer or "", problem.prompt)
         if submission.is_program:
@@ -43,4 +40,4 @@ class Math(Domain):
         else:
             verdict = verify_math(text, reference, submission.finished)
         refused = verdict.outcome is Outcome.FAILED and verdict.extracted
-        return second_opinion(problem, reference, verdict) if submission.either and refused else verdict
+        return second_opinion(problem, reference, verdict) if submission.settings.either and refused else verdict

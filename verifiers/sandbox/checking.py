@@ -133,14 +133,12 @@ class CheckEnd(Peer):
         return self._read(lambda: self.decode(reply))
 
     def named(self, name: str, value: Any) -> Any:
-        if name in self.classes and isinstance(value, Remote) and isinstance(value, type):
-            object.__setattr__(value, "_ratchet_made", True)
-        return value
+        return _made(value) if name in self.classes and isinstance(value, type) else value
 
     def attribute(self, remote: "Remote", name: str) -> Any:
         value = self.do("get", remote, name)
-        if isinstance(value, Remote) and isinstance(value, type) and isinstance(remote, type) and remote._ratchet_made:
-            object.__setattr__(value, "_ratchet_made", True)  # a class in a class
+        if isinstance(value, type) and isinstance(remote, type) and remote._ratchet_made:
+            _made(value)  # a class in a class
         if isinstance(value, _CONTAINERS):
             self._lent.append((remote, name, value, self.encode(value)))
         return value
@@ -326,6 +324,13 @@ class Remote:
         return not isinstance(other, Remote) or [name, base, attributes] == end.do("state", other)
 
 
+def _made(value: Any) -> Any:
+    """The value, which if it stands for an object counts as one that the check made itself."""
+    if isinstance(value, Remote):
+        object.__setattr__(value, "_ratchet_made", True)
+    return value
+
+
 def _class_for(description: Mapping[str, Any]) -> type:
     """The class of what stands for instances of one class of the program's."""
     methods: dict[str, Any] = {"__slots__": ()}
@@ -345,9 +350,7 @@ def _class_for(description: Mapping[str, Any]) -> type:
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     value = self._ratchet_end.call(self, args, kwargs)
-    if isinstance(value, Remote) and self._ratchet_made:
-        object.__setattr__(value, "_ratchet_made", True)
-    return value
+    return _made(value) if self._ratchet_made else value
 
 
 def _answering(name: str) -> Callable[..., Any]:
@@ -364,9 +367,7 @@ def _comparing(name: str) -> Callable[..., Any]:
         end = self._ratchet_end
         if self._ratchet_made or all(isinstance(arg, Remote) for arg in args):
             value = end.do("special", self, name, args)
-            if isinstance(value, Remote) and self._ratchet_made:
-                object.__setattr__(value, "_ratchet_made", True)
-            return value
+            return _made(value) if self._ratchet_made else value
         base = end.do("state", self)[1]
         if base is not None:
             return getattr(base, name)(*args)

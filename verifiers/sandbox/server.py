@@ -75,11 +75,11 @@ class Machine:
         return f"{self.rung}: {'+'.join(self.layers)}"
 
 
-def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Machine:
+def demand(minimum: str = "C", at_most: str = "A") -> Machine:
     """What this machine offers at rung `at_most` or below. Attacked once in a process; later calls are free.
 
-    Raises RatchetError when that is less than `minimum`; `unsafe`, or RATCHET_UNSAFE in the environment, which is how
-    `ratchet --unsafe` reaches every process of a run, takes whatever there is, with a warning.
+    Raises RatchetError when that is less than `minimum`; RATCHET_UNSAFE in the environment, which is how `ratchet
+    --unsafe` reaches every process of a run, takes whatever there is, with a warning.
     """
     if not sys.platform.startswith("linux"):
         raise RatchetError(f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container")
@@ -89,7 +89,7 @@ def demand(minimum: str = "C", unsafe: bool = False, at_most: str = "A") -> Mach
         return machine
     reasons = "".join(f"; {reason}" for reason in machine.lacking)
     offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}){reasons}"
-    if unsafe or os.environ.get("RATCHET_UNSAFE"):
+    if os.environ.get("RATCHET_UNSAFE"):
         risk = "it can read, change and send away everything that your user can"
         warnings.warn(f"--unsafe: code written by a model is not confined, {risk}; {offered}", stacklevel=2)
         return machine
@@ -137,9 +137,7 @@ class Sandbox:
     """One fork server. Not thread-safe: one owner at a time. Starts on first use and restarts after a fault.
 
     Started as a fresh interpreter, never forked from the caller, which may hold expected answers, locks and a GPU.
-    Runs on the best rung that this machine offers, and on none below `minimum`, except when `unsafe`: then code
-    written by a model may run with resource limits only, and do what its user can. `at_most` forces a lower rung, for
-    tests.
+    Runs on the best rung that this machine offers, and on none below `minimum`; tests force a lower one by `at_most`.
 
     With `work`, a module and what its `work` is asked for, the processes do that instead of running programs, which
     needs no proof: on rung B, with `site` readable and the variables `inherited` in the environment.
@@ -148,9 +146,8 @@ class Sandbox:
     def __init__(
         self,
         minimum: str = "C",
-        *,
-        unsafe: bool = False,
         at_most: str = "A",
+        *,
         work: tuple[str, str] | None = None,
         site: Sequence[str] = (),
         inherited: Sequence[str] = (),
@@ -159,7 +156,6 @@ class Sandbox:
         self.site = site or [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
         self.inherited = inherited
         self.minimum = minimum
-        self.unsafe = unsafe
         self.at_most = at_most
         self.isolation = ""
         """The rung and its layers, once started."""
@@ -173,7 +169,7 @@ class Sandbox:
         if self.work:
             self.launch("B")
             return
-        machine = demand(self.minimum, self.unsafe, self.at_most)
+        machine = demand(self.minimum, self.at_most)
         if self.launch(machine.asked) != list(machine.layers):
             raise SandboxFault("the sandbox server came up with other layers than before")
         self.isolation = str(machine)

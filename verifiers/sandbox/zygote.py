@@ -162,15 +162,9 @@ class _Server:
     def _start(
         self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
     ) -> "_Child":
-        child = linux.fork()
-        if child == 0:
-            self._become(work, limits, files, *channel)
-        return _Child(child, self.proc)
-
-    def _become(
-        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
-    ) -> None:
-        """In the child; never returns. Exit code 0 says that the harness came to its end."""
+        """In the child it never returns; exit code 0 says that the harness came to its end."""
+        if child := linux.fork():
+            return _Child(child, self.proc)
         try:
             where = harness.Files._make([*files, os.open("/dev/null", os.O_RDWR)])
             self.confinement.enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])

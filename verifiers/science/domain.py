@@ -9,16 +9,14 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work, domain_of
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.science.quantity import Quantity, read_quantity, read_unit, same_quantity
-
-if TYPE_CHECKING:
-    from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOLERANCE = 0.05
 """Share of the reference by which a number may differ where the data do not say: SciBench's (arXiv 2307.10635)."""
@@ -132,16 +130,15 @@ class Science(Domain):
     def extract(self, response: str) -> str | None:
         return boxed_answer(response)
 
-    def prepare(self, submission: "Submission") -> Verdict | Work:
+    def prepare(self, submission: Submission) -> Verdict | Work:
         problem = submission.problem
         reference = read_reference(problem.answer or "", problem.tests)
         if not reference.options and reference.quantity is None:
             return domain_of("math").prepare(replace(submission, problem=replace(problem, domain="math")))
-        if not submission.finished:
-            return Verdict(Outcome.FAILED, decided_by="truncated")
-        answer = submission.text if submission.is_program else self.extract(submission.text)
-        if answer is None:
-            return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer")
+        return super().prepare(submission)
+
+    def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict:
+        reference = read_reference(problem.answer or "", problem.tests)
         given = chosen(answer, reference.options) if reference.options else read_quantity(answer)
         if given is None:
             return Verdict(Outcome.FAILED, decided_by="unread", extracted=answer)

@@ -16,8 +16,9 @@ import httpx
 
 from ratchet.infra.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission
+from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, WORKERS_HEADER, decode_verdict, encode_batch
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 STREAMS = 8
 """Requests to one server that are open at the same time; each of half a ticket a worker, so that it is kept busy."""
@@ -47,14 +48,12 @@ class RemoteVerifierPool(Pool):
         self,
         urls: Sequence[str],
         token: str | None = None,
-        fraction: bool = False,
-        either: bool = False,
+        settings: JudgeSettings = JudgeSettings(),
         *,
-        total_s: float | None = None,
         patience_s: float = 60.0,
         silence_s: float = 15.0,
     ) -> None:
-        super().__init__(fraction, either, total_s)
+        super().__init__(settings)
         token = token or os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token:
             raise RatchetError(

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.recipe import Verification
 from ratchet.verifiers.domain import Domain, Work, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.isolated import IsolatedVerifier
-from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, Submission, gather
+from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, gather
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 T = TypeVar("T")
 REMEMBERED = 8_192
@@ -29,24 +29,19 @@ PAUSE_S = 0.2
 
 
 def open_pool(
-    reward_servers: Sequence[str] = (),
-    workers: int | None = None,
-    fraction: bool = False,
-    verification: Verification = Verification(),
-    total_s: float | None = None,
+    reward_servers: Sequence[str] = (), workers: int | None = None, settings: JudgeSettings = JudgeSettings()
 ) -> Pool:
     """A pool near or far: reward servers at these URLs, or with none `workers` local ones, which refuse to run code on
-    a machine that confines less than `verification` demands (a reward server keeps its own minimum).
+    a machine that confines less than the settings demand (a reward server keeps its own minimum).
 
     The servers' token is in the environment, see `verifiers.serving.client`. Raises RatchetError when no server answers
     or one refuses the token.
     """
-    either = verification.math == "either"
     if reward_servers:
         from ratchet.verifiers.serving.client import RemoteVerifierPool
 
-        return RemoteVerifierPool(reward_servers, fraction=fraction, either=either, total_s=total_s)
-    return VerifierPool(workers, fraction, verification.minimum_isolation, either, total_s)
+        return RemoteVerifierPool(reward_servers, settings=settings)
+    return VerifierPool(workers, settings)
 
 
 class VerifierPool(Pool):
@@ -59,17 +54,9 @@ class VerifierPool(Pool):
     with fresh processes, then it is `infra_error`.
     """
 
-    def __init__(
-        self,
-        workers: int | None = None,
-        fraction: bool = False,
-        minimum_isolation: str = "C",
-        either: bool = False,
-        total_s: float | None = None,
-    ) -> None:
-        super().__init__(fraction, either, total_s)
+    def __init__(self, workers: int | None = None, settings: JudgeSettings = JudgeSettings()) -> None:
+        super().__init__(settings)
         self.workers = workers or len(os.sched_getaffinity(0))
-        self.minimum_isolation = minimum_isolation
         self._changed = threading.Condition()
         self._queues: dict[str, list[tuple[float, int, _Work]]] = {}  # by domain
         self._busy: Counter[str] = Counter()  # workers, by domain
@@ -155,7 +142,7 @@ class VerifierPool(Pool):
     # -------------------------------------------------------------------------------------- workers
 
     def _worker(self) -> None:
-        tools = Tools(self.minimum_isolation)
+        tools = Tools(self.settings.minimum_isolation)
         try:
             while (work := self._next()) is not None:
                 start = time.monotonic()

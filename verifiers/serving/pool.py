@@ -5,13 +5,13 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 Deliver = Callable[[Any], None]
 """Takes the Verdict, or the RatchetError that says why nothing can be judged here."""
@@ -19,33 +19,15 @@ Deliver = Callable[[Any], None]
 CLOSED = Verdict(Outcome.INFRA_ERROR, decided_by="closed", detail="the pool was closed before it was judged")
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """What is to be judged: a response, or with `is_program` a program as it is. `finished` False says that it was cut
-    at its token limit; with `fraction` every test of a program is run; with `either` math is right when one of two
-    verifiers accepts it; `total_s` are the seconds that all tests may take, None for the judge's own measure."""
-
-    problem: Problem
-    text: str
-    finished: bool = True
-    is_program: bool = False
-    fraction: bool = False
-    either: bool = False
-    total_s: float | None = None
-
-
 class Pool(ABC):
     """Judges responses; a verdict depends on the problem and the response alone, not on where it is judged.
 
-    With `fraction` every test of a program is run, so that `Verdict.fraction` is exact; without it the first failed
-    test settles the verdict. With `either` math is right when one of two verifiers accepts it; with `total_s` all tests
-    of a program together have that many seconds. Bad input (a problem without tests, NUL bytes) gets a verdict with the
-    reason, never an exception. Methods may be called from any thread; `results` from one at a time. A pool does not
-    survive a fork: make one in each process.
+    Bad input (a problem without tests, NUL bytes) gets a verdict with the reason, never an exception. Methods may be
+    called from any thread; `results` from one at a time. A pool does not survive a fork: make one in each process.
     """
 
-    def __init__(self, fraction: bool, either: bool = False, total_s: float | None = None) -> None:
-        self.how: dict[str, Any] = {"fraction": fraction, "either": either, "total_s": total_s}
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.settings = settings
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._out: set[Hashable] = set()
@@ -82,7 +64,7 @@ class Pool(ABC):
         judged after its last `</think>`; when the prompt itself ends in `<think>`, submit prompt prefix and response
         joined. Raises ValueError when the ticket is out already.
         """
-        submission = Submission(problem, response, finished, **self.how)
+        submission = Submission(problem, response, finished, settings=self.settings)
         with self._lock:
             if ticket in self._out:
                 raise ValueError(f"ticket {ticket!r} was submitted before and its verdict has not been taken")
@@ -103,7 +85,7 @@ class Pool(ABC):
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
         """Verdicts of programs as they are, not of responses that hold them (golden solutions, mutants), in order.
         Raises as `results` does."""
-        return gather(self.begin, (Submission(*pair, is_program=True, **self.how) for pair in pairs))
+        return gather(self.begin, (Submission(*pair, is_program=True, settings=self.settings) for pair in pairs))
 
     def __enter__(self) -> "Pool":
         return self

@@ -12,7 +12,7 @@ from typing import Any
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import JUDGED_FIELDS, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
@@ -33,8 +33,9 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
             judged = domain_of(problem.domain).for_judging(problem)
             sent.append({name: value for name in JUDGED_FIELDS if (value := getattr(judged, name)) is not None})
         text = {"program" if submission.is_program else "response": submission.text}
-        settings = {name: getattr(submission, name) for name in ("finished", "fraction", "either", "total_s")}
-        rows.append({"ticket": ticket, "problem": problems[id(problem)]} | text | settings)
+        settings = {name: getattr(submission.settings, name) for name in ("fraction", "either", "total_s")}
+        row = {"ticket": ticket, "problem": problems[id(problem)], "finished": submission.finished}
+        rows.append(row | text | settings)
     return json.dumps({"problems": sent, "requests": rows}).encode()
 
 
@@ -61,8 +62,9 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             total_s = row.get("total_s")
             if total_s is not None and not 0 < total_s < math.inf:
                 raise ValueError("its total_s must be a positive number of seconds, or null")
-            settings = {name: bool(row.get(name, name == "finished")) for name in ("finished", "fraction", "either")}
-            submission = Submission(problems[row["problem"]], text, is_program=is_program, **settings, total_s=total_s)
+            settings = JudgeSettings(bool(row.get("fraction")), bool(row.get("either")), total_s)
+            finished = bool(row.get("finished", True))
+            submission = Submission(problems[row["problem"]], text, finished, is_program, settings)
             submissions.append((row["ticket"], submission))
         return submissions
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

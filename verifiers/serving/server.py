@@ -31,8 +31,9 @@ from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import known_domains
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.serving.pool import CLOSED, Submission
+from ratchet.verifiers.serving.pool import CLOSED
 from ratchet.verifiers.serving.protocol import HEARTBEAT_S, TOKEN_VARIABLE, WORKERS_HEADER, decode_batch, encode_verdict
+from ratchet.verifiers.submission import Submission
 
 RETRY_AFTER = {"Retry-After": "1"}
 UPLOADS = 16
@@ -240,18 +241,6 @@ def server_token(file: Path) -> tuple[str, str]:
     if not (token := file.read_text().strip()):
         raise RatchetError(f"{file} is empty: remove it, and a new token is made")
     return token, str(file)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises RatchetError when the address cannot be had."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise RatchetError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. "
-            "Stop what uses it, or choose another with --host and --port."
-        ) from error
 
 
 def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:

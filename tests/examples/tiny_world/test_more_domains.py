@@ -13,7 +13,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.serving.pool import Submission
+from ratchet.verifiers.submission import Submission
 
 SIZES = {"science_rows": 200, "instruction_rows": 150, "benchmark_problems": 20}
 PARSERS = {
