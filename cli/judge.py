@@ -41,8 +41,7 @@ def serve(
     listening = bound_socket(host, port, backlog=2048)
     isolation = str(demand(minimum_isolation))
     address, port = listening.getsockname()[:2]
-    pool = VerifierPool(workers, JudgeSettings(minimum_isolation=minimum_isolation))
-    with pool:
+    with VerifierPool(workers, JudgeSettings(minimum_isolation=minimum_isolation)) as pool:
         where = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         console.print(f"Judging at {where} with {pool.workers} workers ({isolation}).", soft_wrap=True, markup=False)
         console.print(f"The token is in {source}; clients have it in RATCHET_JUDGE_TOKEN.", soft_wrap=True)

@@ -81,14 +81,14 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
     return True if agreed >= _AGREEMENTS else None
 
 
-def constant_value(node: Node, digits: int = 40) -> Fraction | None:
-    """The value of a real expression without variables, to about `digits` digits after the point; None when not one."""
+def constant_value(node: Node) -> Fraction | None:
+    """The value of a real expression without variables, to about 40 digits after the point; None when not one."""
     try:
         with _precision, ctx.workprec(_PROBE_BITS):
             value = _evaluate(node, {}, [MOST_WORK])
     except _ERRORS:
         return None
-    if not value.imag.is_zero() or value.real.rad() > arb(10) ** -digits:
+    if not value.imag.is_zero() or value.real.rad() > arb(10) ** -40:
         return None
     mantissa, exponent = value.real.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

@@ -5,7 +5,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
@@ -87,7 +87,7 @@ class Pool(ABC):
         Raises as `results` does."""
         return gather(self.begin, (Submission(*pair, is_program=True, settings=self.settings) for pair in pairs))
 
-    def __enter__(self) -> "Pool":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
