@@ -275,7 +275,7 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     try:
         atexit._run_exitfuncs()
         for stream in (sys.stdout, _output):
-            if stream is not None and _is_open(stream):
+            if _is_open(stream):
                 stream.flush()
     except BaseException as error:
         if record["status"] == "done":

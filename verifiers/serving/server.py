@@ -78,11 +78,8 @@ class RewardServer:
             Route("/health", self._health),
             Route("/metrics", self._metrics),
         ]
+        self.headers = {WORKERS_HEADER: str(pool.workers)}
         self.application = Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {WORKERS_HEADER: str(self.pool.workers)}
 
     async def _health(self, request: Request) -> Response:
         """Whether to send work here; with the token also how much there is. A wrong token is refused, so that a client
