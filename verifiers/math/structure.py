@@ -30,6 +30,8 @@ def parse_answer(text: str) -> Answer:
 
 
 def _parse(tokens: Tokens, depth: int) -> Answer:
+    if tokens and tokens[0].isa("\\boxed"):
+        tokens = tokens[1:]
     while tokens and tokens[0].isa("{") and closing(tokens) == len(tokens) - 1:
         tokens = trimmed(tokens[1:-1])
     if len(tokens) == 1 and tokens[0].kind == "number":
