@@ -21,7 +21,9 @@ class Lineage:
 
     def __init__(self, store: ArtifactStore) -> None:
         self.store = store
-        self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in store.all()}
+        # What is damaged is left out; `check` names it where it is used.
+        whole = (artifact for artifact in store.all() if artifact.manifest.keys() >= {"files", "inputs", "counts"})
+        self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in whole}
         """By key, oldest first: what the store has made, then the files and models that were given."""
         self._made_from: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self._used_by: dict[str, dict[str, Artifact]] = defaultdict(dict)

@@ -90,7 +90,7 @@ class Pages:
         for run in self._runs_of(artifact.key) if used else ():
             if run.data.tags["ratchet.cached"] == "false" or run.data.tags["ratchet.run"].startswith(self.journal.stem):
                 before = run.data.tags.get(MLFLOW_RUN_NOTE, "")
-                note = f"{before.split(USED_BY)[0]}\n\n{told}".strip()
+                note = f"{before.split(USED_BY)[0].strip()}\n\n{told}".strip()
                 if note != before:
                     self.client.set_tag(run.info.run_id, MLFLOW_RUN_NOTE, note)
 
