@@ -11,6 +11,7 @@ from rich.tree import Tree
 from ratchet.cli.terminal import clean, columns, console, print_whole
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.lineage import Lineage
 from ratchet.infra.settings import Settings
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _show_one(store: ArtifactStore, artifact: Artifact) -> None:
     print_whole(table)
     if artifact.rejected.is_file():
         _show_curation(artifact)
-    print_whole(_ancestry(store, artifact, Tree("\n[bold]made from[/]"), set()))
+    print_whole(lineage_tree(Lineage(store), [artifact], down=False))
 
 
 def _show_curation(artifact: Artifact) -> None:
@@ -131,22 +132,40 @@ def _show_curation(artifact: Artifact) -> None:
     console.print("One row and what it was compared with: ratchet why SOURCE:ROW")
 
 
-def _ancestry(store: ArtifactStore, artifact: Artifact, tree: Tree, told: set[str]) -> Tree:
-    """Nearest first; what an artifact was made from is told once."""
-    read = [facts.get("content") for facts in artifact.manifest["inputs"]]
-    for parent, content in reversed(list(zip(store.parents(artifact), read, strict=True))):
-        if parent.kind in GIVEN_KINDS:
-            tree.add(Text(f"{parent.path}  sha256 {parent.key[:16]}…"))
-        elif parent.finished and parent.kind != "raw" and content != parent.content():  # of a raw one, one file is read
-            tree.add(f"{parent.ref} [yellow](made again since, and came out different)[/]")
-        elif parent.finished and parent.key in told:
-            tree.add(f"{parent.ref} [dim](above)[/]")
-        elif parent.finished:
-            told.add(parent.key)
-            _ancestry(store, parent, tree.add(parent.ref), told)
-        else:
-            tree.add(f"{parent.ref} [yellow](no longer in the store)[/]")
+def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:
+    """What these were made from up to the raw files, or `down` to the scores what was made from them. Nearest first,
+    each told once; what is reached over something else stands there only."""
+    following = lineage.used_by if down else lineage.made_from
+    tree, told = Tree("\n[bold]used by[/]" if down else "\n[bold]made from[/]"), set[str]()
+
+    def grow(branch: Tree, artifact: Artifact) -> None:
+        told.add(artifact.key)
+        near = following(artifact)
+        beyond = {far.key for each in near for far in (lineage.ahead if down else lineage.behind)(each)}
+        for each in near if down else reversed(near):
+            if each.key in beyond and artifact.key not in beyond:
+                continue
+            label = _told(each, lineage, again=each.key in told)
+            if (each.key, artifact.key) in lineage.changed:
+                label.append(" (made again since, and came out different)", style="yellow")
+            below = branch.add(label)
+            if each.key not in told:
+                grow(below, each)
+
+    for artifact in artifacts:
+        grow(tree.add(_told(artifact, lineage)), artifact)
     return tree
+
+
+def _told(artifact: Artifact, lineage: Lineage, again: bool = False) -> Text:
+    if artifact.kind in GIVEN_KINDS:
+        return Text.assemble(str(artifact.path), (f"  sha256 {artifact.key}", "dim"))
+    if again:
+        return Text.assemble(artifact.ref, (" (above)", "dim"))
+    if artifact.key not in lineage.known:
+        return Text.assemble(artifact.ref, (" (no longer in the store)", "yellow"))
+    style = "green" if artifact.kind == "evaluation" else "dim"
+    return Text.assemble(artifact.ref, (f"  {artifact.summary}", style))
 
 
 def _print_rows(rows: Iterable[dict[str, Any]] | None) -> None:

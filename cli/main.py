@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +25,7 @@ from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
 from ratchet.cli.export import export
 from ratchet.cli.judge import judge
+from ratchet.cli.lineage import diff, lineage
 from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
@@ -99,7 +101,8 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
-    _run_flow("pipeline", _recipe(recipe, set_, seed), (), dry_run, home)
+    overrides = _overrides(set_, seed)
+    _run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides)
 
 
 @app.command()
@@ -127,13 +130,14 @@ def curate(
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
-    overrides = list(set_ or [])
+    overrides = _overrides(set_, seed)
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmark)}"] if benchmark else []
     if only and from_:
         raise RatchetError("Say --only or --from, not both.")
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
-    _run_flow("curate", _recipe(recipe, overrides, seed), (domain, steps), dry_run, home, steps, f"curate-{domain}")
+    resolved = load_recipe(recipe, overrides)
+    _run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
 
 
 @app.command()
@@ -157,14 +161,15 @@ def train(
 
     Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
-    resolved = _recipe(recipe, set_, seed)
+    overrides = _overrides(set_, seed)
+    resolved = load_recipe(recipe, overrides)
     estimated = False
     if dry_run:
         from ratchet.cli.estimate import show_estimate
 
         estimated = show_estimate(resolved, stage, from_, machine, load_settings(home))
     try:
-        _run_flow("train", resolved, (None, stage, from_), dry_run, home)
+        _run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides)
     except NotGiven as error:
         if not estimated:
             raise
@@ -203,8 +208,9 @@ def evaluate(
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
-    chosen = select_benchmarks(_recipe(recipe, set_, None), names, samples)
-    _run_flow("evaluate", chosen, (model, generations), dry_run, home)
+    overrides = _overrides(set_, None)
+    chosen = select_benchmarks(load_recipe(recipe, overrides), names, samples)
+    _run_flow("evaluate", chosen, (model, generations), dry_run, home, overrides)
 
 
 @app.command()
@@ -290,13 +296,13 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
-for command in (decontaminate, deploy, why, export, verify, recipes):
+for command in (lineage, diff, decontaminate, deploy, why, export, verify, recipes):
     app.command()(command)
 app.add_typer(judge, name="judge")
 
 
-def _recipe(name: str, overrides: list[str] | None, seed: int | None) -> Recipe:
-    return load_recipe(name, [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])])
+def _overrides(set_: list[str] | None, seed: int | None) -> list[str]:
+    return [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
 
 
 def _run_flow(
@@ -305,6 +311,7 @@ def _run_flow(
     arguments: tuple[Any, ...],
     dry_run: bool,
     home: str | None,
+    overrides: Sequence[str] = (),
     steps: Steps = Steps(),
     title: str = "",
 ) -> None:
@@ -335,7 +342,7 @@ def _run_flow(
             stack.enter_context(prefect_server(settings))
             stack.enter_context(without_heartbeats())
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
-        with called_by(Caller(settings, watcher, prefect)) as caller:
+        with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
             result = flow(recipe, *arguments)
     show_result(caller.opened, result)
 

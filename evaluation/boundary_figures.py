@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from ratchet.evaluation.boundaries import Boundary, Slope, Task
 from ratchet.evaluation.figures import checkpoint_axis, checkpoint_colors, floats, share_axis
-from ratchet.infra.pages import Drawing
-from ratchet.infra.pages.drawing import FIRST, INK, LAST, MUTED, draw
+from ratchet.infra.pages import FIRST, INK, LAST, MUTED, Drawing
+from ratchet.infra.pages.drawing import draw
 
 MOST_PANELS = 6
 LEVELS = range(3, 13)  # how many make a curve

@@ -12,8 +12,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from ratchet.evaluation.tables import SIGNIFICANT, Benchmarks, Series
-from ratchet.infra.pages import Drawing
-from ratchet.infra.pages.drawing import FIRST, INK, LAST, MUTED, Painter, count_axis, draw
+from ratchet.infra.pages import FIRST, INK, LAST, MUTED, Drawing
+from ratchet.infra.pages.drawing import Painter, count_axis, draw
 
 BENCHMARK_COLORS = ("#3056d3", "#d9730d", "#0f9d76", "#b5367a", "#6b5bd2", "#8a6d1f")
 UP, DOWN, SAME = "#0b7a5b", "#b42318", "#c4cad4"

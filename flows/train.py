@@ -9,6 +9,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run
+from ratchet.tasks.registration import register
 from ratchet.tasks.traces import warm_start_traces
 from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
 
@@ -54,4 +55,6 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
                 evaluations.append(evaluate_model(recipe, checkpoint, stage.name, training))
             if stage.name == only:
                 break
+        if not only:
+            register(recipe, checkpoint, evaluations)
         return Trained(checkpoint, tuple(evaluations))

@@ -4,6 +4,7 @@ Each takes a recipe by name or file, the settings that are usually changed, and 
 recipe is read and the whole run planned before the first step, so that a mistake costs nothing.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import flow
@@ -33,7 +34,8 @@ def pipeline(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    return _run(whole.pipeline, load_recipe(recipe, [*changes.overrides(), *overrides]))
+    said = (*changes.overrides(), *overrides)
+    return _run(whole.pipeline, load_recipe(recipe, said), overrides=said)
 
 
 @flow(name="curate")
@@ -51,8 +53,8 @@ def curate(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `curation.math.deduplicate.jaccard=0.7`.
     """
-    resolved = load_recipe(recipe, [*changes.overrides(domain=domain), *overrides])
-    return _run(curating.curation_flow(domain), resolved, domain, steps, steps=steps)
+    said = (*changes.overrides(domain=domain), *overrides)
+    return _run(curating.curation_flow(domain), load_recipe(recipe, said), domain, steps, steps=steps, overrides=said)
 
 
 @flow(name="train")
@@ -71,8 +73,8 @@ def train(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    resolved = load_recipe(recipe, [*changes.overrides(), *overrides])
-    return _run(training.train, resolved, None, stage, start)
+    said = (*changes.overrides(), *overrides)
+    return _run(training.train, load_recipe(recipe, said), None, stage, start, overrides=said)
 
 
 @flow(name="evaluate")
@@ -97,8 +99,9 @@ def evaluate(
     """
     if bool(model) == bool(generations):
         raise RatchetError("Fill in either model or generations.")
-    resolved = load_recipe(recipe, [*changes.overrides(), *overrides])
-    return _run(evaluating.evaluate, select_benchmarks(resolved, benchmarks, samples), model, generations)
+    said = (*changes.overrides(), *overrides)
+    chosen = select_benchmarks(load_recipe(recipe, said), benchmarks, samples)
+    return _run(evaluating.evaluate, chosen, model, generations, overrides=said)
 
 
 @flow(name="compare")
@@ -126,7 +129,9 @@ def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = (), stan
     return _run(reporting.report, Recipe(name="reports"), evaluations, corpus, standings)
 
 
-def _run(work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = Steps()) -> str:
+def _run(
+    work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = Steps(), overrides: Sequence[str] = ()
+) -> str:
     """Plan the work, then do it as the Prefect run that is under way; the reference of what came out."""
     settings = load_settings()
     with plan_run(recipe, settings, steps) as plan:
@@ -134,6 +139,6 @@ def _run(work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = S
         faults = missing(plan.plan)
     if faults:
         raise RatchetError("\n".join(faults))
-    with called_by(Caller(settings, Watcher())) as caller:
+    with called_by(Caller(settings, Watcher(), overrides=overrides)) as caller:
         result = work.fn(recipe, *arguments)
     return caller.opened.outcome(result).ref

@@ -22,7 +22,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,6 +86,14 @@ class Artifact:
     @property
     def key_known(self) -> bool:
         return not self.key.startswith(UNKNOWN)
+
+    @property
+    def summary(self) -> str:
+        """One line: what came out."""
+        counts = self.manifest["counts"]
+        if "kept" in counts:
+            return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected"
+        return str(self.manifest.get("headline", ""))
 
     def content(self, whole: bool = False) -> str:
         """One hash of what is usually read of it, of the `whole` for who reads more; times and code versions are no
@@ -244,13 +252,16 @@ class ArtifactStore:
         yield from (artifact for _, _, artifact in sorted(found))
 
     def parents(self, artifact: Artifact) -> list[Artifact]:
-        """What this finished artifact was made from, as its manifest says."""
-        return [
-            Artifact(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))
-            if facts["kind"] in GIVEN_KINDS
-            else self.locate(facts["kind"], facts["name"], facts["key"])
-            for facts in artifact.manifest["inputs"]
-        ]
+        """What this finished artifact was made from, as its manifest says; of raw material, the file."""
+        found = []
+        for facts in artifact.manifest["inputs"]:
+            read, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
+            if facts["kind"] in GIVEN_KINDS:
+                read = replace(read, path=path)
+            elif facts["kind"] == "raw":
+                read = replace(read, path=read.path / path.name)
+            found.append(read)
+        return found
 
     def ancestors(self, artifacts: Sequence[Artifact], used: Mapping[str, Sequence[Artifact]] = {}) -> list[Artifact]:
         """Everything these were made from, themselves included, each once, raw files first. `used` says by key what a
@@ -284,7 +295,7 @@ class ArtifactStore:
                 yield Draft(path)
 
     def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Parameters,
-               inputs: Sequence[Artifact], started_at: float) -> Artifact:  # fmt: skip
+               inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = ()) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
         finished_at = time.time()
         files = {}
@@ -299,7 +310,7 @@ class ArtifactStore:
             "code": code_version(),
             "parameters": decisive(parameters),
             "inputs": [
-                {"kind": a.kind, "name": a.name, "key": a.key, "path": str(a.path), "content": a.content()}
+                {"kind": a.kind, "name": a.name, "key": a.key, "path": str(a.path), "content": a.content(a in whole)}
                 for a in inputs
             ],
             "counts": draft.counts,

@@ -8,8 +8,11 @@ created just before an interruption is found again by its tag, and MLflow drops 
 import fcntl
 import json
 import os
+import re
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +21,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the default blo
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
+import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import (
     Dataset,
@@ -30,15 +34,17 @@ from mlflow.entities import (
     Param,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.journal import read_lines
-from ratchet.infra.pages import render
+from ratchet.infra.mlflow_pages import Pages
+from ratchet.infra.tracking import mlflow_address
 
-NOTE = Path(__file__).with_name("lineage_note.md")
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit
+DIGEST = 32  # characters: the column holds 36; the whole hash is a tag
+TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # that a page shows, the last ones; the artifact has the rest
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST"}
 """Answers that will be the same next time: the event is logged and passed over, and does not hold up the rest."""
 GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is gone
@@ -47,9 +53,10 @@ GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is go
 class Journal:
     """One run's journal and how far it has been replayed."""
 
-    def __init__(self, path: Path, client: MlflowClient) -> None:
+    def __init__(self, path: Path, client: MlflowClient, server: str) -> None:
         self.path = path
         self.client = client
+        self.pages = Pages(client, path, server)
         self.state_file = path.with_suffix(".state.json")
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
         self.offset: int = state.get("offset", 0)
@@ -64,9 +71,9 @@ class Journal:
     def replay(self) -> int:
         """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
         sent = 0
-        # Metrics of one run that follow one another go together, any other event alone.
+        # Metrics that follow one another go together, any other event alone.
         lines = read_lines(self.path, self.offset)
-        for _, together in groupby(lines, lambda line: line[1]["run"] if line[1]["event"] == "metrics" else line[0]):
+        for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
             try:
                 self._send([event for _, event in batch])
@@ -87,13 +94,10 @@ class Journal:
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
         if kind == "metrics":
-            points = [
-                Metric(name.replace("@", "_at_"), value, int(e["at"] * 1000), e["step"])
-                for e in events
-                for name, value in e["values"].items()
-            ]
-            for start in range(0, len(points), METRICS_PER_CALL):
-                self.client.log_batch(self.runs[events[0]["run"]], metrics=points[start : start + METRICS_PER_CALL])
+            for run in dict.fromkeys(event["run"] for event in events):
+                points = [point for event in events if event["run"] == run for point in self._points(event)]
+                for start in range(0, len(points), METRICS_PER_CALL):
+                    self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
             return
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
@@ -111,9 +115,13 @@ class Journal:
             self._dataset(run, event)
         elif kind == "model":
             self._model(run, event)
+        elif kind == "register":
+            self._register(run, event)
         elif kind == "file":
             if Path(event["path"]).is_file():
                 self.client.log_artifact(run, event["path"], event["folder"] or None)
+        elif kind == "table":
+            self._table(run, Path(event["path"]))
         elif kind == "text":
             self.client.log_text(run, event["text"], event["name"])
         elif kind == "tags":
@@ -121,6 +129,10 @@ class Journal:
                 self.client.set_tag(run, name, value)
         elif kind == "end":
             self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
+            if event.get("output"):
+                self.pages.step_ended(event["output"], event["cached"])
+            if not event.get("cached") and event["run"] != self.path.stem:
+                self.pages.run_told(self.runs, self.experiment_id)
         elif kind == "close":
             self._complete("FAILED", event["time"])
 
@@ -128,8 +140,7 @@ class Journal:
         tags = {**event["tags"], "ratchet.run": event["run"]}
         if event["parent"]:
             tags[MLFLOW_PARENT_RUN_ID] = self.runs[event["parent"]]
-        note = render(NOTE, **event, maker=self._maker, link=self._link, ref=_ref).strip()
-        if note:
+        if note := self.pages.made_from(event):
             tags[MLFLOW_RUN_NOTE] = note
         if event["output"]:
             tags["ratchet.artifact"] = _ref(event["output"])
@@ -148,20 +159,22 @@ class Journal:
             self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
-    def _maker(self, key: str) -> str | None:
-        query = f"tags.`ratchet.key` = '{key}' and tags.`ratchet.cached` = 'false'"
-        found = self.client.search_runs([self.experiment_id], query, max_results=1)
-        return found[0].info.run_id if found else None
-
-    def _link(self, run_id: str) -> str:
-        return f"#/experiments/{self.experiment_id}/runs/{run_id}"
+    def _points(self, event: dict[str, Any]) -> Iterator[Metric]:
+        """Numbers of a run; those of an evaluation also of the model, on the data set that each name begins with."""
+        model_id = self._model_id("", event["model"]) if event.get("model") else None
+        for name, value in event["values"].items():
+            facts = event.get("datasets", {}).get(name.partition("/")[0])
+            yield Metric(
+                name.replace("@", "_at_"), value, int(event["at"] * 1000), event["step"], model_id,
+                *((_dataset_name(facts), facts["key"][:DIGEST]) if facts else ()),
+            )  # fmt: skip
 
     def _dataset(self, run: str, event: dict[str, Any]) -> None:
         facts = event["dataset"]
         columns = [{"name": name, "type": kind, "required": False} for name, kind in facts["columns"].items()]
         dataset = Dataset(
-            name=f"{facts['kind']}/{facts['name']}",
-            digest=facts["key"][:32],  # the column holds 36 characters; the whole hash is a tag
+            name=_dataset_name(facts),
+            digest=facts["key"][:DIGEST],
             source_type="local",
             source=json.dumps({"uri": facts["path"]}),
             schema=json.dumps({"mlflow_colspec": columns}),
@@ -171,21 +184,7 @@ class Journal:
         self.client.log_inputs(run, datasets=[DatasetInput(dataset, tags)])
 
     def _model(self, run: str, event: dict[str, Any]) -> None:
-        facts = event["model"]
-        query = f"tags.`ratchet.key` = '{facts['key']}'"
-        found = self.client.search_logged_models([self.experiment_id], filter_string=query, max_results=1)
-        if found:
-            model_id = found[0].model_id
-        else:
-            model = self.client.create_logged_model(
-                self.experiment_id,
-                name=facts["name"],
-                source_run_id=run,
-                model_type="checkpoint",
-                tags={"ratchet.key": facts["key"], "ratchet.artifact": _ref(facts), "ratchet.path": facts["path"]},
-                params={name: str(value)[:500] for name, value in event["parameters"].items()},
-            )
-            model_id = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+        model_id = self._model_id(run, event["model"], event["parameters"])
         if event["role"] == "input":
             self.client.log_inputs(run, models=[LoggedModelInput(model_id)])
             return
@@ -194,11 +193,55 @@ class Journal:
         if model_id not in known:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
 
+    def _model_id(self, run: str, facts: dict[str, str], parameters: Mapping[str, Any] = {}) -> str:
+        """MLflow's name of a checkpoint, which `run` has logged if nobody has."""
+        query = f"tags.`ratchet.key` = '{facts['key']}'"
+        found = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
+        if found:
+            return found[0].model_id
+        model = self.client.create_logged_model(
+            self.experiment_id,
+            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # MLflow takes none of them
+            source_run_id=run,
+            model_type="checkpoint",
+            tags={"ratchet.key": facts["key"], "ratchet.artifact": _ref(facts), "ratchet.path": facts["path"]},
+            params={name: str(value)[:500] for name, value in parameters.items()},
+        )
+        return self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+
+    def _register(self, run: str, event: dict[str, Any]) -> None:
+        """The checkpoint as a version of the registered model, once, with these tags; the aliases move to it."""
+        name, model_id = event["name"], self._model_id(run, event["model"])
+        source = f"models:/{model_id}"  # that is all that a version remembers of it
+        with suppress(MlflowException):  # there already; whatever else it is, the next call says
+            self.client.create_registered_model(name)
+        versions = self.client.search_model_versions(f"name = '{name}'")
+        version = next((v for v in versions if v.source == source), None)
+        if version is None:
+            version = self.client.create_model_version(name, source, run, model_id=model_id)
+        for tag, value in event["tags"].items():
+            self.client.set_model_version_tag(name, version.version, tag, value)
+        for alias in event["aliases"]:
+            self.client.set_registered_model_alias(name, alias, version.version)
+
+    def _table(self, run: str, path: Path) -> None:
+        """JSON lines as a table that a page shows."""
+        if not path.is_file():
+            return
+        rows = [row for _, row in read_lines(path)][-TABLE_ROWS:]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        data = [[str(row.get(name, ""))[:TABLE_CHARACTERS] for name in columns] for row in rows]
+        table = f"{path.stem}.json"
+        self.client.log_text(run, json.dumps({"columns": columns, "data": data}), table)
+        self.client.set_tag(run, MLFLOW_LOGGED_ARTIFACTS, json.dumps([{"path": table, "type": "table"}]))
+
     def _complete(self, status: str, at: float) -> None:
         """End what the writer has left open."""
         for run in self.runs.values():
             if self.client.get_run(run).info.status == "RUNNING":
                 self.client.set_terminated(run, status, int(at * 1000))
+        if self.path.stem in self.runs:
+            self.pages.run_told(self.runs, self.experiment_id)
         self.complete = True
 
 
@@ -209,6 +252,10 @@ def _writer_lives(path: Path) -> bool:
         except BlockingIOError:
             return True
         return False
+
+
+def _dataset_name(facts: dict[str, Any]) -> str:
+    return f"{facts['kind']}/{facts['name']}"
 
 
 def _ref(facts: dict[str, Any]) -> str:
@@ -234,13 +281,14 @@ def mirror(directory: Path, tracking_uri: str) -> bool:
     lock: TextIO = open(directory / ".mirror.lock", "w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
     _create_database(tracking_uri)
+    mlflow.set_tracking_uri(tracking_uri)  # registering a model asks for it
     client = MlflowClient(tracking_uri)
     journals: dict[Path, Journal] = {}
     last_success = time.monotonic()
     while True:
         for path in directory.glob("*.jsonl"):
             if path not in journals:
-                journals[path] = Journal(path, client)
+                journals[path] = Journal(path, client, mlflow_address(tracking_uri))
         pending = [journal for journal in journals.values() if not journal.complete]
         if not pending:
             return True

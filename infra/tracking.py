@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.journal import Journal
@@ -22,7 +23,7 @@ from ratchet.infra.process_group import guarded
 from ratchet.infra.settings import Settings
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
-EventKind = Literal["dataset", "model", "file", "text", "tags", "end"]
+EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
 
 
 class Tracking:
@@ -53,20 +54,26 @@ class Tracking:
         )  # fmt: skip
         return run
 
-    def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None) -> None:
-        """Numbers at a step. What is undefined (None, NaN) is left out: MLflow has no way to say it."""
+    def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None, *,
+                model: Artifact | None = None, datasets: Mapping[str, Artifact] = {}) -> None:  # fmt: skip
+        """Numbers at a step. What is undefined (None, NaN) is left out: MLflow has no way to say it. Those of an
+        evaluation are a `model`'s, on the data set that stands under the first part of their names."""
         defined = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
-        self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time())
+        whose = {"model": described(model)} if model else {}
+        on = {"datasets": {name: described(artifact) for name, artifact in datasets.items()}} if datasets else {}
+        self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time(), **whose, **on)
 
     def event(self, kind: EventKind, run: str, **facts: Any) -> None:
         """What happened in a run, as the mirror is to tell it:
 
         `dataset`  it read a data set (`context` input, training, evaluation) or made one (`output`): `described`
         `model`    the same of a model (`role` input or output), with its `parameters`
+        `register` a `model` is a version of the registered model `name`; it has these `tags`, and these `aliases` now
+        `table`    the JSON lines at `path` are shown as a table
         `file`     the small file at `path` is shown in `folder` of the run's page; large ones are never copied
         `text`     the same of a `text` under a `name`
         `tags`     it has these `tags`
-        `end`      it is over, with this `status`
+        `end`      it is over, with this `status`; of a step also its `output`, and whether that was `cached`
         """
         self._write(event=kind, run=run, **facts)
 
@@ -99,6 +106,12 @@ def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
     """What the mirror knows of a journal: `{"experiment_id", "runs": {run: MLflow run id}}`, or nothing yet."""
     state = settings.journals / f"{run_id}.state.json"
     return json.loads(state.read_text()) if state.is_file() else {}
+
+
+def mlflow_address(tracking_uri: str) -> str:
+    """Where a tracking server's pages are, without who asks; empty where MLflow is a database."""
+    parts = urlsplit(tracking_uri)
+    return parts._replace(netloc=parts.netloc.split("@")[-1]).geturl().rstrip("/") if parts.scheme[:4] == "http" else ""
 
 
 def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:

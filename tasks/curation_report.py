@@ -18,14 +18,13 @@ from matplotlib.container import BarContainer
 from ratchet.data_curation.funnel import samples
 from ratchet.data_curation.rule_scores import RuleScore
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.pages import Document, Drawing, Headline, compose, render, unmarked
-from ratchet.infra.pages.drawing import LAST, MUTED, count_axis, draw
+from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
+from ratchet.infra.pages.drawing import count_axis, draw
 from ratchet.infra.recipe.keys import flat
 
 STATEMENT_CHARACTERS = 500
 EVIDENCE_CHARACTERS = 300
 SHOWN_IN_THE_STATEMENT = ("text", "span", "item_text", "item_span", "tokens")
-DROPPED = "#d9730d"
 SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 WORDS = Path(__file__).with_name("curation_report.yaml")
 

@@ -14,7 +14,7 @@ from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking import Status, Tracking, run_page
+from ratchet.infra.tracking import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress
 from ratchet.verifiers.domain import use_domains
@@ -103,6 +103,7 @@ class PipelineRun:
     store: ArtifactStore
     watcher: Watcher
     tracking: Tracking | None
+    overrides: str = ""
     root: str = ""
     current_child: str = ""
     made: dict[str, Artifact] = field(default_factory=dict)
@@ -115,6 +116,8 @@ class PipelineRun:
     """What the chosen steps have found or made, in order; in a plan, what they would."""
     used: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
     """By the key of a step's output, what this run gave it to read."""
+    children: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By the key of a step's output, the step's run in the journal, and its title."""
     _names: dict[str, str] = field(default_factory=dict)
     """Every step that the flow came to, chosen or not; with the reason, where it cannot be taken."""
 
@@ -150,6 +153,10 @@ class PipelineRun:
             if name and self._names[name]:
                 raise RatchetError(f"The step {name} cannot be taken: {self._names[name]}.")
 
+    def made_from(self, artifact: Artifact) -> Sequence[Artifact]:
+        """What this run gave the step to read, else what it was made from."""
+        return self.used.get(artifact.key) or self.store.parents(artifact)
+
     def outcome(self, result: Any) -> Artifact:
         """What the run came to, of a flow that returned this."""
         artifact = getattr(result, "checkpoint", result)
@@ -182,6 +189,8 @@ class Caller:
     watcher: Watcher
     prefect: bool = True
     """Whether Prefect runs the flow."""
+    overrides: Sequence[str] = ()
+    """Of the recipe's file, as `--set` takes them: by these people tell runs apart."""
     run: PipelineRun | None = None
 
     @property
@@ -219,16 +228,20 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     domains = tuple(use_domains(recipe))
     caller = _CALLER.get() or Caller(load_settings(), Watcher())
     settings = caller.settings
-    tracking = Tracking(settings, experiment=recipe.name)
+    tracking, overrides = Tracking(settings, experiment=recipe.name), "; ".join(caller.overrides)
     store = ArtifactStore(settings.artifacts)
-    caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, steps=steps)
+    caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, overrides, steps=steps)
     name = f"{recipe.name}-seed{recipe.seed}-{title}"
     run.root = tracking.start_run(
         name,
-        tags={"ratchet.flow": title, "ratchet.recipe": recipe.name, "git.commit": code_version()}
+        tags={
+            "ratchet.flow": title, "ratchet.recipe": recipe.name, "ratchet.seed": str(recipe.seed),
+            "git.commit": code_version(),
+        }
+        | ({"ratchet.overrides": overrides} if overrides else {})
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
-    )
+    )  # fmt: skip
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
     status: Status = "KILLED"  # by Ctrl-C, or cancelled in Prefect: no Exception either
     try:
@@ -241,7 +254,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     finally:
         tracking.event("end", run.root, status=status)
         run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
-        if settings.tracking_uri.startswith("http") and (page := run_page(settings, run.root, settings.tracking_uri)):
+        if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):
             prefect_page.link(page, f"MLflow: {name}")
 
 

@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import difficulty_of, metadata_value, topics_of
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, Draft
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.pages import Section
+from ratchet.infra.lineage_picture import lineage_picture
+from ratchet.infra.pages import Drawing, Section
 from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.tasks.pipeline_run import active_run
+from ratchet.infra.tracking import mlflow_address, read_state
+from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def report(
     their standings (docs/evaluation.md)."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
-    store, used = active_run().store, active_run().used
+    run, store, used = active_run(), active_run().store, active_run().used
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
@@ -49,9 +51,11 @@ def report(
 
         behind = store.ancestors([*evaluations, *curated.values()], used)
         curation = [section for one in curated.items() for section in _curation_sections(*one)]
-        sections = [*training_sections(behind, lambda a: used.get(a.key) or store.parents(a)), *curation]
+        caption = "Rows kept (blue) and rejected (orange). A click leads to what a step has made."
+        whole = Section("From the raw files to the scores", drawing=_picture(run, behind, title), caption=caption)
         text = "Every artifact behind these scores, with what it was made from, raw files first."
-        sections.append(Section("Lineage", text, _lineage(behind, store, used), folded=True))
+        lineage = Section("Lineage", text, _lineage(behind, run), folded=True)
+        sections = [whole, *training_sections(behind, run.made_from), *curation, lineage]
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
@@ -168,13 +172,29 @@ def _curation_sections(domain: str, problems: Artifact) -> list[Section]:
     return sections
 
 
-def _lineage(
-    behind: Sequence[Artifact], store: ArtifactStore, used: Mapping[str, Sequence[Artifact]]
-) -> list[dict[str, Any]]:
+def _picture(run: PipelineRun, behind: Sequence[Artifact], title: str) -> Drawing:
+    """A click leads to the step's page where MLflow is a server and knows it, else to the artifact's directory."""
+    server = mlflow_address(run.settings.tracking_uri)
+    state = read_state(run.settings, run.root) if server else {}
+
+    def known(artifact: Artifact) -> tuple[str, str]:
+        return run.children.get(artifact.key, ("", ""))
+
+    def link(artifact: Artifact) -> str:
+        page = state.get("runs", {}).get(known(artifact)[0])
+        here = f"../../{artifact.kind}/{artifact.name}-{artifact.key[:12]}/"  # from the report's own
+        return f"{server}/#/experiments/{state['experiment_id']}/runs/{page}" if page else here
+
+    steps = [(known(made)[1], made, run.made_from(made)) for made in behind if made.kind not in GIVEN_KINDS]
+    svg = lineage_picture(steps, link, f"Lineage of {title}")
+    return Drawing("lineage", b"", (svg.encode(),), clickable=True)
+
+
+def _lineage(behind: Sequence[Artifact], run: PipelineRun) -> list[dict[str, Any]]:
     rows = []
     for artifact in behind:
         is_given = artifact.kind in GIVEN_KINDS
-        inputs = [] if is_given else used.get(artifact.key) or store.parents(artifact)
+        inputs = [] if is_given else run.made_from(artifact)
         rows.append(
             {
                 "artifact": artifact.ref,

@@ -20,6 +20,7 @@ from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.tracking import Tracking, described
 from ratchet.tasks import prefect_page
+from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
 from ratchet.training.interventions import Taken
 from ratchet.verifiers.domain import domain_of
@@ -27,6 +28,7 @@ from ratchet.verifiers.sandbox.server import demand
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """What MLflow calls the use of a data set, by the kind of artifact that is made from it."""
+MODELS = ("checkpoint", "model")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def run_step(
         return target
 
     def execute(*_read: Artifact) -> Artifact:  # by what it is called with, Prefect draws the arrows
-        return _find_or_make(run, step, planned, parameters, make)
+        return _find_or_make(run, step, planned, parameters, make, whole)
 
     if not outside_prefect():
         from prefect import task
@@ -92,8 +94,9 @@ def run_step(
 
 
 def _find_or_make(
-    run: PipelineRun, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None]
-) -> Artifact:
+    run: PipelineRun, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None],
+    whole: Sequence[Artifact],
+) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
     assert tracking is not None  # a plan makes nothing
     run.watcher.step_started(planned.title)
@@ -106,6 +109,7 @@ def _find_or_make(
         # A score's page shows the whole way back, not just one step of it.
         behind=tuple(run.store.ancestors(inputs, run.used)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
+    run.children[target.key] = child, planned.title
     try:
         for artifact in inputs:
             _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
@@ -115,18 +119,18 @@ def _find_or_make(
                 make(draft)
                 run.store.finish(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
-                    inputs=inputs, started_at=started_at,
+                    inputs=inputs, started_at=started_at, whole=whole,
                 )  # fmt: skip
         _log_data(tracking, child, target, "output")
-        _log_output(tracking, run.root, child, target, cached)
-        told = summary(target)
+        _log_output(run, child, target, inputs, cached)
+        told = target.summary
         if same := run.store.earlier_same(target):
             tracking.event("tags", child, tags={"ratchet.same_content_as": same.ref})
             told = ", ".join(filter(None, [told, f"same content as {same.ref}"]))
     except BaseException as error:
         tracking.event("end", child, status="FAILED" if isinstance(error, Exception) else "KILLED")
         raise
-    tracking.event("end", child, status="FINISHED")
+    tracking.event("end", child, status="FINISHED", output=described(target), cached=cached)
     prefect_page.show(target)
     run.watcher.step_finished(planned.title, told, time.time() - started_at, cached)
     return target
@@ -187,26 +191,33 @@ def judged_math(recipe: Recipe, domains: Iterable[str]) -> dict[str, str]:
     return {"verified": "either"} if concerned and recipe.verification.math == "either" else {}
 
 
-def summary(artifact: Artifact) -> str:
-    """One line for the terminal: what came out."""
-    counts = artifact.manifest["counts"]
-    if "kept" in counts:
-        return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected"
-    return str(artifact.manifest.get("headline", ""))
-
-
 def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) -> None:
     """An input or the `output` of a step, as the data set or the model that it is."""
-    if artifact.kind == "checkpoint":
-        role, parameters = "output" if context == "output" else "input", flat(artifact.manifest["parameters"])
+    if artifact.kind in MODELS:
+        role = "output" if context == "output" else "input"
+        parameters = flat(artifact.manifest["parameters"]) if artifact.kind == "checkpoint" else {}
         tracking.event("model", child, role=role, model=described(artifact), parameters=parameters)
     elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
         facts = described(artifact) | _table_facts(artifact)
         tracking.event("dataset", child, context=context, dataset=facts)
 
 
-def _log_output(tracking: Tracking, root: str, child: str, artifact: Artifact, cached: bool) -> None:
-    manifest = artifact.manifest
+def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequence[Artifact], cached: bool) -> None:
+    tracking, manifest = run.tracking, artifact.manifest
+    assert tracking is not None
+    scored: dict[str, Any] = {}
+    if artifact.kind == "evaluation":
+        for shown_in in (child, run.root):
+            tracking.event("tags", shown_in, tags={"ratchet.score": artifact.summary})
+        if not cached and inputs[0].kind in MODELS:
+            benchmarks = [facts["name"] for facts in manifest["parameters"]["benchmarks"]]
+            asked = [read for read in inputs if read.kind == "problems"]
+            scored = {"model": inputs[0], "datasets": dict(zip(benchmarks, asked, strict=True))}
+    if manifest["step"] == "train":
+        if cached:
+            draw_again(run, artifact)
+        if "samples.jsonl" in manifest["files"]:
+            tracking.event("table", child, path=str(artifact.path / "samples.jsonl"))
     if "isolation" in manifest:
         tracking.event("tags", child, tags={"ratchet.isolation": manifest["isolation"]})
     if taken := [Taken.of(line) for line in manifest.get("interventions", ())]:
@@ -216,9 +227,9 @@ def _log_output(tracking: Tracking, root: str, child: str, artifact: Artifact, c
         hashes = {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()}
         tracking.event("tags", child, tags=hashes)
     # A report is what the whole run came to: its scores and pages are shown on the run's own page too.
-    for shown_in in (child, root) if artifact.kind == "report" else (child,):
+    for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
         if cached or artifact.kind != "checkpoint":  # a checkpoint that was just trained has its whole curve already
-            tracking.metrics(shown_in, manifest.get("metrics", {}))
+            tracking.metrics(shown_in, manifest.get("metrics", {}), **scored)
         for shown in ["manifest.json", *manifest.get("shown", [])]:
             folder = str(Path(shown).parent).lstrip(".")
             tracking.event("file", shown_in, path=str(artifact.path / shown), folder=folder)

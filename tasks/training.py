@@ -21,6 +21,7 @@ from ratchet.infra.process_group import core_count, free_port, last_lines, proce
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.settings import Settings
+from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
@@ -131,7 +132,7 @@ def train_stage(
         **judged_math(recipe, stage.domains),
     }
     return run_step(
-        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), check=lambda: _check(recipe)
+        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), check=lambda: _check(recipe)
     )
 
 
@@ -183,7 +184,7 @@ def _spec(
     }
 
 
-def _train(spec: dict[str, Any]) -> Any:
+def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
     def make(draft: Draft) -> None:
         run = active_run()
         hardware = run.recipe.training.hardware
@@ -191,7 +192,8 @@ def _train(spec: dict[str, Any]) -> Any:
         if any(domain_of(domain).runs_programs for domain in spec["problems"]):
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
-        follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
+        file = draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl")
+        follow = StageFollower(run, file, start) if spec["kind"] == "stage" and start else MetricsFollower(run, file)
         module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
         launcher = (*on_each_machine(hardware.machines, run.settings), *module)
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
@@ -309,3 +311,15 @@ class MetricsFollower:
         if self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
         self.run.watcher.progress(record["step"], record.get("steps"), facts)
+
+
+class StageFollower(MetricsFollower):
+    """Of a stage: also as a part of the curve over all stages."""
+
+    def __init__(self, run: PipelineRun, path: Path, start: Artifact) -> None:
+        super().__init__(run, path)
+        self.curve = Curve(run, start)
+
+    def _record(self, record: dict[str, Any]) -> None:
+        super()._record(record)
+        self.curve.add(record)

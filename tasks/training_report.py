@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from ratchet.evaluation.figures import BENCHMARK_COLORS
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.journal import read_lines
-from ratchet.infra.pages import Drawing, Section
-from ratchet.infra.pages.drawing import INK, MUTED, draw
+from ratchet.infra.pages import INK, MUTED, Drawing, Section
+from ratchet.infra.pages.drawing import draw
+from ratchet.tasks.curriculum_curve import stages_up_to
 from ratchet.training.interventions import Taken
 
 POINTS = 60
@@ -43,15 +44,12 @@ class Trained:
 def training_sections(behind: Sequence[Artifact], parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Section]:
     """The training of these checkpoints; of each run apart, where they come from several. Nothing where no stage
     trained any."""
-    trained = {a.key: a for a in behind if a.kind == "checkpoint" and a.manifest["step"] == "train"}
-    before = {key: next((p for p in parents(a) if p.key in trained), None) for key, a in trained.items()}
+    chains = [stages for artifact in behind if (stages := stages_up_to(artifact, parents))]
+    further = {stage.key for stages in chains for stage in stages[:-1]}
+    chains = [stages for stages in chains if stages[-1].key not in further]
     sections = []
-    ends = [a for key, a in trained.items() if key not in {start.key for start in before.values() if start}]
-    for number, end in enumerate(ends):
-        chain = [end]
-        while start := before[chain[0].key]:
-            chain.insert(0, start)
-        name = f": {end.name}-{end.key[:6]}" if len(ends) > 1 else ""
+    for number, chain in enumerate(chains):
+        name = f": {chain[-1].name}-{chain[-1].key[:6]}" if len(chains) > 1 else ""
         sections += _sections(_read(chain), name, f"training-{number}" if number else "training")
     return sections
 

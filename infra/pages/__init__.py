@@ -18,6 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 PAGES = Path(__file__).parent
+FIRST, LAST, MUTED, GRID, INK = "#a3adbd", "#3056d3", "#6b7280", "#e7eaf0", "#1f2937"
+DROPPED = "#d9730d"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,13 @@ class Drawing:
     png: bytes
     panels: tuple[bytes, ...] = ()
     """None: the page shows the PNG."""
+    clickable: bool = False
+    """The page holds its only panel as it is, so that its links work, and it has no PNG. Its maker escapes all text."""
+
+    @property
+    def file(self) -> str:
+        """What the Markdown shows."""
+        return f"figures/{self.name}.{'svg' if self.clickable else 'png'}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,8 @@ class Document:
     @property
     def images(self) -> dict[str, bytes]:
         """What the Markdown links to, by file name relative to it."""
-        return {f"figures/{s.drawing.name}.png": s.drawing.png for s in self.sections if s.drawing}
+        drawings = [section.drawing for section in self.sections if section.drawing]
+        return {d.file: d.panels[0] if d.clickable else d.png for d in drawings}
 
 
 def compose(

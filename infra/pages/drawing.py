@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ratchet.infra.pages import Drawing
+from ratchet.infra.pages import GRID, INK, MUTED, Drawing
 
-FIRST, LAST, MUTED, GRID, INK = "#a3adbd", "#3056d3", "#6b7280", "#e7eaf0", "#1f2937"
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib

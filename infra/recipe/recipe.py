@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.model import Model
+from ratchet.infra.recipe.registry import Registry
 from ratchet.infra.recipe.training import Training
 from ratchet.infra.section import Section, Where
 
@@ -64,6 +65,7 @@ class Recipe(Section):
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     verification: Verification = Verification()
+    registry: Registry = Registry()
 
     def curation_of(self, domain: str) -> Curation:
         return self.curation.get(domain) or Curation()
@@ -80,4 +82,10 @@ class Recipe(Section):
                 if name not in benchmarks:
                     there = ", ".join(benchmarks) or "none"
                     raise ValueError(f"stage {stage.name}: validation names {name!r}; benchmarks are {there}")
+        if gate := self.registry.gate:
+            if gate.benchmark not in benchmarks:
+                there = ", ".join(benchmarks) or "none"
+                raise ValueError(f"registry.gate.benchmark is {gate.benchmark!r}; benchmarks are {there}")
+            if known[-1] not in self.evaluation.after:
+                raise ValueError(f"registry.gate: evaluation.after does not name {known[-1]}, which ends the training")
         return self

@@ -108,7 +108,12 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     changed = would_run(finished_home, "curation.math.length.downsample_keep=0.5")
     assert changed[:2] == ["length math", "curated math"]
     assert not {"rules math", "teacher attempts math", "curated code", "difficulty code"} & set(changed)
-    assert would_run(finished_home, "evaluation.pass_at=[1]") == ["evaluate start", "evaluate code-32", "report mini"]
+    assert would_run(finished_home, "evaluation.pass_at=[1]") == [
+        "evaluate start",
+        "evaluate code-32",
+        "gate mini",
+        "report mini",
+    ]
     assert would_run(finished_home, "evaluation.endpoint.concurrency=2") == [], "who is asked how changes nothing"
     judges = "training.reward_servers=[http://judge-1:8900]"
     assert would_run(finished_home, judges) == [], "who judges changes nothing"
@@ -119,12 +124,12 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     """Another threshold that drops the same rows: only what says the threshold is made again."""
     from mlflow import MlflowClient
 
-    for part in ("artifacts", "teacher"):
+    for part in ("artifacts", "teacher", "tracking"):
         shutil.copytree(finished_home / part, ready_home / part, ignore=shutil.ignore_patterns(".drafts"))
     lower = "curation.math.decontaminate.coverage=0.35"
     assert {"decontaminate math", "deduplicate math", "train math-24"} <= set(would_run(ready_home, lower))
     plan = ["run", MINI, "--set", lower, "--home", ready_home]
-    assert re.search(r"14 of 27 steps would run, 13 of them only if", " ".join(in_process(*plan, "--dry-run").split()))
+    assert re.search(r"15 of 28 steps would run, 14 of them only if", " ".join(in_process(*plan, "--dry-run").split()))
 
     before = by_step(ready_home)["math-decontaminate"]
     done = ratchet(*plan)
@@ -148,11 +153,26 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     same = "tags.`ratchet.same_content_as` = '" + before.ref + "'"
     (run,) = client.search_runs([client.get_experiment_by_name("mini").experiment_id], same)
     assert run.data.tags["ratchet.artifact"] == after["math-decontaminate"].ref
+    root = client.get_run(run.data.tags["mlflow.parentRunId"])
+    assert root.data.tags["ratchet.overrides"] == lower and lower in root.data.tags["mlflow.note.content"]
+    again = [point.step for point in client.get_metric_history(root.info.run_id, "curriculum/reward")]
+    assert sorted(again) == [1, 2, 3, 4], "stages that were found are on the curve too"
+
+    first, second = (min(finished_home.glob("tracking/*.jsonl")).stem, root.data.tags["ratchet.run"])
+    told = in_process("diff", first, second, "--home", ready_home)
+    assert re.search(r"First: decontaminate math\s+A\s+B\s+coverage\s+0\.4\s+0\.35", told)
+    assert "Only because of what they read: curated math, report mini\n" in told
+    assert "With the same content in the end: decontaminate math, curated math, contamination\n" in told
+    assert "24 of 28 steps are the same" in told and "code-32 mini-math pass@1" in told
+    read = in_process("lineage", after["math-deduplicate"].ref, "--home", ready_home)
+    assert before.ref in read and after["math-decontaminate"].ref in read, "it was made of what both are"
+    told = in_process("lineage", after["math-decontaminate"].ref, "--down", "--home", ready_home)
+    assert after["math-deduplicate"].ref in told and "evaluation/code-32" in told
 
 
 def test_a_pass_rate_limit_measures_first_and_the_measurement_is_an_artifact(finished_home):
     changed = would_run(finished_home, "training.stages.1.max_pass_rate=0.5")
-    assert changed == ["pass rates code-32", "train code-32", "evaluate code-32", "report mini"]
+    assert changed == ["pass rates code-32", "train code-32", "evaluate code-32", "gate mini", "report mini"]
 
 
 def test_one_stage_alone(finished_home):

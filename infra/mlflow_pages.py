@@ -1,0 +1,166 @@
+"""What MLflow's pages say of lineage: what a step was made from, what was made from it since, the scores that were
+reached; and, on the page of a run, one picture of it.
+
+A step's page goes on being told: a later run, of another recipe too, that reads what the step made is named on it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.lineage import Lineage, scores
+from ratchet.infra.lineage_picture import lineage_picture, place, sha256_of
+from ratchet.infra.run_record import RunRecord, RunStep, read_run
+
+USED_BY = "**Used by**"
+"""Where the part of a page begins that is written again."""
+LONGEST_NOTE = 7900
+"""Characters: MLflow takes 8,000."""
+PICTURE = "lineage.svg"
+
+
+class Pages:
+    def __init__(self, client: MlflowClient, journal: Path, server: str) -> None:
+        self.client = client
+        self.journal = journal
+        self.server = server
+        """Its address, or nothing where there is none and MLflow is a database."""
+        self.store = ArtifactStore(journal.parent.parent / "artifacts")
+        self._makers: dict[str, Run] = {}
+        self._lineage: Lineage | None = None
+
+    @cached_property
+    def experiments(self) -> list[str]:
+        """All: an artifact may have been made by a run of another recipe."""
+        return [experiment.experiment_id for experiment in self.client.search_experiments()]
+
+    def made_from(self, event: Mapping[str, Any]) -> str:
+        """The description that a step's page begins with."""
+        told = []
+        if event["cached"]:
+            run = self._maker(event["output"]["key"])
+            by = f"[this run]({_page(run)})" if run else "an earlier run"
+            told.append(f"**Cached.** Nothing was run: the artifact was made by {by}.")
+        for title, facts in (("Made from", event["inputs"]), ("All the way back", event["behind"])):
+            artifacts = [Artifact(each["kind"], each["name"], each["key"], Path(each["path"])) for each in facts]
+            if artifacts:
+                told.append(_listed(title, map(self._linked, artifacts), LONGEST_NOTE // 2))
+        return "\n\n".join(told)
+
+    def step_ended(self, output: Mapping[str, Any], cached: bool) -> None:
+        """Bring up to date what a step concerns: the page of what it found; else those of what it has read, and for a
+        score those of everything behind it."""
+        if not cached:
+            self._lineage = None
+        lineage = self._lineage = self._lineage or Lineage(self.store)
+        made = lineage.known.get(output["key"])
+        if made is None:
+            return
+        read = lineage.behind(made) if made.kind == "evaluation" else _steps(lineage.made_from(made), lineage.made_from)
+        for artifact in [made] if cached else read:
+            if artifact.kind not in GIVEN_KINDS:
+                self._tell_what_came_of(artifact, lineage)
+
+    def run_told(self, runs: Mapping[str, str], experiment_id: str) -> None:
+        """Draw the run as far as it has come, and say on its page what it is. `runs` are MLflow's ids by the
+        journal's."""
+        record, root = read_run(self.journal), runs[self.journal.stem]
+        steps = [step for step in record.steps if step.run in runs]
+        pages = {step.output.key: f"#/experiments/{experiment_id}/runs/{runs[step.run]}" for step in steps}
+
+        def link(artifact: Artifact) -> str:
+            return f"{self.server}/{pages[artifact.key]}" if self.server else artifact.path.as_uri()
+
+        picture = lineage_picture([(s.title, s.output, s.inputs) for s in steps], link, record.name)
+        self.client.log_text(root, picture, PICTURE)
+        self.client.set_tag(root, MLFLOW_RUN_NOTE, _run_note(record, steps, root, pages))
+
+    def _tell_what_came_of(self, artifact: Artifact, lineage: Lineage) -> None:
+        used = _steps(lineage.used_by(artifact), lineage.used_by)
+        reached = scores(lineage.ahead(artifact))
+        newest = sorted(reached, key=lambda score: score.manifest["finished_at"], reverse=True)
+        told = _listed("Used by", map(self._linked, used), LONGEST_NOTE // 4) + "\n\n"
+        told += _listed("Scores reached", map(self._linked, newest), LONGEST_NOTE // 4)
+        for run in self._runs_of(artifact.key) if used else ():
+            if run.data.tags["ratchet.cached"] == "false" or run.data.tags["ratchet.run"].startswith(self.journal.stem):
+                before = run.data.tags.get(MLFLOW_RUN_NOTE, "")
+                note = f"{before.split(USED_BY)[0].strip()}\n\n{told}".strip()
+                if note != before:
+                    self.client.set_tag(run.info.run_id, MLFLOW_RUN_NOTE, note)
+
+    def _linked(self, artifact: Artifact) -> str:
+        if artifact.kind == FILE_KIND:
+            return _raw_file(artifact)
+        run = self._maker(artifact.key)
+        if artifact.kind == "raw" and artifact.path.is_file():
+            return f"{_raw_file(artifact)}, of " + (f"[{artifact.ref}]({_page(run)})" if run else artifact.ref)
+        told = f": {artifact.summary}" if artifact.finished and artifact.kind not in GIVEN_KINDS else ""
+        return (f"[{artifact.ref}]({_page(run)})" if run else f"`{artifact.ref}`") + told
+
+    def _maker(self, key: str) -> Run | None:
+        if key not in self._makers:
+            made = [run for run in self._runs_of(key) if run.data.tags["ratchet.cached"] == "false"]
+            if not made:
+                return None
+            self._makers[key] = made[0]
+        return self._makers[key]
+
+    def _runs_of(self, key: str) -> list[Run]:
+        """Those of the steps that made or found the artifact, newest first."""
+        return list(self.client.search_runs(self.experiments, f"tags.`ratchet.key` = '{key}'", max_results=1000))
+
+
+def _steps(artifacts: Iterable[Artifact], further: Callable[[Artifact], list[Artifact]]) -> list[Artifact]:
+    """What steps have made; instead of a file of generated raw material, those beyond it."""
+    found = {e.key: e for each in artifacts for e in (further(each) if each.kind == FILE_KIND else [each])}
+    return list(found.values())
+
+
+def _raw_file(file: Artifact) -> str:
+    return f"raw file `{file.path}`, sha256 `{sha256_of(file)}`"
+
+
+def _page(run: Run) -> str:
+    return f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+
+
+def _listed(title: str, lines: Iterable[str], longest: int) -> str:
+    """As many of the lines as fit; nothing where there is none."""
+    lines, told = list(lines), f"**{title}**\n"
+    for number, line in enumerate(lines):
+        if len(told) + len(line) > longest:
+            return f"{told}\n- and {len(lines) - number} more: `ratchet lineage` has all"
+        told += f"\n- {line}"
+    return told if lines else ""
+
+
+def _run_note(record: RunRecord, steps: Sequence[RunStep], root: str, pages: Mapping[str, str]) -> str:
+    """What the run is of, what it came to, and every step by lane, with a link."""
+    tags, lanes, files = record.tags, dict[str, list[str]](), dict[str, list[str]]()
+    for step in steps:
+        page = f"[{step.title}]({pages[step.output.key]})"
+        band, lane = place(step.output)
+        lanes.setdefault(lane or band, []).append(page)
+        for file in step.inputs:
+            if file.kind in (FILE_KIND, "raw"):
+                files.setdefault(_raw_file(file), []).append(page)
+    overrides = tags.get("ratchet.overrides")
+    reached = [s for s in steps if s.output.kind == "evaluation" and s.output.finished]
+    told = [
+        f"**{tags.get('ratchet.recipe', record.name)}**, seed {tags.get('ratchet.seed', '?')}. "
+        f"{record.recipe.get('description', '')}",
+        f"Overrides: `{overrides}`" if overrides else "",
+        _listed(
+            "Scores", (f"[{s.title}]({pages[s.output.key]}): {s.output.summary}" for s in reached), LONGEST_NOTE // 6
+        ),
+        f"![The run](get-artifact?path={PICTURE}&run_uuid={root})",
+        _listed("Steps", (f"{lane}: {' → '.join(each)}" for lane, each in lanes.items()), LONGEST_NOTE * 2 // 3),
+        _listed("Raw files", (f"{file}: {', '.join(each)}" for file, each in files.items()), LONGEST_NOTE // 6),
+    ]
+    return "\n\n".join(filter(None, told))[:LONGEST_NOTE]

@@ -1,0 +1,52 @@
+"""The curriculum as one curve on the page of the run: against the steps of all stages, one behind the other."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.journal import read_lines
+from ratchet.tasks.pipeline_run import PipelineRun
+
+DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_response_tokens")
+
+
+def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
+    """The trained checkpoints, first to last, that end in this one; none where no stage trained it."""
+    chain: list[Artifact] = []
+    at: Artifact | None = checkpoint
+    while at and at.kind == "checkpoint" and at.manifest["step"] == "train":
+        chain.insert(0, at)
+        at = next((read for read in parents(at) if read.kind == "checkpoint"), None)
+    return chain
+
+
+class Curve:
+    """The part of the stage that starts from `start`."""
+
+    def __init__(self, run: PipelineRun, start: Artifact) -> None:
+        before = stages_up_to(start, run.made_from)
+        self._run = run
+        self._steps = sum(stage.manifest["counts"]["steps"] for stage in before)
+        self._resets = sum(stage.manifest["metrics"].get("resets", 0.0) for stage in before)
+        self._stage = float(len(before) + 1)
+        domains = dict.fromkeys(domain for stage in run.recipe.training.stages for domain in stage.domains)
+        self._domains = list(domains) if len(domains) > 1 else []
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """A line of the stage's metrics.jsonl."""
+        values = {name: record[name] for name in DRAWN if name in record}
+        values |= {
+            key: record[key] for domain in self._domains for name in DRAWN if (key := f"{domain}/{name}") in record
+        }
+        values |= {"stage": self._stage, "resets": self._resets + record.get("resets", 0.0)}
+        if self._run.tracking:
+            curve = {f"curriculum/{name}": value for name, value in values.items()}
+            self._run.tracking.metrics(self._run.root, curve, self._steps + record["step"], record.get("time"))
+
+
+def draw_again(run: PipelineRun, stage: Artifact) -> None:
+    """The part of a stage that was trained before."""
+    start = next(read for read in run.made_from(stage) if read.kind in ("checkpoint", "model"))
+    curve = Curve(run, start)
+    for _, record in read_lines(stage.path / "metrics.jsonl"):
+        curve.add(record)

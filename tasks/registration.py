@@ -1,0 +1,89 @@
+"""The last checkpoint of a run as a version of the recipe's registered model, and whether it is the best so far."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.infra.artifacts import Artifact, Draft
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.registry import Gate
+from ratchet.infra.tracking import described
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.step import Step, run_step
+
+GATE = Step("gate", 1, "gate")
+
+
+def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
+    """`candidate` is the last checkpoint of the run that finished last; `best` moves only through the recipe's gate."""
+    run, gate = active_run(), recipe.registry.gate
+    verdict = _pass_gate(recipe, gate, evaluations[-1]) if gate else None
+    if run.tracking is None:
+        return
+    best = verdict is not None and verdict.manifest["passed"]
+    score = next((each.summary for each in evaluations if run.made_from(each)[0].key == checkpoint.key), "")
+    tags = {
+        "ratchet.artifact": checkpoint.ref, "ratchet.seed": str(recipe.seed),
+        "ratchet.overrides": run.overrides, "ratchet.score": score,
+        "ratchet.gate": verdict.summary if verdict else "",
+    }  # fmt: skip
+    run.tracking.event(
+        "register", run.root, name=recipe.name, model=described(checkpoint), tags={k: v for k, v in tags.items() if v},
+        aliases=["candidate", *(["best"] if best else [])],
+    )  # fmt: skip
+
+
+def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
+    """The verdict is an artifact: made from the two evaluations that it compares, and made again for another best."""
+    best = _best_before(recipe, evaluation)
+
+    def make(draft: Draft) -> None:
+        from ratchet.evaluation.report import read_scores
+
+        read = [read_scores(artifact.name, artifact.path).scores for artifact in (evaluation, best) if artifact]
+        checks = _checks(gate, read[0], read[1] if best else None)
+        (draft.path / "gate.json").write_text(json.dumps(checks, indent=1))
+        failed = [check["told"] for check in checks if not check["passed"]]
+        draft.extra["passed"] = not failed
+        told = "; ".join(failed or [check["told"] for check in checks])
+        draft.extra["headline"] = f"{'not passed' if failed else 'passed'}: {told}"
+        draft.extra["metrics"] = {"passed": float(not failed)}
+        draft.extra["shown"] = ["gate.json"]
+
+    inputs = [evaluation, *([best] if best else [])]
+    return run_step(GATE, recipe.name, parameters={"gate": gate}, inputs=inputs, make=make)
+
+
+def _best_before(recipe: Recipe, evaluation: Artifact) -> Artifact | None:
+    """The evaluation that passed last, other than this one."""
+    store = active_run().store
+    for verdict in reversed(list(store.all(f"gate/{recipe.name}-*"))):
+        passed = store.parents(verdict)[0]
+        if verdict.name == recipe.name and verdict.manifest["passed"] and passed.key != evaluation.key:
+            return passed if passed.finished else None
+    return None
+
+
+def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Each with what is `told` of it and whether it was `passed`."""
+    from ratchet.evaluation.comparison import paired_difference, setting_differences
+
+    reached = scores["benchmarks"][gate.benchmark]["pass_at"]["1"]["value"]
+    floor = f"{gate.benchmark} pass@1 {reached:.3f}, at least {gate.at_least:g}"
+    checks = [{"told": floor, "passed": reached >= gate.at_least}]
+    if best is None:
+        return [*checks, {"told": "no best before", "passed": True}]
+    if different := setting_differences(best, scores):
+        return [*checks, {"told": f"the best was asked otherwise: {'; '.join(different)}", "passed": False}]
+    for name in scores["benchmarks"]:
+        if name not in best["benchmarks"] or (name != gate.benchmark and gate.most_lost is None):
+            continue
+        found = paired_difference(best["benchmarks"][name]["problems"], scores["benchmarks"][name]["problems"])
+        gained = f"{name} pass@1 {found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] against the best"
+        if name == gate.benchmark:
+            passed = (found.low if gate.sure else found.difference) > gate.gain
+            checks.append({"told": f"{gained}, more than {gate.gain:g}", "passed": passed})
+        else:
+            lost = f"{gained}, at most {gate.most_lost:g} lost"
+            checks.append({"told": lost, "passed": found.difference >= -(gate.most_lost or 0.0)})
+    return checks
