@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -84,15 +83,16 @@ class RolloutWorker:
     ) -> list[Rollout]:
         """`samples` judged responses to each problem, in the order of problems and samples, on every rank. Collective.
 
-        The problems are cut into decode batches that do not depend on who decodes them, and a rank that is done with
-        one takes the next: what is sampled is the same however fast each rank is. Each response goes to the judge when
-        it ends, while others are still being decoded.
+        The problems are cut into decode batches that do not depend on who decodes them. Every rank decodes an even
+        share of them, and one that has finished takes what others have not begun: what is sampled is the same however
+        fast each rank is. Each response goes to the judge when it ends, while others are still being decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
         batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
-        turns = takewhile(len(batches).__gt__, ranks.shared_counter())
-        requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-        responses = ((by_id[c.key[0]], c) for c in self.sampler.generate(requests, sampling))
+        own, left = (
+            (self._requests(batches[turn], samples, seed_parts) for turn in turns) for turns in ranks.deal(len(batches))
+        )
+        responses = ((by_id[c.key[0]], c) for c in self.sampler.generate(own, sampling, left))
         found, self.judge_wait_s = judged(self._pool, self._format.response_prefix, responses)
         rollouts = [self._rollout(*each) for each in found]
         place = {problem.problem_id: i for i, problem in enumerate(problems)}
