@@ -209,7 +209,7 @@ class VllmEngine:
             raise RatchetError(f"vLLM cannot serve {arguments['model']}: {error}") from error
         self.positions: int = self._llm.model_config.max_model_len
         self.vocabulary: int = self._llm.model_config.get_vocab_size()
-        self.shape = model_shape(self._llm.model_config.hf_config)
+        self.shape = model_shape(self._llm.model_config.hf_config, self._llm.model_config.dtype)
         self.workers: int = self._llm.get_world_size()
         self.sleeps: bool = arguments["enable_sleep_mode"]
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,14 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.vllm_engine import VllmEngine, _received, _with_event
-from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm, VllmService, own_server
+from ratchet.infra.inference.vllm_service import (
+    TOKEN_VARIABLE,
+    ServedVllm,
+    VllmService,
+    check_shape,
+    model_shape,
+    own_server,
+)
 from ratchet.infra.inference.with_vllm import Vllm, WithCopy
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
@@ -117,6 +125,19 @@ def by_key(completions):
 def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
     with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[vllm\]'"):
         VllmEngine(str(model_dir), "float32", 8, SETTINGS)
+
+
+def test_a_server_of_another_model_or_type_is_refused(model):
+    mine = model_shape(model.config, model.dtype)
+
+    def served(**other) -> SimpleNamespace:
+        return SimpleNamespace(url="http://x", model="m", shape={**mine, **other})
+
+    check_shape(served(), model)
+    with pytest.raises(RatchetError, match=f"vocab_size 7 and not {VOCABULARY}"):
+        check_shape(served(vocab_size=7), model)
+    with pytest.raises(RatchetError, match=r"dtype torch\.bfloat16 and not torch\.float32.*--dtype"):
+        check_shape(served(dtype="torch.bfloat16"), model)
 
 
 @needs_vllm
