@@ -32,7 +32,7 @@ from ratchet.verifiers.prompts import with_templates
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 4, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 2, "pass_rates", resumable=True)
+PASS_RATES = Step("pass_rates", 3, "pass_rates", resumable=True)
 POLL_S = 0.2
 STATUS = "status.json"
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
@@ -148,7 +148,7 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     parameters = {
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, stage.domains),
-        "stage": stage.model_dump(mode="json", include=measured | {"name", "prompts_per_batch"}, exclude_defaults=True),
+        "stage": stage.model_dump(mode="json", include=measured | {"name"}, exclude_defaults=True),
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
         **judged_math(recipe, stage.domains),
@@ -189,7 +189,7 @@ def _train(spec: dict[str, Any]) -> Any:
         if any(domain_of(domain).runs_programs for domain in spec["problems"]):
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
-        follow = MetricsFollower(run, draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl"))
+        follow = MetricsFollower(run, draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl"))
         module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
         launcher = (*on_each_machine(hardware.machines, run.settings), *module)
         meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)

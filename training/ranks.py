@@ -111,6 +111,11 @@ def dealt(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple[It
     return iter(lambda: take(rank), None), left_by_others()
 
 
+def tally(name: str) -> int:
+    """How often this was called on all ranks together, this time included."""
+    return _get_default_store().add(f"ratchet-tally-{name}", 1)
+
+
 def barrier() -> None:
     """Wait until every rank is here. Collective."""
     torch.distributed.barrier()

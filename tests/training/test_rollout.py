@@ -96,24 +96,26 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
 
 
-def test_pass_rates_are_measured_in_chunks_that_a_second_run_does_not_repeat(alone, micro_model, tmp_path):
+def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone, micro_model, tmp_path):
     stage = {
         "name": "s", "domain": "math", "max_response_tokens": 8, "steps": 1, "prompts_per_batch": 4, "rollouts": 2,
         "max_pass_rate": 0.5, "pass_rate_rollouts": 3, "max_difficulty": 6,
     }  # fmt: skip
-    recipe = Recipe.model_validate(
-        {"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": {"stages": [stage]}}
-    )
+    training = {"stages": [stage], "hardware": {"rollout_batch": 12}}
+    recipe = Recipe.model_validate({"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": training})
     pq.write_table(to_table(sums(15)), tmp_path / "problems.parquet")
     spec = {"stage": "s", "model_dir": micro_model, "problems": {"math": str(tmp_path / "problems.parquet")}}
-    file = tmp_path / process.PASS_RATES
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
-    whole = file.read_text()
-    lines = [json.loads(line) for line in whole.splitlines()]
-    counts = {i: count for line in lines for i, count in line["counts"].items()}
-    assert len(counts) == 14  # one problem of the fifteen has difficulty 7
-    assert all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
-    assert process._read_pass_rates(str(file)).keys() == counts.keys()
-    file.write_text("\n".join(whole.splitlines()[:2]) + '\n{"step": 3, "cou')  # killed in the third chunk
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
+    file, kept = tmp_path / process.PASS_RATES, tmp_path / "checkpoints" / f"0-{process.PASS_RATES}"
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14  # one problem of the fifteen has difficulty 7
+    whole, counts = file.read_text(), process._read_counts(file)
+    assert len(counts) == 14 and all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
+    lines = kept.read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines[-2:]] == [13, 14] and process._read_counts(kept) == counts
+    file.unlink()
+    torn = "\n".join(lines[:5]) + '\n{"step": 6, "cou'  # killed while the sixth was written
+    kept.write_text(torn)
+    (kept.parent / f"7-{process.PASS_RATES}").write_text(lines[9] + "\n")  # of a run on more ranks
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14
     assert file.read_text() == whole
+    again = kept.read_text().splitlines()
+    assert again[:5] == lines[:5] and len(again) == 13
