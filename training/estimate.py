@@ -155,8 +155,7 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
     if stage.kl_coefficient:
         held["reference"] = held["weights"]
 
-    alone = hardware.sequence_ranks == 1
-    tokens = max(longest, hardware.micro_batch_tokens) if alone else longest / hardware.sequence_ranks
+    tokens = max(longest / hardware.sequence_ranks, hardware.micro_batch_tokens)
     layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
     checkpointed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)

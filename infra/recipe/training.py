@@ -243,10 +243,11 @@ class Hardware(Section):
     micro_batch_tokens: int = Field(default=3000, ge=1)
     """Tokens of one forward-backward pass on one rank; bounds memory."""
     packed: bool = False
-    """Sequences of a micro-batch one behind the other, without padding, instead of one above the other."""
+    """Sequences of a micro-batch one behind the other, without padding, instead of one above the other; each sees
+    itself alone, in memory that is linear in their tokens."""
     sequence_ranks: int = Field(default=1, ge=1)
-    """Ranks that share each sequence in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
-    must divide `processes` and the model's key-value heads. Each micro-batch is then one sequence."""
+    """Ranks that share each micro-batch in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
+    must divide `processes` and the model's key-value heads. It is packed, and each holds `micro_batch_tokens` of it."""
     logprob_chunk_tokens: int = Field(default=1024, ge=1)
     """Tokens whose logits exist at the same time: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
@@ -267,8 +268,6 @@ class Hardware(Section):
             raise ValueError("cpu_offload needs zero_stage 1 or more")
         if self.processes % self.sequence_ranks:
             raise ValueError(f"sequence_ranks ({self.sequence_ranks}) must divide processes ({self.processes})")
-        if self.packed and self.sequence_ranks > 1:
-            raise ValueError("packed and sequence_ranks exclude each other: ranks share one sequence at a time")
         return self
 
 

@@ -15,9 +15,10 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import logprobs
+from ratchet.training.attention import share_attention
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.growth import grow
-from ratchet.training.model import load_model, share_attention
+from ratchet.training.model import load_model
 from tests.training.batch import SEQUENCE_LOSS, gradient, groups, largest_difference, learner, moved, weights
 from tests.training.conftest import MICRO
 
