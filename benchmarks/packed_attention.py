@@ -2,7 +2,7 @@
 
     python -m benchmarks.packed_attention [--tokens 16384] [--threads 2] [--rounds 2]
 
-The step is that of a random model (256 wide, four layers, four heads, two for keys and values): forward and backward
+The step is that of a random model (256 wide, two layers, four heads, two for keys and values): forward and backward
 over the same responses, in micro-batches of at most `--tokens`. Contenders: padded to the longest of a micro-batch, as
 they come, as most trainers do; padded, but sorted by length first, which is what `packed: false` does; packed behind a
 mask of tokens x tokens, as transformers makes it; packed, sequence by sequence. Each runs in a process of its own;
@@ -32,9 +32,9 @@ CPU = torch.device("cpu")
 
 
 def responses(tokens: int) -> list[Sample]:
-    """Three micro-batches of responses, most of them short and a few very long, as reasoning models give them."""
+    """Two micro-batches of responses, most of them short and a few very long, as reasoning models give them."""
     random, samples, total = np.random.default_rng(0), [], 0
-    while total < 3 * tokens:
+    while total < 2 * tokens:
         length = int(np.clip(random.lognormal(np.log(LONGEST / 8), 1.0), 64, LONGEST))
         samples.append(Sample(len(samples), *np.split(random.integers(VOCABULARY, size=length).astype(np.int32), [32])))
         total += length
@@ -80,7 +80,7 @@ def measure(name: str, tokens: int, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=256, intermediate_size=704, num_hidden_layers=4, num_attention_heads=4,
+        vocab_size=VOCABULARY, hidden_size=256, intermediate_size=704, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=LONGEST, attn_implementation="sdpa",
     )  # fmt: skip
     model = (Masked if name == "packed, masked" else ScoredModel)(LlamaForCausalLM(config), 1024)
