@@ -1,58 +1,14 @@
-"""Attention in training: sequence by sequence where they are packed, and exchanged where ranks share them.
+"""Which models' attention can be packed and shared between ranks in training, and the sharing."""
 
-It takes the place of transformers' `sdpa` and is the same to a model whose sequences are beside one another.
-"""
-
-from functools import lru_cache
 from typing import Any
 
-import torch
 from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.attention import KIND
 from ratchet.infra.recipe.training import Hardware
-
-KIND = "sdpa"
-
-
-def attention(
-    module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
-    *arguments: Any, sequences: tuple[int, ...] | None = None, **settings: Any,
-) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """What transformers asks of an attention function: query [rows, heads, tokens, width], key and value [rows,
-    key-value heads, tokens, width] to [rows, tokens, heads, width]. `sequences`: the lengths of those that the one row
-    consists of. Each sees itself alone, causally, and what is held grows with the tokens, not with their square."""
-    if sequences is None:
-        return sdpa_attention_forward(module, query, key, value, mask, *arguments, **settings)
-    if query.is_cuda and query.dtype != torch.float32:
-        from torch.nn.attention.varlen import varlen_attn  # flash attention, which has no float32
-
-        ends, longest = _ends(sequences, query.device), max(sequences)
-        found = varlen_attn(
-            *(each[0].transpose(0, 1) for each in (query, key, value)), ends, ends, longest, longest,
-            scale=settings.get("scaling"), window_size=(-1, 0), enable_gqa=True,
-        )  # fmt: skip
-        assert isinstance(found, torch.Tensor)
-        return found[None], None
-    parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
-    each = [
-        scaled_dot_product_attention(*part, is_causal=True, scale=settings.get("scaling"), enable_gqa=True)
-        for part in parts
-    ]
-    return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
-
-
-@lru_cache(maxsize=4)
-def _ends(sequences: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Where each sequence begins and the last one ends, int32 [sequences + 1]; every layer asks for the same."""
-    return torch.tensor([0, *sequences], device=device).cumsum(0).to(torch.int32)
-
-
-ALL_ATTENTION_FUNCTIONS[KIND] = attention
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:

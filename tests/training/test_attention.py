@@ -6,8 +6,9 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.attention import attention
 from ratchet.infra.recipe.training import Hardware
-from ratchet.training.attention import attention, check_attention
+from ratchet.training.attention import check_attention
 from ratchet.training.model import load_model
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -62,6 +63,15 @@ def test_without_packed_sequences_it_is_transformers_own():
     module.num_key_value_groups = 4
     found, _ = attention(module, query, key, value, None, scaling=0.25)
     wanted = scaled_dot_product_attention(query, key, value, is_causal=True, scale=0.25, enable_gqa=True)
+    assert torch.equal(found, wanted.transpose(1, 2))
+
+
+def test_a_mask_costs_no_copies_of_keys_and_values_and_changes_no_bit():
+    query, key, value = tensors("cpu", torch.float32)
+    mask = torch.zeros(1, 1, 1, key.shape[2]).masked_fill_(torch.arange(key.shape[2]) < 9, -torch.inf)
+    found, _ = attention(nn.Module(), query[:, :, -1:], key, value, mask, scaling=0.25)
+    repeated = (each.repeat_interleave(4, dim=1) for each in (key, value))
+    wanted = scaled_dot_product_attention(query[:, :, -1:], *repeated, attn_mask=mask, scale=0.25)
     assert torch.equal(found, wanted.transpose(1, 2))
 
 
