@@ -68,7 +68,8 @@ class RolloutWorker:
         self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
         self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
-        self._ended = self.judge_wait_s = 0.0
+        self._ended = 0.0  # when the last response had
+        self.judge_wait_s = 0.0
         """Of the last run: how long this rank waited for verdicts after its last response had ended."""
 
     @property

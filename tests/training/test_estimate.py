@@ -5,7 +5,17 @@ from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Stage, Training
-from ratchet.training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
+from ratchet.training.estimate import (
+    CPU_BANDWIDTH,
+    CPU_CORE_FLOPS,
+    GIB,
+    TILE,
+    Machine,
+    Shape,
+    estimate,
+    found_machine,
+    told_machine,
+)
 from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
 
@@ -43,6 +53,15 @@ def test_memory_by_hand():
     offloaded = training.model_copy(update={"hardware": training.hardware.model_copy(update={"cpu_offload": True})})
     assert "optimizer" not in estimate(shape, stage(), offloaded, told_machine("H100")).sampling
     assert estimate(shape, stage(), training, told_machine("64xH100")).step_seconds > needs.step_seconds
+
+
+def test_a_step_that_was_measured_on_two_cores():
+    """SmolLM2-135M, eight prompts with eight responses of 64 tokens, two ranks: an update took 38 seconds."""
+    shape = Shape(49152, 576, 30, 9, 3, 64, 1536, tied=True)
+    training = Training(hardware=Hardware(processes=2, micro_batch_tokens=2048, rollout_batch=64))
+    asked = stage(max_response_tokens=64, prompts_per_batch=8, rollouts=8)
+    cores = Machine("CPU with 2 cores", 1, 24 * GIB, 2 * CPU_CORE_FLOPS, CPU_BANDWIDTH)
+    assert estimate(shape, asked, training, cores).seconds["update"] == pytest.approx(38, rel=0.15)
 
 
 def test_a_response_shared_by_ranks_takes_its_part_of_each():
