@@ -51,10 +51,10 @@ KNOWN = {
 """GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
 CPU_CORE_FLOPS, CPU_BANDWIDTH = 90e9, 20e9
 """Of one core of a server: products of float32 matrices as large as a layer's."""
-CPU_UPDATE_SHARE, CPU_DECODE_SHARE = 0.65, 0.4
+CPU_UPDATE_SHARE, CPU_DECODE_SHARE = 0.7, 0.4
 """Of those products, in the update and in decoding."""
-CPU_LIBRARIES = 0.3e9
-"""Bytes of a rank's process before there is a model: torch, transformers and DeepSpeed, shared between forked ranks."""
+CPU_LIBRARIES = 0.58e9
+"""Bytes of a rank's process before there is a model: torch, transformers and DeepSpeed."""
 
 
 def told_machine(text: str) -> Machine:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ratchet.infra.inference import attention  # noqa: F401  what takes `sequences`
 from ratchet.infra.inference.models import read_model
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch

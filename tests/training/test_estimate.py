@@ -55,13 +55,18 @@ def test_memory_by_hand():
     assert estimate(shape, stage(), training, told_machine("64xH100")).step_seconds > needs.step_seconds
 
 
-def test_a_step_that_was_measured_on_two_cores():
-    """SmolLM2-135M, eight prompts with eight responses of 64 tokens, two ranks: an update took 38 seconds."""
+@pytest.mark.parametrize(
+    ("cores", "prompts", "rollouts", "seconds", "peak"), [(2, 8, 8, 38, None), (1, 3, 2, 7.5, 3.87e9)]
+)
+def test_updates_that_were_measured_on_cores(cores, prompts, rollouts, seconds, peak):
+    """SmolLM2-135M with responses of 64 tokens, a rank a core."""
     shape = Shape(49152, 576, 30, 9, 3, 64, 1536, tied=True)
-    training = Training(hardware=Hardware(processes=2, micro_batch_tokens=2048, rollout_batch=64))
-    asked = stage(max_response_tokens=64, prompts_per_batch=8, rollouts=8)
-    cores = Machine("CPU with 2 cores", 1, 24 * GIB, 2 * CPU_CORE_FLOPS, CPU_BANDWIDTH)
-    assert estimate(shape, asked, training, cores).seconds["update"] == pytest.approx(38, rel=0.15)
+    training = Training(hardware=Hardware(processes=cores, micro_batch_tokens=2048, rollout_batch=64))
+    asked = stage(max_response_tokens=64, prompts_per_batch=prompts, rollouts=rollouts)
+    machine = Machine(f"CPU with {cores} cores", 1, 24 * GIB, cores * CPU_CORE_FLOPS, CPU_BANDWIDTH)
+    needs = estimate(shape, asked, training, machine)
+    assert needs.seconds["update"] == pytest.approx(seconds, rel=0.15)
+    assert peak is None or needs.peak == pytest.approx(peak, rel=0.15)
 
 
 def test_a_response_shared_by_ranks_takes_its_part_of_each():
