@@ -109,8 +109,10 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             for name, part in loop.stateful(curriculum, learner, batches).items():
                 part.load_state_dict(restored[1][name])
         else:
-            measured = _read_counts(Path(spec["pass_rates"])) if spec["pass_rates"] else None
-            curriculum.start(measured and {i: pass_rate(*count) for i, count in measured.items()})
+            rates = None
+            if spec["pass_rates"]:
+                rates = {i: pass_rate(*count) for i, count in _read_counts(Path(spec["pass_rates"])).items()}
+            curriculum.start(rates)
         journals = loop.Journals(work, restored[0] if restored else -1, policy.rank)
         loop.train(
             stage, recipe.seed, training, curriculum, worker, batches, learner, checkpoints, journals, validation

@@ -33,10 +33,9 @@ def attention(
         from torch.nn.attention.varlen import varlen_attn  # flash attention, which has no float32
 
         ends, longest = _ends(sequences, query.device), max(sequences)
-        found = varlen_attn(
-            *(each[0].transpose(0, 1) for each in (query, key, value)), ends, ends, longest, longest,
-            scale=scale, window_size=(-1, 0), enable_gqa=True,
-        )  # fmt: skip
+        q, k, v = (each[0].transpose(0, 1) for each in (query, key, value))
+        causal = (-1, 0)
+        found = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=causal, enable_gqa=True)
         assert isinstance(found, torch.Tensor)
         return found[None], None
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
