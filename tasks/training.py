@@ -33,7 +33,7 @@ from ratchet.verifiers.prompts import with_templates
 
 WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
 STAGE = Step("train", 4, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 2, "pass_rates", resumable=True)
+PASS_RATES = Step("pass_rates", 3, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps without it after which an alarm has cleared, and is told again when it returns: a batch's numbers jump."""
@@ -151,7 +151,7 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     parameters = {
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, stage.domains),
-        "stage": stage.model_dump(mode="json", include=measured | {"name", "prompts_per_batch"}, exclude_defaults=True),
+        "stage": stage.model_dump(mode="json", include=measured | {"name"}, exclude_defaults=True),
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
         **judged_math(recipe, stage.domains),
@@ -192,7 +192,7 @@ def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
         if any(domain_of(domain).runs_programs for domain in spec["problems"]):
             record_isolation(draft, run.recipe)
         measures = spec["kind"] == "pass_rates"
-        file = draft.path / ("pass_rates.jsonl" if measures else "metrics.jsonl")
+        file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
         follow = StageFollower(run, file, start) if spec["kind"] == "stage" and start else MetricsFollower(run, file)
         module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
         launcher = (*on_each_machine(hardware.machines, run.settings), *module)

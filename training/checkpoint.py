@@ -14,8 +14,9 @@ import errno
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,15 @@ class Checkpoints:
             ranks.barrier()
             self._policy.save_state(draft)
             self._policy.save_model(draft / "model")
-            ranks.barrier()
             if self._policy.rank == 0:
                 (draft / "state.json").write_text(json.dumps(state))
-                files = sorted(path for path in draft.rglob("*") if path.is_file())
-                hashes = {str(path.relative_to(draft)): sha256_file(path) for path in files}
+            ranks.barrier()
+            names = ranks.broadcast([str(f.relative_to(draft)) for f in draft.rglob("*") if f.is_file()])
+            hashes = dict(chain.from_iterable(part.items() for part in ranks.gather(self._hashes(draft, names))))
+            if self._policy.rank == 0:
                 manifest = {
                     "step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape,
-                    "files": hashes,
+                    "files": dict(sorted(hashes.items())),
                 }  # fmt: skip
                 (draft / "manifest.json").write_text(json.dumps(manifest, indent=1))
                 replace_directory(draft, final)
@@ -84,12 +86,10 @@ class Checkpoints:
         converted, and it is said that from there on the run is no longer bit for bit the one that was interrupted.
         Raises RatchetError when all are damaged.
         """
-        found = ranks.broadcast(self._newest() if self._policy.rank == 0 else None)
-        if isinstance(found, RatchetError):
-            raise found
-        if found is None:
+        path = self._newest()
+        if path is None:
             return None
-        path, manifest = found
+        manifest = _manifest(path)
         self._load(path, manifest)
         return manifest["step"], json.loads((path / "state.json").read_text())
 
@@ -112,25 +112,41 @@ class Checkpoints:
             )
         self._policy.load_state(path, other_ranks)
 
-    def _newest(self) -> tuple[Path, dict[str, Any]] | RatchetError | None:
+    def _newest(self) -> Path | None:
         damaged = []
-        for path in reversed(_steps(self._directory)):
-            damage = _damage(path)
+        for path in reversed(ranks.broadcast(_steps(self._directory))):
+            damage = self._damage(path)
             if damage is None:
-                manifest = _manifest(path)
-                if manifest["model"] != self._policy.shape:
-                    return RatchetError(
-                        f"{path} is a checkpoint of another model ({manifest['model']}; this is {self._policy.shape}). "
+                model = _manifest(path)["model"]
+                if model != self._policy.shape:
+                    raise RatchetError(
+                        f"{path} is a checkpoint of another model ({model}; this is {self._policy.shape}). "
                         f"Delete {self._directory} to start this stage again, or give the model it belongs to."
                     )
-                return path, manifest
+                return path
             damaged.append(f"{path}: {damage}")
-            print(f"checkpoint not used, {damaged[-1]}", file=sys.stderr, flush=True)
+            if self._policy.rank == 0:
+                print(f"checkpoint not used, {damaged[-1]}", file=sys.stderr, flush=True)
         if damaged:
-            return RatchetError(
+            raise RatchetError(
                 f"No checkpoint can be read ({'; '.join(damaged)}). Delete {self._directory} to start this stage again."
             )
         return None
+
+    def _damage(self, path: Path) -> str | None:
+        """What is wrong with a checkpoint, None when it is as it was written. Collective."""
+        try:
+            wanted = _manifest(path)["files"]
+            found = [name for name, hashed in self._hashes(path, wanted).items() if hashed != wanted[name]]
+            damage = [f"{name} is not what was written (sha256 differs)" for name in found]
+        except (OSError, ValueError, KeyError) as error:
+            damage = [f"{type(error).__name__}: {error}"]
+        return next(chain.from_iterable(ranks.gather(damage)), None)
+
+    def _hashes(self, directory: Path, names: Iterable[str]) -> dict[str, str]:
+        """The sha256 of this rank's share of these files. Ranks' shares are of about the same size."""
+        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
+        return {name: sha256_file(directory / name) for name in by_size[self._policy.rank :: self._policy.ranks]}
 
 
 @contextmanager
@@ -159,14 +175,3 @@ def _score(path: Path) -> float | None:
         return _manifest(path)["score"]
     except (OSError, ValueError):  # damaged, which is told where it is to be used
         return None
-
-
-def _damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, None when it is as it was written."""
-    try:
-        for name, wanted in _manifest(path)["files"].items():
-            if sha256_file(path / name) != wanted:
-                return f"{name} is not what was written (sha256 differs)"
-    except (OSError, ValueError, KeyError) as error:
-        return f"{type(error).__name__}: {error}"
-    return None

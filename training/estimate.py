@@ -1,8 +1,8 @@
 """What a stage needs of memory and time, before anything is run. Arithmetic on shapes: nothing heavy is imported.
 
-Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits) and neither
-fragmentation nor the framework's own, some GB on a GPU. Time assumes the shares of a machine's peak below; take it as
-right within a factor of two on GPUs, and as an order of magnitude on CPUs.
+Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), and neither
+fragmentation nor, on a GPU, the framework's own, which is some GB. Time assumes the shares of a machine's peak below;
+take it as right within a factor of two. Those of a CPU were measured with a model of 135 million parameters.
 """
 
 import math
@@ -49,7 +49,12 @@ KNOWN = {
     "L40S": (48, 362e12, 0.86e12),
 }
 """GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
-CPU_CORE_FLOPS, CPU_BANDWIDTH = 50e9, 20e9
+CPU_CORE_FLOPS, CPU_BANDWIDTH = 90e9, 20e9
+"""Of one core of a server: products of float32 matrices as large as a layer's."""
+CPU_UPDATE_SHARE, CPU_DECODE_SHARE = 0.7, 0.4
+"""Of those products, in the update and in decoding."""
+CPU_LIBRARIES = 0.58e9
+"""Bytes of a rank's process before there is a model: torch, transformers and DeepSpeed."""
 
 
 def told_machine(text: str) -> Machine:
@@ -116,6 +121,11 @@ class Shape:
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return self.layers * layer + self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
 
+    @property
+    def multiplied(self) -> int:
+        """Parameters that each token is multiplied with: an embedding is looked up."""
+        return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -154,9 +164,10 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
         held["optimizer"] = parameters * (12 if size == 2 else 8) / optimizer_ranks
     if stage.kl_coefficient:
         held["reference"] = held["weights"]
+    if on_cpu:
+        held["libraries"] = CPU_LIBRARIES
 
-    alone = hardware.sequence_ranks == 1
-    tokens = max(longest, hardware.micro_batch_tokens) if alone else longest / hardware.sequence_ranks
+    tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, longest * responses / ranks))
     layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
     checkpointed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
@@ -166,7 +177,7 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
         "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     }
     again = 4 / 3 if hardware.activation_checkpointing else 1  # forward passes in the update, and for the reference
-    work_of_token = (6 * parameters + 6 * shape.layers * shape.attention * mean) * again
+    work_of_token = (6 * shape.multiplied + 6 * shape.layers * shape.attention * mean) * again
     update_work = responses * mean * work_of_token * (4 / 3 if stage.kl_coefficient else 1)
 
     work = Work(
@@ -180,7 +191,7 @@ def estimate(shape: Shape, stage: Stage, training: Training, machine: Machine) -
         updating={**held, **updating},
         seconds={
             "sampling": _step_of_sampling(engine, work, shape, machine, stage, mean),
-            "update": update_work / ranks / (UPDATE_SHARE * share),
+            "update": update_work / ranks / (share * (CPU_UPDATE_SHARE if on_cpu else UPDATE_SHARE)),
         },
         engine=engine,
         longest=int(longest),
@@ -191,8 +202,8 @@ def _step_of_sampling(needs: Needs, work: Work, shape: Shape, machine: Machine, 
     """Seconds: how often the caches are filled anew, times the longest response's tokens, times those of one token of
     all responses in the caches."""
     together = max(1.0, min(needs.batch, needs.room / mean))
-    flops = machine.flops / work.ranks if work.gpu is None else machine.flops * needs.gpus
+    flops = CPU_DECODE_SHARE * machine.flops / work.ranks if work.gpu is None else machine.flops * needs.gpus
     read = work.weights + together * mean * work.token / 2
-    token = max(read / (DECODE_SHARE * machine.bandwidth * needs.gpus), 2 * shape.parameters * together / flops)
+    token = max(read / (DECODE_SHARE * machine.bandwidth * needs.gpus), 2 * shape.multiplied * together / flops)
     rounds = max(1.0, work.responses / (needs.engines * together))
     return (rounds if needs.continuous else math.ceil(rounds)) * stage.longest_response * token

@@ -11,15 +11,13 @@ class Journal:
 
     def __init__(self, path: Path, last_step: int, rank: int) -> None:
         """Open `path`, keeping the records up to and including `last_step`; a half-written last line is dropped."""
-        self.records = 0
-        """How many were there already."""
         self._lines = None
         if rank == 0:
             kept = 0
             for end, record in journal.read_lines(path) if path.is_file() else ():
                 if record["step"] > last_step:
                     break
-                kept, self.records = end, self.records + 1
+                kept = end
             self._lines = journal.Journal(path, keep=kept)
 
     def write(self, record: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ them is.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
     """Run every rank of this machine to its end. Raises torch's ChildFailedError when one fails; SystemExit, with the
     reason in `status.json`, when the machines do not meet."""
     import torch
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -37,6 +39,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         rdzv_endpoint=meeting,
         rdzv_configs={"join_timeout": int(60 * hardware.timeout_minutes)},
         start_method="spawn" if torch.cuda.is_available() else "fork",
+        logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # ours is the task's; torch's stay behind in the system's
         max_restarts=0,  # a stage that failed is started again by its step, from its last checkpoint
     )
     try:

@@ -14,11 +14,11 @@ from ratchet.training import ranks
 from ratchet.training.groups import Group, Metrics, advantage_scales
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
-from ratchet.training.losses.terms import LARGEST_LOG_RATIO, adapted_entropy_coefficient, importance_weights, kl
+from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl, mismatch
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 
-TOKEN_METRICS = {"tokens", "entropy", "mismatch_kl", "importance_weight", "kl"}
+TOKEN_METRICS = {"tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
 """What is measured of every token whatever the loss."""
 
 
@@ -39,7 +39,8 @@ class Learner:
 
         With one update the policy is the one that sampled, and the ratio is one: rollouts of other weights are
         refused. With more, the batch is dealt into as many parts by prompt, and the trainer's log-probabilities of all
-        of them are taken before the first update. Raises RatchetError when the policy has diverged.
+        of them are taken before the first update. Raises RatchetError when the policy has diverged, and when it is not
+        what the engine sampled from.
         """
         parts = [groups[part :: self.stage.updates_per_batch] for part in range(self.stage.updates_per_batch)]
         if len(parts) == 1:
@@ -58,8 +59,7 @@ class Learner:
             if not math.isfinite(norms[-1]) or norms[-1] < 0:
                 raise self._diverged("the gradient is not finite")
         metrics = watch.metrics()
-        if len(parts) == 1 and metrics["ratio_deviation"]:
-            raise self._diverged("the ratio of on-policy probabilities is not one")
+        self._check_mismatch(metrics)
         coefficient = {"entropy_coefficient": self._entropy} if self.stage.entropy_target is not None else {}
         self._adapt(metrics.get("entropy"))
         return {
@@ -169,6 +169,10 @@ class Learner:
                 watch.add("kl", divergence.detach(), batch)
             if self._entropy:
                 values = values - self._entropy * entropies
+            if stage.mismatch_limit is not None and stage.mismatch_action == "mask":
+                masked = given.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.mismatch_limit
+                values = values.masked_fill(masked, 0.0)
+                watch.add("mismatch_masked", masked.float(), batch)
             watch.add("entropy", entropies.detach(), batch)
             watch.add_by_domain("entropy", entropies.detach(), batch)
             watch.compare(now, old, batch)
@@ -186,6 +190,18 @@ class Learner:
             raise RatchetError(
                 f"stage {self.stage.name}: the loss {self.stage.loss} must return one number for each token, and no "
                 f"metric called {', '.join(sorted(TOKEN_METRICS))}; see {', '.join(wrong) or 'its metrics'}"
+            )
+
+    def _check_mismatch(self, metrics: Metrics) -> None:
+        stage = self.stage
+        if stage.mismatch_limit is None or stage.mismatch_action == "mask":
+            return
+        if metrics.get("mismatch_kl", 0.0) > stage.mismatch_limit:
+            raise RatchetError(
+                f"stage {stage.name}: the engine that sampled and the trainer differ by {metrics['mismatch_kl']:.3g} "
+                f"nats per token (mismatch_limit: {stage.mismatch_limit:g}), so what was sampled is not the policy's. "
+                "The last checkpoint is from before. Are the engine's weights and type the trainer's? "
+                "`mismatch_action: mask` leaves single responses out instead."
             )
 
     def _diverged(self, what: str) -> RatchetError:
@@ -227,10 +243,9 @@ class _TokenWatch:
 
     def compare(self, now: torch.Tensor, old: torch.Tensor, batch: MicroBatch) -> None:
         """The trainer before the first update against the engine that sampled, and against the trainer now."""
-        # k3 with d = log π_trainer - log π_engine: sampled from the engine, so this is KL(engine ‖ trainer).
         difference = ((old - batch.sampled_logprobs) * batch.mask).double()
         self._sums["tokens"] += float(batch.mask.sum())
-        self._sums["mismatch_kl"] += float((difference.clamp(max=LARGEST_LOG_RATIO).expm1() - difference).sum())
+        self._sums["mismatch_kl"] += float(mismatch(difference, torch.zeros_like(difference)).sum())
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
             if len(values):  # a rank's stretch of a sequence may be all prompt

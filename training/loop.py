@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,9 @@ def validate(
     sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
     rates = {}
     for name, problems in validation.items():
-        counts = worker.pass_counts(problems, stage.validation_rollouts, sampling, (seed, stage.name, "validation"))
-        rates[name] = sum(pass_rate(*count) for count in counts.values()) / len(counts)
+        mine = worker.pass_counts(problems, stage.validation_rollouts, sampling, (seed, stage.name, "validation"))
+        counts = dict(chain.from_iterable(ranks.gather(list(mine))))
+        rates[name] = sum(pass_rate(*counts[problem.problem_id]) for problem in problems) / len(problems)
     return rates
 
 

@@ -34,7 +34,8 @@ class MicroBatch:
 
     Padded on the right, input_ids [sequences, width]: under causal attention no token can see what is right of it, so
     padding needs no attention mask; it is merely never a target. Packed, input_ids [1, tokens]: `position_ids`
-    [1, tokens] start again at 0 with every sequence, which is how transformers knows where one ends.
+    [1, tokens] start again at 0 with every sequence, and `sequences` has their lengths, of the whole row where ranks
+    share it. Both are None where sequences are padded.
 
     `rows`, `columns` [tokens] say where the hidden state that predicts each response token is; targets, weights, mask,
     sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is 0 throughout a micro-batch that only keeps
@@ -53,6 +54,7 @@ class MicroBatch:
     whole_lengths: tuple[int, ...]  # and on all ranks that share it
     indices: tuple[int, ...]  # `Sample.index` of each sequence
     domains: tuple[str, ...]  # `Sample.domain` of each sequence
+    sequences: tuple[int, ...] | None = None
     old_logprobs: torch.Tensor | None = None
 
 
@@ -86,6 +88,7 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
     return MicroBatch(
         input_ids=tensor(ids, torch.long),
         position_ids=tensor(positions, torch.long) if packed else None,
+        sequences=tuple(map(len, samples)) if packed else None,
         rows=tensor(rows, torch.long),
         columns=tensor(columns, torch.long),
         targets=tensor(ids[rows, columns + 1], torch.long),
@@ -101,21 +104,23 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
 
 
 def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
-    """The part of a micro-batch of one sequence that one of `parts` ranks computes: a stretch of its tokens, all of the
-    same length, and the targets that are predicted from there. There may be none."""
-    assert len(batch.lengths) == 1 and batch.position_ids is None, "ranks share one sequence at a time"
-    width = -(-batch.input_ids.shape[1] // parts)
-    first = part * width
-    ids = torch.nn.functional.pad(batch.input_ids, (0, width * parts - batch.input_ids.shape[1]))
+    """The part of a packed micro-batch that one of `parts` ranks computes: a stretch of its tokens, all of the same
+    length, and the targets that are predicted from there. There may be none."""
+    assert batch.sequences is not None and batch.position_ids is not None, "ranks share packed rows"
+    tokens = batch.input_ids.shape[1]
+    width = -(-tokens // parts)
+    first, added = part * width, width * parts - tokens
+    ids, positions = (torch.nn.functional.pad(each, (0, added)) for each in (batch.input_ids, batch.position_ids))
     here = (batch.columns >= first) & (batch.columns < first + width)
     local = {name: getattr(batch, name)[here] for name in ("rows", "targets", "weights", "mask", "sampled_logprobs")}
     return replace(
         batch,
         **local,
         input_ids=ids[:, first : first + width],
-        position_ids=torch.arange(first, first + width, device=ids.device)[None],
+        position_ids=positions[:, first : first + width],
         columns=batch.columns[here] - first,
-        lengths=(int(here.sum()),),
+        lengths=tuple(int(own.sum()) for own in here.split(batch.lengths)),
+        sequences=(*batch.sequences, added) if added else batch.sequences,
         old_logprobs=None if batch.old_logprobs is None else batch.old_logprobs[here],
     )
 

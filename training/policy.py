@@ -21,7 +21,8 @@ from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from torch import nn
 
 from ratchet.infra.recipe.training import Hardware, Optimizer
-from ratchet.training.model import ScoredModel, load_model, share_attention
+from ratchet.training.attention import check_attention, share_attention
+from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
@@ -42,6 +43,7 @@ class Policy:
         model, self.tokenizer = load_model(path, hardware.dtype)
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
+        check_attention(model, hardware)
         if hardware.sequence_ranks > 1:
             share_attention(model, hardware.sequence_ranks)
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
@@ -86,12 +88,13 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        packed, together = self.hardware.packed, self.hardware.sequence_ranks
-        budget = 0 if together > 1 else token_budget or self.hardware.micro_batch_tokens  # 0: one sequence at a time
+        together = self.hardware.sequence_ranks
+        packed = self.hardware.packed or together > 1
+        budget = together * (token_budget or self.hardware.micro_batch_tokens)
         plan = plan_micro_batches(samples, self.ranks // together, budget, packed)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         batches = [
-            collate(share, self.device, packed=packed) if share else collate([padding], self.device, mask=0.0)
+            collate(share or [padding], self.device, mask=float(bool(share)), packed=packed)
             for share in plan[self.rank // together]
         ]
         return batches if together == 1 else [shard(b, self.rank % together, together) for b in batches]
@@ -109,8 +112,8 @@ class Policy:
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        # A rank's stretch of a shared sequence says where it begins. In evaluation mode attention is not shared.
-        self.model.train(self.hardware.sequence_ranks > 1 and batch.position_ids is not None)
+        # A rank's stretch of shared sequences is packed. In evaluation mode attention is not shared.
+        self.model.train(self.hardware.sequence_ranks > 1 and batch.sequences is not None)
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:

@@ -1,19 +1,21 @@
 """What one rank does from the specification to the finished model: put the parts together and run them."""
 
+import json
 import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import transformers
 
-from ratchet.infra.artifacts import replace_directory
+from ratchet.infra import journal
+from ratchet.infra.artifacts import replace_directory, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.journal import read_lines
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
@@ -108,7 +110,10 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             for name, part in loop.stateful(curriculum, learner, batches).items():
                 part.load_state_dict(restored[1][name])
         else:
-            curriculum.start(_read_pass_rates(spec["pass_rates"]))
+            rates = None
+            if spec["pass_rates"]:
+                rates = {i: pass_rate(*count) for i, count in _read_counts(Path(spec["pass_rates"])).items()}
+            curriculum.start(rates)
         journals = loop.Journals(work, restored[0] if restored else -1, policy.rank)
         loop.train(
             stage, recipe.seed, training, curriculum, worker, batches, learner, checkpoints, journals, validation
@@ -119,31 +124,34 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
 
 
 def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
-    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line a chunk."""
+    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line a problem. It is
+    one pass over all of them. Each rank keeps what it has found, and a run that was killed goes on from there."""
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
+    seed_parts = (recipe.seed, stage.name, "before")
     with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         candidates = _curriculum(recipe, stage, spec, worker, policy).candidates()
-        chunks = [
-            candidates[i : i + stage.prompts_per_batch] for i in range(0, len(candidates), stage.prompts_per_batch)
-        ]
-        journal = Journal(work / PASS_RATES, len(chunks), policy.rank)
-        for number in range(ranks.broadcast(journal.records), len(chunks)):
-            seed_parts = (recipe.seed, stage.name, "before")
-            counts = worker.pass_counts(chunks[number], stage.pass_rate_rollouts, sampling, seed_parts)
-            journal.write({"step": number + 1, "steps": len(chunks), "counts": counts})
-            journal.sync()
-    return len(chunks)
+        counts = ranks.broadcast(_read_counts(*(work / "checkpoints").glob(f"*-{PASS_RATES}")))
+        left = [problem for problem in candidates if problem.problem_id not in counts]
+        with journal.Journal(work / "checkpoints" / f"{policy.rank}-{PASS_RATES}") as lines:
+            mine = {}
+            for problem_id, count in worker.pass_counts(left, stage.pass_rate_rollouts, sampling, seed_parts):
+                mine[problem_id] = count
+                step = len(counts) + ranks.tally("pass rates")
+                lines.append({"step": step, "steps": len(candidates), "counts": {problem_id: count}})
+    counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
+    if policy.rank == 0:
+        found = [{"counts": {problem.problem_id: counts[problem.problem_id]}} for problem in candidates]
+        write_atomically(work / PASS_RATES, "".join(json.dumps(line) + "\n" for line in found))
+    return len(candidates)
 
 
-def _read_pass_rates(path: str | None) -> dict[str, float] | None:
-    if path is None:
-        return None
-    lines = read_lines(Path(path))
-    return {problem_id: pass_rate(*count) for _, line in lines for problem_id, count in line["counts"].items()}
+def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
+    """(passed, judged) by problem id."""
+    return {i: count for path in paths for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 
 @contextmanager

@@ -71,13 +71,49 @@ def broadcast(item: Any) -> Any:
     return items[0]
 
 
-_counters = count()
+_deals = count()
 
 
-def shared_counter() -> Iterator[int]:
-    """0, 1, 2, … without end, each number given to one rank only: who is free takes the next. Calls are collective."""
-    store, name = _get_default_store(), f"ratchet-counter-{next(_counters)}"
-    return (store.add(name, 1) - 1 for _ in count())
+def deal(number: int) -> tuple[Iterator[int], Iterator[int]]:
+    """Who does which of `number` things: first this rank's even share, then what others have left. Each number below
+    `number` is given to one rank only. The second iterator is for a rank that has nothing to do any more; it takes from
+    the rank that has most left. Calls are collective, and all ranks are done with one deal before the next."""
+    return dealt(number, _get_default_store(), next(_deals), rank(), torch.distributed.get_world_size())
+
+
+def dealt(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple[Iterator[int], Iterator[int]]:
+    """`deal` for one of `ranks` that share a `torch.distributed.Store`; the deals are named 0, 1, 2, …"""
+    shares = [range(first, number, ranks) for first in range(ranks)]
+
+    def key(whose: int | str, deal: int = name) -> str:
+        return f"ratchet-deal-{deal}-{whose}"  # a counter of what has been begun
+
+    if name:
+        store.delete_key(key(rank, name - 1))
+        store.delete_key(key("all", name - 1))
+
+    def take(whose: int) -> int | None:
+        begun = store.add(key(whose), 1) - 1
+        if begun >= len(shares[whose]):
+            return None
+        store.add(key("all"), 1)
+        return shares[whose][begun]
+
+    def left_by_others() -> Iterator[int]:
+        while store.add(key("all"), 0) < number:  # one question where nothing is left, and not one a rank
+            left = [len(share) - store.add(key(whose), 0) for whose, share in enumerate(shares)]
+            if max(left) <= 0:  # the last ones are just being taken
+                return
+            taken = take(left.index(max(left)))
+            if taken is not None:
+                yield taken
+
+    return iter(lambda: take(rank), None), left_by_others()
+
+
+def tally(name: str) -> int:
+    """How often this was called on all ranks together, this time included."""
+    return _get_default_store().add(f"ratchet-tally-{name}", 1)
 
 
 def barrier() -> None:

@@ -1,9 +1,8 @@
 """Sampling responses from the present policy and having them judged, over all ranks."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -44,17 +43,20 @@ and a policy learns to fill it."""
 
 def judged(
     pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]]
-) -> tuple[list[tuple[Problem, Completion, Verdict]], float]:
-    """The responses with their verdicts, each judged from the moment it arrives, in the order of arrival; and the
-    seconds that verdicts came later than the last response. `response_prefix`: what the prompt began it with."""
-    arrived = []
-    for problem, completion in responses:
+) -> Iterator[tuple[Problem, Completion, Verdict]]:
+    """The responses with their verdicts, each judged from the moment it arrives and yielded when that is done.
+    `response_prefix`: what the prompt began it with."""
+    waiting: dict[int, tuple[Problem, Completion]] = {}
+    for number, (problem, completion) in enumerate(responses):
         if completion.finish_reason == "stop":
-            pool.submit(len(arrived), problem, response_prefix + completion.text)
-        arrived.append((problem, completion))
-    ended = time.perf_counter()
-    verdicts = dict(pool.results())
-    return [(*each, verdicts.get(i, TRUNCATED)) for i, each in enumerate(arrived)], time.perf_counter() - ended
+            waiting[number] = problem, completion
+            pool.submit(number, problem, response_prefix + completion.text)
+        else:
+            yield problem, completion, TRUNCATED
+        for ticket, verdict in pool.results(wait=False):
+            yield *waiting.pop(ticket), verdict
+    for ticket, verdict in pool.results():
+        yield *waiting.pop(ticket), verdict
 
 
 class RolloutWorker:
@@ -66,6 +68,7 @@ class RolloutWorker:
         self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
         self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
+        self._ended = 0.0  # when the last response had
         self.judge_wait_s = 0.0
         """Of the last run: how long this rank waited for verdicts after its last response had ended."""
 
@@ -82,22 +85,50 @@ class RolloutWorker:
     def run(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
     ) -> list[Rollout]:
-        """`samples` judged responses to each problem, in the order of problems and samples, on every rank. Collective.
-
-        The problems are cut into decode batches that do not depend on who decodes them, and a rank that is done with
-        one takes the next: what is sampled is the same however fast each rank is. Each response goes to the judge when
-        it ends, while others are still being decoded.
-        """
-        by_id = {problem.problem_id: problem for problem in problems}
-        batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
-        turns = takewhile(len(batches).__gt__, ranks.shared_counter())
-        requests = (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-        responses = ((by_id[c.key[0]], c) for c in self.sampler.generate(requests, sampling))
-        found, self.judge_wait_s = judged(self._pool, self._format.response_prefix, responses)
-        rollouts = [self._rollout(*each) for each in found]
+        """`samples` judged responses to each problem, in the order of problems and samples, on every rank.
+        Collective."""
+        rollouts = list(self._rollouts(problems, samples, sampling, seed_parts))
         place = {problem.problem_id: i for i, problem in enumerate(problems)}
         everyone = [rollout for part in ranks.gather(rollouts) for rollout in part]
         return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))
+
+    def pass_counts(
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
+    ) -> Iterator[tuple[str, tuple[int, int]]]:
+        """(passed, judged) of the samples of each problem that this rank sampled, by problem id, as soon as they are
+        judged; infra errors count for neither. All ranks' problems are all. Collective."""
+        outcomes: dict[str, list[Outcome]] = {}
+        for rollout in self._rollouts(problems, samples, sampling, seed_parts):
+            found = outcomes.setdefault(rollout.problem_id, [])
+            found.append(rollout.outcome)
+            if len(found) == samples:  # a problem's samples are in one decode batch
+                passed, errors = found.count(Outcome.PASSED), found.count(Outcome.INFRA_ERROR)
+                yield rollout.problem_id, (passed, samples - errors)
+                del outcomes[rollout.problem_id]
+
+    def _rollouts(
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
+    ) -> Iterator[Rollout]:
+        """This rank's part of the judged responses, in the order of their verdicts.
+
+        The problems are cut into decode batches that do not depend on who decodes them. Every rank decodes an even
+        share of them, and one that has finished takes what others have not begun: what is sampled is the same however
+        fast each rank is. Each response goes to the judge when it ends, while others are still being decoded.
+        """
+        by_id = {problem.problem_id: problem for problem in problems}
+        batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
+        own, left = (
+            (self._requests(batches[turn], samples, seed_parts) for turn in turns) for turns in ranks.deal(len(batches))
+        )
+
+        def responses() -> Iterator[tuple[Problem, Completion]]:
+            for completion in self.sampler.generate(own, sampling, left):
+                yield by_id[completion.key[0]], completion
+            self._ended = time.perf_counter()
+
+        for found in judged(self._pool, self._format.response_prefix, responses()):
+            yield self._rollout(*found)
+        self.judge_wait_s = time.perf_counter() - self._ended
 
     def _requests(self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...]) -> list[Request]:
         return [
@@ -124,17 +155,6 @@ class RolloutWorker:
             detail=verdict.detail,
             version=self._policy.version,
         )
-
-    def pass_counts(
-        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
-    ) -> dict[str, tuple[int, int]]:
-        """(passed, judged) of each problem's samples, by problem id; infra errors count for neither. Collective."""
-        counts = {problem.problem_id: (0, 0) for problem in problems}
-        for rollout in self.run(problems, samples, sampling, seed_parts):
-            if rollout.outcome is not Outcome.INFRA_ERROR:
-                passed, judged = counts[rollout.problem_id]
-                counts[rollout.problem_id] = passed + (rollout.outcome is Outcome.PASSED), judged + 1
-        return counts
 
 
 def pass_rate(passed: int, judged: int) -> float:

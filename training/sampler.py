@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -44,15 +45,18 @@ class Sampler:
         # A server may still hold another run's weights.
         self._session = ranks.broadcast(f"{time.time_ns():x}") if engine.copies else ""
 
-    def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions of the present policy as they finish. A batch is drawn when there is room for it.
-        Collective: every rank calls it, with its own batches, and no rank changes the weights before the others are
-        done."""
+    def generate(
+        self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]] = ()
+    ) -> Iterator[Completion]:
+        """Yield completions of the present policy as they finish. A batch is drawn when there is room for it, and one
+        of those `left` by others when nothing is being decoded here. Collective: every rank calls it, with its own
+        batches, and no rank changes the weights before the others are done."""
         version = self._refresh()
         try:
-            for completion in self._engine.generate(batches, sampling):
-                self._check_version(completion, version)
-                yield completion
+            for share in chain([batches], ([batch] for batch in left)):
+                for completion in self._engine.generate(share, sampling):
+                    self._check_version(completion, version)
+                    yield completion
         finally:
             self._engine.sleep()
 

@@ -101,7 +101,8 @@ class TrainingEngine(Protocol):
         ...
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions as they finish. A batch is drawn when there is room for it."""
+        """Yield completions as they finish. A batch is drawn when there is room for it. Not collective: a rank calls it
+        as often in a pass as it finds something to do."""
         ...
 
     def sleep(self) -> None:

@@ -15,6 +15,7 @@ from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.models import read_model, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 

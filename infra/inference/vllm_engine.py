@@ -117,8 +117,8 @@ class VllmEngine:
         """Replace all weights in place; those that are tied must come under each name. `weights` is read on the calling
         thread, where its collectives belong."""
         handed: queue.Queue[Any] = queue.Queue(maxsize=HANDED)
-        loading = self._submit(partial(self._reload, version, weights_iterator=iter(handed.get, None)))
-        for weight in chain(weights, [None]):
+        loading = self._submit(partial(self._reload, version, weights_iterator=_received(iter(handed.get, None))))
+        for weight in chain(map(_with_event, weights), [None]):
             while not loading.done():
                 try:
                     handed.put(weight, timeout=TICK_S)
@@ -136,13 +136,16 @@ class VllmEngine:
         self._wait(self._submit(partial(self._transfer, method, *arguments)), self.timeout_s)
 
     def sleep(self) -> None:
-        """Leave the GPU's memory to the trainer; the weights wait in the host's. Nothing on a CPU."""
+        """Leave the GPU's memory to the trainer. The weights are gone, and must be loaded before anything is sampled.
+        Nothing on a CPU."""
         if self.sleeps:
-            self._wait(self._submit(lambda: self._llm.sleep(level=1)), self.timeout_s)
+            self._wait(self._submit(self._sleep), self.timeout_s)
 
     def wake(self, part: str) -> None:
-        """Take the memory back for `weights` or for the `kv_cache`."""
+        """Take the memory back for `weights` or for the `kv_cache`, and with it what the trainer's allocator has freed
+        and kept: vLLM's own does not know of it, and would run out of memory."""
         if self.sleeps:
+            torch.cuda.empty_cache()
             self._wait(self._submit(lambda: self._llm.wake_up(tags=[part])), self.timeout_s)
 
     # ------------------------------------------------------------------------------- the caller's side
@@ -206,7 +209,7 @@ class VllmEngine:
             raise RatchetError(f"vLLM cannot serve {arguments['model']}: {error}") from error
         self.positions: int = self._llm.model_config.max_model_len
         self.vocabulary: int = self._llm.model_config.get_vocab_size()
-        self.shape = model_shape(self._llm.model_config.hf_config)
+        self.shape = model_shape(self._llm.model_config.hf_config, self._llm.model_config.dtype)
         self.workers: int = self._llm.get_world_size()
         self.sleeps: bool = arguments["enable_sleep_mode"]
 
@@ -255,7 +258,7 @@ class VllmEngine:
                 "The tokenizer is another model's: check what lies beside the weights."
             )
         if not self._whole:
-            raise RatchetError(f"vLLM's weights were replaced only in part, so it cannot sample. {AGAIN}")
+            raise RatchetError(f"vLLM does not have all of its new weights, so it cannot sample. {AGAIN}")
         settings = SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -289,6 +292,12 @@ class VllmEngine:
                 del self._open[name]
             stream.open.clear()
 
+    def _sleep(self) -> None:
+        # Level 1 would keep weights in the host's memory that are replaced anyway. Level 2 keeps what a model has
+        # besides parameters (rotary caches) there, and waking the weights restores it.
+        self._llm.sleep(level=2)
+        self._whole = False
+
     def _reload(self, version: str, **where: Any) -> None:
         self._renew(version, lambda: self._llm.collective_rpc("reload_weights", kwargs=where))
 
@@ -314,6 +323,23 @@ class VllmEngine:
             load()
         except (ValueError, RuntimeError, KeyError, AssertionError, OSError) as error:
             raise RatchetError(f"vLLM did not take the new weights: {error!r}. {AGAIN}") from error
+
+
+def _with_event(weight: tuple[str, torch.Tensor]) -> tuple[str, torch.Tensor, Any]:
+    """A weight with the event behind all that the trainer's stream has yet to do to it: a gathered one may still be on
+    its way when its name is handed over."""
+    event = torch.cuda.current_stream().record_event() if weight[1].is_cuda else None
+    return *weight, event
+
+
+def _received(handed: Iterable[tuple[str, torch.Tensor, Any]]) -> Weights:
+    """The same weights on vLLM's thread, whose stream waits for each. Nothing else gets a weight's memory before that
+    stream has read it."""
+    for name, weight, event in handed:
+        if event is not None:
+            event.wait()
+            weight.record_stream(torch.cuda.current_stream())
+        yield name, weight
 
 
 class _Stream:

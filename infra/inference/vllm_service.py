@@ -82,7 +82,7 @@ class ServedVllm(Vllm):
 
         with self._server(policy, hardware, model_dir, work / "vllm") as (url, token):
             service = VllmService(url, token, hardware.rollout_batch, self.timeout_s)
-            check_shape(service, policy.model.config)
+            check_shape(service, policy.model)
             yield WithCopy(service, push_to(service, policy, self, work / "vllm"))
 
     @contextmanager
@@ -206,24 +206,25 @@ class VllmService:
             raise RatchetError(f"the vLLM server at {self.url} died: {error!r}. {AGAIN}") from error
 
 
-def check_shape(service: VllmService, config: Any) -> None:
-    """Raises RatchetError where the server's model cannot take the weights of one with this configuration."""
-    mine = model_shape(config)
+def check_shape(service: VllmService, model: Any) -> None:
+    """Raises RatchetError where the server's model cannot take this one's weights, or computes in another type."""
+    mine = model_shape(model.config, model.dtype)
     differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
     if differing:
         raise RatchetError(
             f"the vLLM server at {service.url} serves another model ({service.model}): {', '.join(differing)}. Start "
-            "it with the model that the stage starts from."
+            "it with the model that the stage starts from, and with --dtype as training.hardware.dtype."
         )
 
 
-def model_shape(config: Any) -> dict[str, Any]:
-    """What must be the same of two Hugging Face models for one to take the other's weights."""
+def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
+    """What must be the same of two Hugging Face models for one to take the other's weights and give the same
+    probabilities; `dtype` is what they compute in."""
     names = (
         "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "head_dim", "tie_word_embeddings",
     )  # fmt: skip
-    return {name: getattr(config, name, None) for name in names}
+    return {name: getattr(config, name, None) for name in names} | {"dtype": str(dtype)}
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class WarmStart(Section):
     checkpoint_every: Where[int] = 500
 
 
+TRUNCATED_SAMPLING = ("top_p", "top_k", "min_p")
 RENAMED = {
     "reset": "when: {plateau: 4}, do: reset",
     "plateau_evaluations": "when: {plateau: 5}, do: stop",
@@ -95,9 +96,16 @@ class Stage(Section):
     """How much the adaptive weight changes a step."""
     entropy_most: float = Field(default=5e-3, gt=0)
     """Its largest value."""
-    importance_cap: float | None = Field(default=None, gt=0)
-    """Weigh tokens by the ratio of trainer to sampling engine, at most this; none means off. The mismatch is always
-    in the metrics."""
+    importance_cap: Annotated[float, Field(gt=0)] | tuple[float, float] | None = None
+    """Weigh tokens by the ratio of trainer to sampling engine. A number truncates it there; two, like the [0.5, 5.0] of
+    IcePop, mask the tokens whose ratio is outside of them. None means off."""
+    mismatch_limit: float | None = Field(default=0.1, gt=0)
+    """Nats per token between the engine that sampled and the trainer (`mismatch_kl`). Above that the responses are not
+    the policy's: verl's documentation calls more than 0.1 significant, bfloat16 begins near 0.001, and runs that
+    collapsed passed 0.1 on the way (arXiv 2510.26788, figure 3). None means no limit."""
+    mismatch_action: Literal["stop", "mask"] = "stop"
+    """End the stage when a step's mean is above the limit; or leave every response whose own mean is above it out of
+    the loss, though not of its denominator."""
     dynamic_sampling_rounds: int = Field(default=0, ge=0)
     """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0 means off."""
     truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
@@ -159,6 +167,12 @@ class Stage(Section):
         for old, new in RENAMED.items():
             if old in value:
                 raise ValueError(f"{old} is an intervention now: interventions: [{{{new}}}]")
+        for name in TRUNCATED_SAMPLING:
+            if name in value:
+                raise ValueError(
+                    f"training samples from the whole distribution, and {name} is for evaluation and teachers: with it "
+                    "no token has the probability that the trainer computes, and every ratio is wrong"
+                )
         given = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
         if ("domain" in given) == ("mix" in given):
             raise ValueError(
@@ -186,6 +200,8 @@ class Stage(Section):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
         if self.overlong_buffer_tokens > self.max_response_tokens:
             raise ValueError(f"overlong_buffer_tokens must be at most max_response_tokens ({self.max_response_tokens})")
+        if isinstance(self.importance_cap, tuple) and not 0 <= self.importance_cap[0] < 1 < self.importance_cap[1]:
+            raise ValueError("importance_cap as a pair is the band of ratios to learn from, such as [0.5, 5.0]")
         if self.entropy_bonus and self.entropy_target is not None:
             raise ValueError("entropy_bonus (fixed) and entropy_target (adaptive) exclude each other: give one")
         for name in ("rollouts", "temperature"):
@@ -227,10 +243,11 @@ class Hardware(Section):
     micro_batch_tokens: int = Field(default=3000, ge=1)
     """Tokens of one forward-backward pass on one rank; bounds memory."""
     packed: bool = False
-    """Sequences of a micro-batch one behind the other, without padding, instead of one above the other."""
+    """Sequences of a micro-batch one behind the other, without padding, instead of one above the other; each sees
+    itself alone, in memory that is linear in their tokens."""
     sequence_ranks: int = Field(default=1, ge=1)
-    """Ranks that share each sequence in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
-    must divide `processes` and the model's key-value heads. Each micro-batch is then one sequence."""
+    """Ranks that share each micro-batch in the update (DeepSpeed's Ulysses), for responses that do not fit on one; they
+    must divide `processes` and the model's key-value heads. It is packed, and each holds `micro_batch_tokens` of it."""
     logprob_chunk_tokens: int = Field(default=1024, ge=1)
     """Tokens whose logits exist at the same time: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
@@ -251,8 +268,6 @@ class Hardware(Section):
             raise ValueError("cpu_offload needs zero_stage 1 or more")
         if self.processes % self.sequence_ranks:
             raise ValueError(f"sequence_ranks ({self.sequence_ranks}) must divide processes ({self.processes})")
-        if self.packed and self.sequence_ranks > 1:
-            raise ValueError("packed and sequence_ranks exclude each other: ranks share one sequence at a time")
         return self
 
 

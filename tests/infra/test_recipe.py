@@ -20,6 +20,13 @@ def test_every_shipped_recipe_loads_and_survives_a_round_trip(name):
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_where_rounding_parts_engine_and_trainer_tokens_are_weighed(name):
+    training = load_recipe(name).training
+    if training.hardware.dtype == "bfloat16":
+        assert all(stage.importance_cap is not None for stage in training.stages)
+
+
 def test_recipes_are_frozen():
     with pytest.raises(ValidationError, match="frozen"):
         load_recipe("tiny").seed = 3
@@ -45,6 +52,11 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
         ("training.stages.1.name=math-36", r"stage names must be unique"),
         ("seed", r"write key\.path=value"),
         ("seed.x=1", r"has no fields"),
+        (
+            "training.stages.0.top_p=0.95",
+            r"stages\.0.*samples from the whole distribution, and top_p",
+        ),
+        ("training.stages.0.importance_cap=[2, 5]", r"importance_cap as a pair is the band of ratios"),
     ],
 )
 def test_a_mistake_is_named_with_its_field(override, message):

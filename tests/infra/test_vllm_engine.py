@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,9 +20,16 @@ from safetensors.torch import save_file
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
-from ratchet.infra.inference.vllm_engine import VllmEngine
-from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm, VllmService, own_server
-from ratchet.infra.inference.with_vllm import Vllm
+from ratchet.infra.inference.vllm_engine import VllmEngine, _received, _with_event
+from ratchet.infra.inference.vllm_service import (
+    TOKEN_VARIABLE,
+    ServedVllm,
+    VllmService,
+    check_shape,
+    model_shape,
+    own_server,
+)
+from ratchet.infra.inference.with_vllm import Vllm, WithCopy
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
@@ -118,6 +127,19 @@ def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
         VllmEngine(str(model_dir), "float32", 8, SETTINGS)
 
 
+def test_a_server_of_another_model_or_type_is_refused(model):
+    mine = model_shape(model.config, model.dtype)
+
+    def served(**other) -> SimpleNamespace:
+        return SimpleNamespace(url="http://x", model="m", shape={**mine, **other})
+
+    check_shape(served(), model)
+    with pytest.raises(RatchetError, match=f"vocab_size 7 and not {VOCABULARY}"):
+        check_shape(served(vocab_size=7), model)
+    with pytest.raises(RatchetError, match=r"dtype torch\.bfloat16 and not torch\.float32.*--dtype"):
+        check_shape(served(dtype="torch.bfloat16"), model)
+
+
 @needs_vllm
 def test_logprobs_are_those_sampled_from(engine, model):
     for temperature in (1.0, 0.7, 0.0):
@@ -179,6 +201,49 @@ def test_new_weights_are_in_place_and_old_prefixes_forgotten(engine, model):
     engine.load_weights(model.named_parameters(remove_duplicate=False), "second")
     assert error(engine, model, asked, sampling) < 1e-4
     assert {c.weight_version for c in engine.generate(asked, sampling)} == {"second"}
+
+
+@needs_vllm
+def test_memory_is_handed_over_and_taken_back_in_order(engine, model, monkeypatch):
+    """As on a GPU, where alone vLLM sleeps: the trainer's unused memory is returned before each part of vLLM's wakes,
+    and after a sleep nothing is sampled until the weights are there."""
+    calls, asked = [], requests(1, 1)
+    monkeypatch.setattr(engine, "sleeps", True)
+    monkeypatch.setattr(engine._llm, "sleep", lambda level: calls.append(f"sleep {level}"))
+    monkeypatch.setattr(engine._llm, "wake_up", lambda tags: calls.append(f"wake {tags}"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("empty cache"))
+
+    def push(version: str) -> None:
+        calls.append("load")
+        engine.load_weights(model.named_parameters(remove_duplicate=False), version)
+
+    within = WithCopy(engine, push)
+    within.sleep()
+    with pytest.raises(RatchetError, match="does not have all of its new weights"):
+        list(within.generate([asked], Sampling(max_tokens=4)))
+    within.receive("third")
+    assert calls == ["sleep 2", "empty cache", "wake ['weights']", "load", "empty cache", "wake ['kv_cache']"]
+    assert {c.weight_version for c in within.generate([asked], Sampling(max_tokens=4))} == {"third"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_weight_is_read_when_the_trainers_stream_has_written_it():
+    """A weight that comes at the end of a long queue of work, read on another thread's stream."""
+    size, found = 4096, []
+    weight, work = torch.zeros(size, size, device="cuda"), torch.ones(size, size, device="cuda")
+    for _ in range(50):
+        work = work @ work / size
+    weight.add_(work)
+    handed = [_with_event(("weight", weight))]
+
+    def read() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            found.extend(float(given.sum()) for _, given in _received(handed))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    reader.join()
+    assert found == [size * size]
 
 
 @needs_vllm
@@ -279,5 +344,5 @@ def test_nothing_is_sampled_with_weights_replaced_in_part(engine):
     """Last: what it leaves behind is no use to anyone."""
     with pytest.raises(RatchetError, match="did not take the new weights"):
         engine.load_weights([("model.norm.weight", torch.ones(3))], "wrong")
-    with pytest.raises(RatchetError, match="only in part"):
+    with pytest.raises(RatchetError, match="does not have all of its new weights"):
         list(engine.generate(requests(1, 1), Sampling(max_tokens=4)))

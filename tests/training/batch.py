@@ -22,8 +22,10 @@ SEQUENCE_LOSS = {"loss": "gspo", "updates_per_batch": 2, "learning_rate": 0.0, "
 
 
 def stage(**settings) -> Stage:
+    """Without a limit to the mismatch: the log-probabilities of `rollout` are made up."""
     mix = {} if "mix" in settings else {"domain": "math"}
-    return Stage(**{"name": "s", **mix, "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, **settings})
+    given = {"name": "s", "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, "mismatch_limit": None}
+    return Stage(**{**given, **mix, **settings})
 
 
 def rollout(

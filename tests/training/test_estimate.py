@@ -5,7 +5,17 @@ from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Stage, Training
-from ratchet.training.estimate import GIB, TILE, Shape, estimate, found_machine, told_machine
+from ratchet.training.estimate import (
+    CPU_BANDWIDTH,
+    CPU_CORE_FLOPS,
+    GIB,
+    TILE,
+    Machine,
+    Shape,
+    estimate,
+    found_machine,
+    told_machine,
+)
 from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
 
@@ -43,6 +53,20 @@ def test_memory_by_hand():
     offloaded = training.model_copy(update={"hardware": training.hardware.model_copy(update={"cpu_offload": True})})
     assert "optimizer" not in estimate(shape, stage(), offloaded, told_machine("H100")).sampling
     assert estimate(shape, stage(), training, told_machine("64xH100")).step_seconds > needs.step_seconds
+
+
+@pytest.mark.parametrize(
+    ("cores", "prompts", "rollouts", "seconds", "peak"), [(2, 8, 8, 38, None), (1, 3, 2, 7.5, 3.87e9)]
+)
+def test_updates_that_were_measured_on_cores(cores, prompts, rollouts, seconds, peak):
+    """SmolLM2-135M with responses of 64 tokens, a rank a core."""
+    shape = Shape(49152, 576, 30, 9, 3, 64, 1536, tied=True)
+    training = Training(hardware=Hardware(processes=cores, micro_batch_tokens=2048, rollout_batch=64))
+    asked = stage(max_response_tokens=64, prompts_per_batch=prompts, rollouts=rollouts)
+    machine = Machine(f"CPU with {cores} cores", 1, 24 * GIB, cores * CPU_CORE_FLOPS, CPU_BANDWIDTH)
+    needs = estimate(shape, asked, training, machine)
+    assert needs.seconds["update"] == pytest.approx(seconds, rel=0.15)
+    assert peak is None or needs.peak == pytest.approx(peak, rel=0.15)
 
 
 def test_a_response_shared_by_ranks_takes_its_part_of_each():

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.recipe.training import Hardware, Optimizer
+from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
 from ratchet.training.groups import group
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
@@ -98,6 +100,50 @@ def test_mismatch_is_measured_against_what_the_engine_reported(alone, micro_mode
     # The rollouts claim what a random model gives, plus or minus; the model is random in its own way.
     assert 0.01 < metrics["mismatch_kl"] < metrics["mismatch_largest"] < 5
     assert 4 < metrics["entropy"] < np.log(320)
+
+
+@pytest.fixture
+def sampled(policy) -> list[Rollout]:
+    """Responses that the policy itself has sampled, the first of each four right."""
+    requests = [Request((p, s), derive_seed(p, s), tuple(range(5 + p, 12))) for p in range(2) for s in range(4)]
+    found = sorted(InPlace(policy, 8).generate([requests], Sampling(max_tokens=8)), key=lambda c: c.key)
+    outcomes = [PASSED if c.key[1] == 0 else FAILED for c in found]
+    return [
+        replace(
+            rollout(*c.key, outcome), prompt=np.array(r.prompt_ids), response=np.array(c.token_ids),
+            logprobs=np.array(c.logprobs, np.float32),
+        )
+        for r, c, outcome in zip(requests, found, outcomes, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_the_policy_sampled_is_learnt_from_and_what_other_weights_sampled_is_not(micro_model, sampled, dtype):
+    """The engine in float32, and the trainer in either type: rounding is far below the limit."""
+    asked = stage(mismatch_limit=Stage.model_fields["mismatch_limit"].default)
+    policy = Policy(micro_model, Hardware(dtype=dtype), Optimizer())
+    assert Learner(policy, asked).learn(group(sampled, asked), 1.0)["mismatch_kl"] < 1e-3
+    policy = Policy(micro_model, Hardware(dtype=dtype), Optimizer())
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            weight.add_(torch.randn_like(weight))
+    with pytest.raises(RatchetError, match=r"differ by \S+ nats per token \(mismatch_limit: 0\.1\)"):
+        Learner(policy, asked).learn(group(sampled, asked), 1.0)
+
+
+def test_a_response_that_other_weights_sampled_is_left_out_and_counts_in_the_denominator(micro_model, sampled):
+    asked = stage(mismatch_limit=0.1, mismatch_action="mask")
+    foreign = [sampled[0], replace(sampled[1], logprobs=sampled[1].logprobs - 2), *sampled[2:]]
+    metrics, weights = learnt(micro_model, foreign, mismatch_limit=0.1, mismatch_action="mask")
+    assert metrics["mismatch_masked"] == pytest.approx(
+        len(sampled[1].response) / sum(len(r.response) for r in sampled), rel=1e-6
+    )
+    first, *others = group(sampled, asked)
+    values = (*first.advantages.values[:1], 0.0, *first.advantages.values[2:])
+    policy = Policy(micro_model, Hardware(), Optimizer())
+    Learner(policy, asked).learn([replace(first, advantages=replace(first.advantages, values=values)), *others], 1.0)
+    for weight, other in zip(weights, policy.model.parameters(), strict=True):
+        torch.testing.assert_close(weight, other.detach(), atol=1e-6, rtol=0)
 
 
 def test_rollouts_of_other_weights_are_refused_where_training_is_strictly_on_policy(alone, micro_model):

@@ -51,7 +51,9 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                 if settings.loss == "cispo":
                     objective = clipped.detach() * advantage * token
                 if settings.importance_cap is not None:
-                    objective = objective * min(math.exp(old - float(rollout.logprobs[t])), settings.importance_cap)
+                    weight, cap = math.exp(old - float(rollout.logprobs[t])), settings.importance_cap
+                    inside = isinstance(cap, tuple) and cap[0] <= weight <= cap[1]
+                    objective = objective * (weight * inside if isinstance(cap, tuple) else min(weight, cap))
                 loss = -objective
                 if settings.kl_coefficient:
                     d = other[place - 1, ids[place]] - token
@@ -72,6 +74,7 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
         {"kl_coefficient": 0.3, "kl_estimator": "k3"},
         {"entropy_bonus": 0.1},
         {"importance_cap": 1.1},
+        {"importance_cap": (0.8, 1.3)},
         {"updates_per_batch": 2},
         {"updates_per_batch": 2, "clip_low": 0.05, "clip_high": 0.1},
         {

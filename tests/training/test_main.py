@@ -68,7 +68,7 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
 
 def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **changes) -> subprocess.Popen:
     """A stage as a process of this test's; `before` and `after` what launches it."""
-    work.mkdir(exist_ok=True)
+    (work / "tmp").mkdir(parents=True, exist_ok=True)
     code = [replace(p, problem_id=f"code-{p.problem_id}", domain="code", difficulty=None) for p in sums(3)]
     for domain, problems in (("math", sums(40)), ("code", code)):
         pq.write_table(to_table(problems), work / f"{domain}.parquet")
@@ -80,7 +80,7 @@ def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **chan
     (work / "spec.json").write_text(json.dumps(spec))
     command = [*before, sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json"), *after]
     with open(work / "log", "a") as log:
-        return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
+        return subprocess.Popen(command, env={**ENVIRONMENT, "TMPDIR": str(work / "tmp")}, stdout=log, stderr=log)
 
 
 def metrics(work: Path) -> list[dict]:
@@ -163,6 +163,7 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert decisions[0] == decisions[1] and "max_difficulty" in decisions[0]
     status = json.loads((killed / "work" / "status.json").read_text())
     assert (status["state"], status["steps"]) == ("finished", STEPS)
+    assert not [*(straight / "tmp").iterdir(), *(killed / "tmp").glob("torchelastic_*")]
 
 
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):

@@ -72,6 +72,17 @@ def test_tokens_times_vocabulary_never_exists():
     assert largest.elements <= chunk * vocabulary
 
 
+def test_packed_attention_never_holds_tokens_times_tokens(alone, micro_model):
+    """Forward, backward, and again where activations are computed twice."""
+    policy = Policy(micro_model, Hardware(packed=True, activation_checkpointing=True), Optimizer())
+    given_samples = samples(60)
+    tokens, (batch,) = sum(map(len, given_samples)), policy.micro_batches(given_samples, 10_000)
+    policy.model.train()
+    with LargestTensor() as largest:
+        policy.engine.module(batch, 1.0)[0].sum().backward()
+    assert batch.input_ids.shape == (1, tokens) and largest.elements < tokens**2 / 4
+
+
 @given(st.lists(st.integers(2, 40), min_size=1, max_size=40), st.integers(1, 4), st.integers(10, 200))
 def test_plan_deals_every_sample_once_and_equal_counts(lengths, ranks, budget):
     given_samples = [Sample(i, np.zeros(1, np.int32), np.zeros(n - 1, np.int32)) for i, n in enumerate(lengths)]

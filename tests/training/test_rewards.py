@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from ratchet.infra.errors import RatchetError
@@ -11,23 +13,37 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")
 
 
-def test_completions_are_judged_in_the_order_submitted_and_truncated_ones_fail():
+def test_every_completion_is_judged_once_and_truncated_ones_fail():
     answers = [("\\boxed{7}", "stop"), ("\\boxed{8}", "stop"), ("no answer", "stop"), ("\\boxed{7} and so", "length")]
     with VerifierPool(workers=1) as pool:
         for prefix in ("", "<think>"):
             end = "</think>" if prefix else ""
             given = [(PROBLEM, Completion(i, end + text, reason, 5)) for i, (text, reason) in enumerate(answers)]
-            found, _ = judged(pool, prefix, given)
+            found = sorted(judged(pool, prefix, given), key=lambda each: each[1].key)
             assert [completion.key for _, completion, _ in found] == [0, 1, 2, 3]
             outcomes = [verdict.outcome for _, _, verdict in found]
             assert outcomes[:2] == [Outcome.PASSED, Outcome.FAILED]
             assert Outcome.PASSED not in outcomes[2:]
 
 
+def test_a_verdict_does_not_wait_for_the_last_response():
+    with VerifierPool(workers=1) as pool:
+
+        def responses():
+            yield PROBLEM, Completion(0, "\\boxed{7}", "stop", 5)
+            while pool.queued or pool.running:
+                time.sleep(0.01)
+            yield PROBLEM, Completion(1, "and so", "length", 5)
+            raise AssertionError("the first verdict is there")
+
+        found = judged(pool, "", responses())
+        assert {next(found)[1].key, next(found)[1].key} == {0, 1}
+
+
 def test_the_response_prefix_is_part_of_what_is_judged():
     with VerifierPool(workers=1) as pool:
         given = [(PROBLEM, Completion(0, "I never stop thinking \\boxed{7}", "stop", 5))]
-        ((_, _, verdict),), _ = judged(pool, "<think>", given)
+        ((_, _, verdict),) = judged(pool, "<think>", given)
         assert verdict.outcome is Outcome.UNPARSEABLE
 
 

@@ -1,8 +1,13 @@
 import json
+import threading
+import time
+from itertools import chain, islice
+from random import Random
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +16,7 @@ from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.training import process
+from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -25,6 +30,49 @@ def test_decode_batches_hold_every_problem_once_and_are_even(count, samples, bat
     sizes = list(map(len, batches))
     assert max(sizes) - min(sizes) <= 1 and len(batches) >= min(ranks, count)
     assert max(sizes) * samples <= batch_size or max(sizes) == 1
+
+
+def share_out(ranks_of: int, prompts: int, rollouts: int, batch_size: int) -> list[list[int]]:
+    """Which prompts each rank decodes, the ranks being threads that begin 0 to 100 ms apart. Each has room for
+    `batch_size` responses, and what it has begun is not over before all ranks have started."""
+    batches = _decode_batches(sums(prompts), rollouts, batch_size, ranks_of)
+    store, late, started = torch.distributed.HashStore(), Random(0), threading.Barrier(ranks_of)
+    skew, decoded = [late.uniform(0, 0.1) for _ in range(ranks_of)], [[] for _ in range(ranks_of)]
+
+    def one(rank: int) -> None:
+        time.sleep(skew[rank])
+        own, left = ranks.dealt(len(batches), store, 0, rank, ranks_of)
+        for number, share in enumerate(chain([own], ([turn] for turn in left))):
+            for turn in share:  # an engine draws as long as there is room
+                decoded[rank] += [int(p.problem_id.removeprefix("sum-")) for p in batches[turn]]
+            if not number:
+                started.wait(20)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(ranks_of)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return decoded
+
+
+@pytest.mark.parametrize("prompts", [32, 128, 130])
+def test_ranks_that_start_late_find_their_share(prompts):
+    """A few could decode all of it."""
+    decoded = share_out(32, prompts, rollouts=16, batch_size=256)
+    assert sorted(p for each in decoded for p in each) == list(range(prompts))
+    sizes = sorted(map(len, decoded))
+    assert sizes[0] >= prompts // 32 and sizes[-1] <= -(-prompts // 32)
+
+
+def test_who_has_finished_takes_from_who_has_most_left():
+    store = torch.distributed.HashStore()
+    deals = [ranks.dealt(14, store, 0, rank, 4) for rank in range(4)]  # 4, 4, 3 and 3
+    assert [next(deals[0][0]), *deals[3][0]] == [0, 3, 7, 11]
+    assert list(islice(deals[3][1], 4)) == [1, 4, 5, 2]  # 3 4 3 0, 3 3 3 0, 2 3 3 0, 2 2 3 0
+    assert [list(own) for own, _ in deals[:3]] == [[8, 12], [9, 13], [6, 10]]
+    assert not [turn for _, left in deals for turn in left]
+    assert list(ranks.dealt(3, store, 1, 0, 1)[0]) == [0, 1, 2]  # a deal knows nothing of the one before
 
 
 @pytest.fixture(scope="module")
@@ -48,24 +96,26 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
 
 
-def test_pass_rates_are_measured_in_chunks_that_a_second_run_does_not_repeat(alone, micro_model, tmp_path):
+def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone, micro_model, tmp_path):
     stage = {
         "name": "s", "domain": "math", "max_response_tokens": 8, "steps": 1, "prompts_per_batch": 4, "rollouts": 2,
         "max_pass_rate": 0.5, "pass_rate_rollouts": 3, "max_difficulty": 6,
     }  # fmt: skip
-    recipe = Recipe.model_validate(
-        {"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": {"stages": [stage]}}
-    )
+    training = {"stages": [stage], "hardware": {"rollout_batch": 12}}
+    recipe = Recipe.model_validate({"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": training})
     pq.write_table(to_table(sums(15)), tmp_path / "problems.parquet")
     spec = {"stage": "s", "model_dir": micro_model, "problems": {"math": str(tmp_path / "problems.parquet")}}
-    file = tmp_path / process.PASS_RATES
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
-    whole = file.read_text()
-    lines = [json.loads(line) for line in whole.splitlines()]
-    counts = {i: count for line in lines for i, count in line["counts"].items()}
-    assert len(counts) == 14  # one problem of the fifteen has difficulty 7
-    assert all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
-    assert process._read_pass_rates(str(file)).keys() == counts.keys()
-    file.write_text("\n".join(whole.splitlines()[:2]) + '\n{"step": 3, "cou')  # killed in the third chunk
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 4
+    file, kept = tmp_path / process.PASS_RATES, tmp_path / "checkpoints" / f"0-{process.PASS_RATES}"
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14  # one problem of the fifteen has difficulty 7
+    whole, counts = file.read_text(), process._read_counts(file)
+    assert len(counts) == 14 and all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
+    lines = kept.read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines[-2:]] == [13, 14] and process._read_counts(kept) == counts
+    file.unlink()
+    torn = "\n".join(lines[:5]) + '\n{"step": 6, "cou'  # killed while the sixth was written
+    kept.write_text(torn)
+    (kept.parent / f"7-{process.PASS_RATES}").write_text(lines[9] + "\n")  # of a run on more ranks
+    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14
     assert file.read_text() == whole
+    again = kept.read_text().splitlines()
+    assert again[:5] == lines[:5] and len(again) == 13

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 
 import torch
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ratchet.infra.recipe.training import Hardware
@@ -18,7 +20,7 @@ from tests.training.batch import SEQUENCE_LOSS, gradient, groups, learner, moved
 
 def one_rank(model: str, wide_model: str, out: Path) -> None:
     ranks.join()
-    found = {"turns": ranks.gather(list(islice(ranks.shared_counter(), 3)))}
+    found = {"turns": [ranks.gather(list(chain(*ranks.deal(number)))) for number in (0, 1, 7)]}
     for stage in range(4):
         policy, learns = learner(model, Hardware(zero_stage=stage, packed=stage % 2 == 1, micro_batch_tokens=60))
         learns.learn(groups(0), 1.0)
@@ -26,16 +28,16 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         Checkpoints(out / str(stage), policy).save(1, {})
         learns.learn(groups(1, policy.version), 1.0)
         found[f"weights {stage}"] = weights(policy)
-    # Last: it changes transformers' attention. One rank holds the first half of each sequence, the other the second.
-    for stage in (0, 3):
-        policy, learns = learner(
-            wide_model, Hardware(zero_stage=stage, processes=2, sequence_ranks=2), kl_coefficient=0.1
-        )
+    # Last: it changes transformers' attention. One rank holds the first half of each row, the other the second; all
+    # sequences are one row, or a few are.
+    for stage, tokens in ((0, 3000), (3, 20)):
+        shared = Hardware(zero_stage=stage, processes=2, sequence_ranks=2, micro_batch_tokens=tokens)
+        policy, learns = learner(wide_model, shared, kl_coefficient=0.1)
         scored = learns.old_logprobs(groups(0), 0.7)
         found[f"shared scores {stage}"] = [torch.from_numpy(old) for g in scored for old in g.old_logprobs]
         learns.learn(groups(0), 1.0)
         found[f"shared gradient {stage}"] = gradient(policy)
-        policy, learns = learner(wide_model, Hardware(zero_stage=stage, processes=2, sequence_ranks=2), **SEQUENCE_LOSS)
+        policy, learns = learner(wide_model, shared, **SEQUENCE_LOSS)
         learns.learn(moved(learns.old_logprobs(groups(0), 0.7)), 0.7)
         found[f"shared sequence loss {stage}"] = gradient(policy)
     if ranks.rank() == 0:
@@ -44,5 +46,8 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    config = LaunchConfig(1, 1, 2, run_id="two", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork")
+    config = LaunchConfig(
+        1, 1, 2, run_id="two", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork",
+        logs_specs=DefaultLogsSpecs(log_dir=os.devnull),
+    )  # fmt: skip
     elastic_launch(config, one_rank)(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

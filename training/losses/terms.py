@@ -25,13 +25,22 @@ def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) 
     return d.clamp(max=LARGEST_LOG_RATIO).expm1() - d
 
 
-def importance_weights(trainer: torch.Tensor, engine: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(π_trainer / π_engine, cap) of each token, from log-probabilities under the same weights, without gradient.
+def importance_weights(trainer: torch.Tensor, engine: torch.Tensor, cap: float | tuple[float, float]) -> torch.Tensor:
+    """π_trainer / π_engine of each token, from log-probabilities under the same weights, any shape, without gradient.
 
-    An engine that decodes in another precision samples from a policy that is not quite the trainer's; this corrects
-    for it, with the variance bounded by `cap` (truncated importance sampling, Ionides 2008).
+    An engine that decodes in another precision samples from a policy that is not quite the trainer's; this corrects for
+    it, and `cap` bounds the variance: the ratio is truncated there (truncated importance sampling, Ionides 2008), or,
+    with two bounds, zero outside of them (masked, IcePop, arXiv 2510.18855).
     """
-    return (trainer - engine).detach().exp().clamp(max=cap)
+    ratio = (trainer - engine).detach().exp()
+    if isinstance(cap, tuple):
+        return ratio.where((cap[0] <= ratio) & (ratio <= cap[1]), 0.0)
+    return ratio.clamp(max=cap)
+
+
+def mismatch(trainer: torch.Tensor, engine: torch.Tensor) -> torch.Tensor:
+    """KL(engine ‖ trainer) at tokens that the engine sampled, any shape: k3 of log π_trainer - log π_engine."""
+    return kl(engine, trainer, "k3")
 
 
 def adapted_entropy_coefficient(coefficient: float, entropy: float, target: float, step: float, most: float) -> float:

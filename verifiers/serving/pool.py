@@ -71,11 +71,14 @@ class Pool(ABC):
             self.begin(submission, lambda verdict: self._done.put((ticket, verdict)))
             self._out.add(ticket)
 
-    def results(self) -> Iterator[tuple[Any, Verdict]]:
-        """Yield (ticket, verdict) in the order of completion until all that was submitted is out, meanwhile too.
-        Raises RatchetError where the machine cannot confine code."""
+    def results(self, wait: bool = True) -> Iterator[tuple[Any, Verdict]]:
+        """Yield (ticket, verdict) in the order of completion until all that was submitted is out, meanwhile too; or,
+        without waiting, what is there. Raises RatchetError where the machine cannot confine code."""
         while self._out:
-            ticket, verdict = self._done.get()
+            try:
+                ticket, verdict = self._done.get(block=wait)
+            except queue.Empty:
+                return
             with self._lock:
                 self._out.remove(ticket)
             if isinstance(verdict, BaseException):
