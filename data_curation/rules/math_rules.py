@@ -215,7 +215,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture, or words that point at one, beside a text that has next to no quantity of its own."""
+    """A picture, or words that point at one, beside a text without a number of its own."""
     found = needed(problem.prompt)
     return seen(found) if found else None
 

@@ -1,12 +1,12 @@
 """Does a statement lean on a picture that is not there? Pictures, words that point at one, and whether the text has
-next to no quantity of its own: beside a text with numbers, a drawing in code or a table, a picture is an ornament."""
+nothing to work on without: beside a number, a drawing in code or a table, a picture may be an ornament."""
 
 import re
 
 from ratchet.data_curation.rules.evidence import any_of
 
 PICTURE = any_of(
-    r"!\[[^\]]{0,200}\]\([^)\n]{0,400}\)|<img\b[^>]*>|<svg\b.*?</svg>|<image>",
+    r"!\[[^\]]{0,200}\]\([^)\n]{0,400}\)|<img\b[^>]*>|<svg\b.*?</svg>|<image\d*>",
     r"\[[^\]]{0,200}\]\([^)\s]{0,400}(?:File:|\.(?:png|jpe?g|gif|svg))[^)\s]{0,99}\)",
     r"\[(?:image|figure|diagram|picture)\b[^\]]{0,80}\]|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}",
     r"https?://[^\s()]{1,200}\.(?:png|jpe?g|gif|svg|bmp|webp)\S*|\S{1,99}\.(?:png|jpe?g)\?(?:height|width)=\S*",
@@ -45,10 +45,10 @@ _QUANTITY = any_of(
 )
 _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△⊥∥]|\b[A-Z]{2,}\b", re.DOTALL)
 _NO_VALUE = re.compile(  # is asked for: a drawing, a reason
-    r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss)\b", re.IGNORECASE
+    r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss|how do(?:es)?)\b", re.IGNORECASE
 )
-MOST = 1
-"""Quantities, and formulas; with more, the text may say itself what is in its picture."""
+MOST_FORMULAS = 1
+"""With more, or with a number, the text may say itself what is in its picture."""
 _CONTINUES = re.compile(r"[ \t]*(?:[,.;:)'\"”’=<>]|[a-z(])")  # a sentence, behind a picture
 _BROKEN_OFF = re.compile(  # before it, unless by a word that points at it
     r"(?<!\bbelow)(?<!\babove)(?<!\bhere)(?<!\bshown)(?<!\bfollowing)(?<=[\w,('\"“‘=+*/<>≤≥-])[ \t]*\Z"
@@ -64,8 +64,9 @@ def needed(text: str) -> re.Match[str] | None:
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
     if _IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
-    few = len(_QUANTITY.findall(prose)) <= MOST and len(_FORMULA.findall(prose)) <= MOST
-    return (PICTURE.search(text) or reference(text)) if few else None
+    if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
+        return None
+    return PICTURE.search(text) or reference(text)
 
 
 def reference(text: str) -> re.Match[str] | None:
