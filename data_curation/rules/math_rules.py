@@ -2,8 +2,8 @@
 
 import re
 
-from ratchet.data_curation.rules import brevity
 from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
 from ratchet.data_curation.rules.language import non_english
@@ -87,7 +87,7 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
     r"(?:yes|no)(?:[.,;:!(\n]|\W*\Z)(?![^\n]*\d)",  # "no solution" is the answer to another question
-    r"(?:in)?correct\b|(?:im)?possible\b|not necessarily\b",
+    r"(?:in)?correct\b|(?:im)?possible\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
 )
 _TRUTH_IF_ASKED = any_of(
     r"right|wrong|can(?:not|'t)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?",
@@ -220,29 +220,7 @@ def figure(problem: Problem, limits: Rules) -> Evidence | None:
     return seen(found) if found else None
 
 
-# -------------------------------------------------------------------------------------------- too brief
-
-_ELSEWHERE = any_of(  # it cannot be solved without a text that is not there
-    r"\bTNYWR\b",
-    r"\b(?:in|of|from|by|see|using|to) (?:part|subproblem|subpart) \(?(?:[a-h]|i{1,3}|\d)\b(?!-)\)?(?! of)",
-    r"\b(?:in|of|from|by|for|as|to|with|using|do|see) the (?:previous|preceding)"
-    r" (?:problem|question|part|exercise|subproblem|task)\b",
-)
-_STANDS_ALONE = re.compile(  # "Use the formula from the previous problem to find the height of a triangle with base 15."
-    r"\d|[=<>≤≥]|[\s(][b-h]\)|\b(?:why|explain|describe|construct|verify|what happens|how many)\b", re.IGNORECASE
-)
-
-
-def too_brief(problem: Problem, limits: Rules) -> Evidence | None:
-    """As for any domain; and a statement that leans on another part or problem which is not there, without a quantity
-    or a part of its own."""
-    text = problem.prompt
-    if found := _ELSEWHERE.search(text):
-        rest = text[: found.start()] + text[found.end() :]
-        if found[0] == "TNYWR" or not _STANDS_ALONE.search(rest):
-            return seen(found, reason="refers to a text that is not there")
-    return brevity.too_brief(problem, limits)
-
+# ------------------------------------------------------------------------------------------ long answer
 
 MAX_DIGITS = 30
 """Of one number; one with more is not an answer that a model is asked to get right."""
