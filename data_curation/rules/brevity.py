@@ -12,7 +12,7 @@ _TRIMMINGS = any_of(
     r"\A\W*(?:example|problem|exercise|question|task)[ ]\d[\d.]*",
     r"https?://\S+|</?\w{1,10}/?>|&\w{2,6};|\[\s*\d+ (?:marks?|points?)\s*\]",
 )
-_FORMULA = any_of(r"[\d=+*^<>≤≥±√∑∫π]|\\[a-z]{2,}|\|[^|]+\||\w!|__")
+_FORMULA = any_of(r"[\d=+*^<>≤≥±√∑∫π]|\\[a-z]{2,}|\|[^|]+\||(?<![a-z]{2})(?<=[\w)}])!|__")
 _SAYS_NOTHING = frozenset(
     """
     find compute calculate evaluate simplify solve determine factor express give state write print output return show
