@@ -188,7 +188,11 @@ def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
 def tested(row: Row, suite: TestSuite, *programs: str | None) -> Row:
     """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost. A
     function that is named alone is a method where one of the `programs` is a class `Solution`."""
-    if suite.entry_point and "." not in suite.entry_point and any("class Solution" in (text or "") for text in programs):
+    if (
+        suite.entry_point
+        and "." not in suite.entry_point
+        and any("class Solution" in (text or "") for text in programs)
+    ):
         suite.entry_point = f"Solution().{suite.entry_point}"
     if suite.left_out:
         row["tests_left_out"] = suite.left_out

@@ -13,8 +13,7 @@ _TRIMMINGS = any_of(
     r"https?://\S+|</?\w{1,10}/?>|&\w{2,6};|\[\s*\d+ (?:marks?|points?)\s*\]",
 )
 _FORMULA = any_of(r"[\d=+*^<>≤≥±√∑∫π]|\\[a-z]{2,}|\|[^|]+\||(?<![a-z]{2})(?<=[\w)}])!|__")
-_SAYS_NOTHING = frozenset(
-    """
+_INSTRUCTIONS_AND_NAMES = """
     find compute calculate evaluate simplify solve determine factor express give state write print output return show
     sort fix optimise optimize implement complete round explain discuss continue do make expand count see hence then
     what which how why many much is are was it its this that these the a an of for and or in as so if all with be
@@ -24,9 +23,8 @@ _SAYS_NOTHING = frozenset(
     solution solutions domain range point number numbers sequence pattern set vector mean elements fraction decimal
     decimals possible far simplest form completely place places two operations minimum next missing condition
     conditions problem task exercise question statement code program array string no yes version easy hard true false
-    time test original others version
-    """.split()
-)
+    time test original others"""
+_SAYS_NOTHING = frozenset(_INSTRUCTIONS_AND_NAMES.split())
 
 
 def too_brief(problem: Problem, limits: Rules) -> Evidence | None:

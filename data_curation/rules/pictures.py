@@ -26,7 +26,8 @@ _SEEN = (
 )
 _WHICH = r"(?:following|given|accompanying|adjoining|adjacent|attached|above|left|right|tree|Venn|circuit|bar|pie)"
 _SHOWN = (
-    r"(?:shown|pictured|depicted|illustrated|displayed|drawn|graphed)(?! (?:to|that|by|how|on an?|in (?:example|table))\b)"
+    r"(?:shown|pictured|depicted|illustrated|displayed|drawn|graphed)"
+    r"(?! (?:to|that|by|how|on an?|in (?:example|table))\b)"
 )
 _SIDE = r"(?:here|(?:at|on|to) the (?:left|right)|(?:below|above)(?!\s+(?:the|an?|this|that|it|\$|zero|average|\d)\b))"
 _POINTS = any_of(
