@@ -1,11 +1,10 @@
 """How well rules do on published statements that were read and labelled by hand.
 
 `tests/data_curation/rules/public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that
-it should take and of those that it should leave. `half` says what the labels were for: A and D were mended on, B and E
-to K were read once when the rules were ready (and mended on after that, K excepted), B2 is what was left of B after one
-more mend, C another file. The texts are public and are not here: give files that hold them, of any layout with a column
-of statements, and directories with `problem.md` files in HTML, as Codeforces passes problems on, or with a textbook
-in CNXML or PreTeXt.
+it should take and of those that it should leave. `half` says what the labels were for: U are of files that no rule was
+mended on, B was looked at once; the others were mended on. The texts are public and are not here: give files that hold
+them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html` files
+(Google's competitions), or with a textbook in CNXML or PreTeXt.
 
     python -m benchmarks.public_rules DATA/*.json* codeforces/ osbooks-prealgebra-bundle/ APEXCalculusPTX/
 """
@@ -35,6 +34,7 @@ STATEMENTS = (
     "instruction", "intent", *MATH_COLUMNS["prompt"], "text", "informal_statement", "problem_text",
     "problem_description", "query", "Problem", "Q", "original_text",
 )  # fmt: skip
+_PRE = re.compile(r"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
 def labels() -> list[dict[str, Any]]:
@@ -46,7 +46,8 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
     for path in paths:
         if path.is_dir():
             tasks = ({"text": statement(p.read_text())} for p in sorted(path.rglob("problem.md")))
-            rows: Iterable[Any] = chain(tasks, ({"text": text} for text in exercises(path)))
+            pages = ({"text": _text(_PRE.sub(r"\n\1\n", p.read_text()))} for p in sorted(path.rglob("problem.html")))
+            rows: Iterable[Any] = chain(tasks, pages, ({"text": text} for text in exercises(path)))
         else:
             rows = read_rows(path)
         for row in rows:

@@ -47,8 +47,8 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 6, "problems")
-NORMALISE = Step("normalise", 6, "problems")
-RULES = Step("rules", 4, "problems")
+NORMALISE = Step("normalise", 7, "problems")
+RULES = Step("rules", 5, "problems")
 DECONTAMINATE = Step("decontaminate", 4, "problems")
 DEDUPLICATE = Step("deduplicate", 5, "problems")
 VALIDATE_TESTS = Step("validate_tests", 5, "problems", resumable=True)

@@ -3,7 +3,7 @@
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.columns import Format, has
-from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, plain_code
+from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS
 from ratchet.data_curation.rules import code_rules
 
 
@@ -12,17 +12,17 @@ def _question_and_tests(columns: set[str]) -> bool:
 
 
 CODE = CurationPlan(
-    plain=plain_code,
+    plain=code_formats.plain_code,
     formats=(
         Format("leetcode", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
         Format("humaneval", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
         Format("codeeval-pro", lambda c: has(c, "raw_problem", "new_problem", "test_code"), code_formats.codeeval_pro),
         Format("mbpp", lambda c: has(c, "code", "test_list"), code_formats.mbpp),
         Format("codeforces", lambda c: has(c, "description", "official_tests"), code_formats.codeforces),
-        Format("taco", lambda c: has(c, "question", "input_output"), code_formats.taco),
         Format("code-contests", lambda c: has(c, "description", "public_tests"), code_formats.code_contests),
         Format("livecodebench", lambda c: has(c, "question_content", "public_test_cases"), code_formats.livecodebench),
-        Format("code", _question_and_tests, lambda row: plain_code(row, {})),
+        Format("classeval", lambda c: has(c, "skeleton", "test", "class_name"), code_formats.classeval),
+        Format("code", _question_and_tests, lambda row: code_formats.plain_code(row, {})),
     ),
     rules=code_rules.RULES,
     steps=("normalise", "rules", "decontaminate", "deduplicate", "validate_tests"),

@@ -19,10 +19,10 @@ from ratchet.data_curation.readers.columns import (
     take,
     take_date,
     take_number,
-    take_solutions,
     take_structure,
     take_text,
 )
+from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, plain
 from ratchet.data_curation.readers.raw_files import Malformed
 
 PYTHON_3 = 3  # CodeContests' number for the language
@@ -112,25 +112,6 @@ def codeforces(row: Row) -> Row:
     }
 
 
-def taco(row: Row) -> Row:
-    """TACO and APPS: tests in `input_output`, solutions as a JSON list in a string."""
-    starter = take(row, "starter_code")
-    solutions = take_solutions(row, "solutions")
-    spec = take_structure(row, "input_output")
-    suite = from_specification(spec) if spec else TestSuite()
-    if suite.entry_point and "class Solution" in (starter or "".join(solutions[:1])):
-        suite.entry_point = f"Solution().{suite.entry_point}"
-    return tested(row, suite) | {
-        "prompt": take_text(row, "question"),
-        "starter_code": starter,
-        "golden_solutions": solutions,
-        "source_url": take(row, "url"),
-        "released": take_date(row, "date"),
-        "time_limit_s": take_number(row, "time_limit"),
-        "memory_limit_mb": take_number(row, "memory_limit"),
-    }
-
-
 def code_contests(row: Row) -> Row:
     """DeepMind's CodeContests: three groups of tests, solutions with a language each."""
     suite = TestSuite()
@@ -154,32 +135,40 @@ def code_contests(row: Row) -> Row:
 
 def livecodebench(row: Row) -> Row:
     """LiveCodeBench, code generation: public and private tests, the function's name in the metadata."""
-    cases = parse_structure(take_text(row, "public_test_cases"), "public_test_cases")
+    row["tests"] = parse_structure(take_text(row, "public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
-        cases = cases + decode_private(private)
-    metadata = take_structure(row, "metadata") or {}
-    starter = take(row, "starter_code")
-    name = metadata.get("func_name")
-    if name and "class Solution" in (starter or ""):
-        name = f"Solution().{name}"
-    return tested(row, from_specification(cases, name)) | {
-        "prompt": take_text(row, "question_content"),
-        "starter_code": starter,
-        "golden_solutions": [],
-        "source_url": _contest_url(row),
-        "released": take_date(row, "contest_date"),
-    }
+        row["tests"] += decode_private(private)
+    return plain_code(row, {"prompt": "question_content"}) | {"source_url": _contest_url(row)}
+
+
+def classeval(row: Row) -> Row:
+    """ClassEval: a class to be filled in, and classes of `unittest`. What the class imports stands aside."""
+    row["prelude"] = "\n".join(take_structure(row, "import_statement") or [])
+    fields = {"prompt": "skeleton", "entry_point": "class_name", "golden_solutions": "solution_code"}
+    return plain_code(row, fields)
+
+
+def plain_code(row: Row, columns: Columns) -> Row:
+    """DeepCoder and its relatives, TACO, APPS: a statement, tests in any shape, perhaps solutions and a header."""
+    metadata = None if "metadata" in columns.values() else take_structure(row, "metadata")
+    problem = plain(row, CODE_COLUMNS, columns)
+    if isinstance(metadata, dict):
+        problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
+        row |= {key: value for key, value in metadata.items() if key not in row}
+    spec, entry_point = problem["tests"], problem["entry_point"]
+    if isinstance(spec, str):
+        suite = from_script(spec, entry_point)
+    else:
+        suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
+    return problem | tested(row, suite, problem["starter_code"], *problem["golden_solutions"][:1])
 
 
 def verl_code(row: Row, truth: Any) -> Row:
     """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
-    suite = from_specification(spec)
     more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
     starter = more.pop("starter_code", None)
-    if suite.entry_point and "." not in suite.entry_point and "class Solution" in (starter or ""):
-        suite.entry_point = f"Solution().{suite.entry_point}"
-    return tested(row, suite) | {"golden_solutions": [], "starter_code": starter}
+    return tested(row, from_specification(spec), starter) | {"golden_solutions": [], "starter_code": starter}
 
 
 def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
@@ -196,8 +185,15 @@ def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
     return lists
 
 
-def tested(row: Row, suite: TestSuite) -> Row:
-    """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost."""
+def tested(row: Row, suite: TestSuite, *programs: str | None) -> Row:
+    """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost. A
+    function that is named alone is a method where one of the `programs` is a class `Solution`."""
+    if (
+        suite.entry_point
+        and "." not in suite.entry_point
+        and any("class Solution" in (text or "") for text in programs)
+    ):
+        suite.entry_point = f"Solution().{suite.entry_point}"
     if suite.left_out:
         row["tests_left_out"] = suite.left_out
     if suite.prelude:

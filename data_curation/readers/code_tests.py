@@ -1,7 +1,7 @@
 """Tests of code problems, from the shapes they are published in to the house's: see `infra.problems.CodeTest`.
 
 Published tests come as parallel lists of inputs and outputs, as lists of cases, and as Python functions full of
-assertions, which `verifiers.code.published_checks` reads.
+assertions, which `verifiers.code.published_checks` reads, or classes of `unittest`.
 """
 
 import ast
@@ -63,10 +63,33 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
 
 def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
     """Tests in a function `check(candidate)`, or beside one that is empty."""
-    tests = _read(code)
+    tests = _unit_tests(code) or _read(code)
     suite = TestSuite(tests, entry_point) if tests else from_script(code, entry_point)
     suite.prelude = prelude
     return suite
+
+
+_UNIT_TEST = """{module}
+
+def check(candidate):
+    import unittest
+    unittest.TestSuite([{case}({method!r})]).debug()"""
+
+
+def _unit_tests(code: str) -> list[dict[str, Any]]:
+    """Each method of classes of `unittest` as a check that runs it; none where there are no such classes."""
+    try:
+        body = ast.parse(code).body if "TestCase" in code else []
+    except NOT_LITERAL:
+        return []
+    cases = [s for s in body if isinstance(s, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in s.bases)]
+    around = [s for s in body if s not in cases and not isinstance(s, ast.If | ast.Expr)]  # no `unittest.main()`
+    return [
+        {"check": _UNIT_TEST.format(module=ast.unparse(ast.Module([*around, s], [])), case=s.name, method=method.name)}
+        for s in cases
+        for method in s.body
+        if isinstance(method, ast.FunctionDef) and method.name.startswith("test")
+    ]
 
 
 def _read(code: str) -> list[dict[str, Any]]:
@@ -116,6 +139,8 @@ def from_script(code: str, entry_point: str | None = None, setup: str = "") -> T
     """Assertions outside of any function, which call what is tested by its name: `entry_point`, or the method of an
     object that is `Solution()`, or the first function that they call. What `setup` makes may be of classes of the
     solution."""
+    if entry_point and (tests := _unit_tests(code)):
+        return TestSuite(tests, entry_point)
     try:
         body = ast.parse(code).body
         ast.parse(setup)

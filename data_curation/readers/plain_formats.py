@@ -4,8 +4,6 @@ first of the usual ones that says anything."""
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.data_curation.readers.code_formats import tested
-from ratchet.data_curation.readers.code_tests import TestSuite, from_script, from_specification
 from ratchet.data_curation.readers.columns import (
     Row,
     answer_text,
@@ -35,6 +33,8 @@ def take_tests(row: Row, *names: str) -> Any:
     try:
         return take_structure(row, name)
     except Malformed:
+        if script.lstrip()[:1] in ("{", "["):
+            raise
         return script
 
 
@@ -64,7 +64,7 @@ MATH_COLUMNS = {
 }  # fmt: skip
 CODE_COLUMNS = {
     "prompt": ("problem", "question", "prompt", "description"),
-    "tests": ("tests", "test_cases", "test", "test_code"),
+    "tests": ("tests", "test_cases", "test", "test_code", "input_output"),
     "entry_point": ("entry_point", "fn_name"),
     "starter_code": ("starter_code",),
     "golden_solutions": ("solutions", "golden_solutions", "solution"),
@@ -113,21 +113,6 @@ def plain_math(row: Row, columns: Columns) -> Row:
     if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
         problem["answer"] = None
     return problem
-
-
-def plain_code(row: Row, columns: Columns) -> Row:
-    """DeepCoder and its relatives: a statement, `tests` in any shape, perhaps solutions and a header."""
-    metadata = None if "metadata" in columns.values() else take_structure(row, "metadata")
-    problem = plain(row, CODE_COLUMNS, columns)
-    if isinstance(metadata, dict):
-        problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
-        row |= {key: value for key, value in metadata.items() if key not in row}
-    spec, entry_point = problem["tests"], problem["entry_point"]
-    if isinstance(spec, str):
-        suite = from_script(spec, entry_point)
-    else:
-        suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
-    return problem | tested(row, suite)
 
 
 def verl_math(row: Row, truth: Any) -> Row:

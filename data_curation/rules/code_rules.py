@@ -5,7 +5,7 @@ import re
 from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, seen
 from ratchet.data_curation.rules.language import non_english
-from ratchet.data_curation.rules.pictures import drawing, in_place_of_words, reference
+from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
@@ -223,20 +223,13 @@ def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
 
 _FEW_WORDS = 40
 """With fewer, a statement is not complete beside a picture."""
-_AN_EXAMPLE = any_of(
-    r"\b(?:examples?|samples?|clarif\w+|understand\w*"
-    r"|illustrat(?:es?|ions?)|explanation|notes?|see|e\.g\.|like the|chart)\b"
-)
 
 
 def image(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture in the place of a word or a formula, or beside next to no words; or, where pictures were lost, words of
-    the task that something is shown in one, unless it is an example. What only illustrates a text is no loss."""
+    """A picture in the place of a word or a formula, or beside next to no words; what only illustrates a text is no
+    loss."""
     task = task_of(problem.prompt)
-    picture, is_short = drawing(task), len(task.split()) < _FEW_WORDS
-    found = in_place_of_words(task) or (picture if is_short else None)
-    if not found and not picture:
-        found = reference(task, unless=None if is_short else _AN_EXAMPLE)
+    found = in_place_of_words(task) or (PICTURE.search(task) if len(task.split()) < _FEW_WORDS else None)
     return seen(found) if found else None
 
 

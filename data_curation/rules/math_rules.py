@@ -2,12 +2,12 @@
 
 import re
 
-from ratchet.data_curation.rules import brevity
 from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
 from ratchet.data_curation.rules.language import non_english
-from ratchet.data_curation.rules.pictures import drawing, missing, reference
+from ratchet.data_curation.rules.pictures import needed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
 
@@ -87,7 +87,7 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
     r"(?:yes|no)(?:[.,;:!(\n]|\W*\Z)(?![^\n]*\d)",  # "no solution" is the answer to another question
-    r"(?:in)?correct\b|(?:im)?possible\b|not necessarily\b",
+    r"(?:in)?correct\b|(?:im)?possible\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
 )
 _TRUTH_IF_ASKED = any_of(
     r"right|wrong|can(?:not|'t)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?",
@@ -215,43 +215,12 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture, or words that point at one, and something that only the picture says (`missing`). A drawing beside
-    a text that is complete takes nothing away."""
-    found = drawing(problem.prompt) or reference(problem.prompt)
-    lacks = missing(problem.prompt) if found else ""
-    return seen(found, missing=lacks) if found and lacks else None
+    """A picture, or words that point at one, beside a text without a number of its own."""
+    found = needed(problem.prompt)
+    return seen(found) if found else None
 
 
-# -------------------------------------------------------------------------------------- too brief
-
-_ELSEWHERE = any_of(  # it cannot be solved without a text that is not there
-    r"\bTNYWR\b",
-    r"\b(?:in|of|from|by|see|using|to) (?:part|subproblem|subpart) \(?(?:[a-h]|i{1,3}|\d)\b(?!-)\)?(?! of)",
-    r"\b(?:in|of|from|by|for|as|to|with|using|do|see) the (?:previous|preceding)"
-    r" (?:problem|question|part|exercise|subproblem|task)\b",
-)
-
-
-_PARTS = re.compile(  # of a list in the text: one of them may be the part that it speaks of
-    r"[ⓐ-ⓩⒶ-Ⓩ]|\\item\b|\bparts\b|^\s*[-*•]\s|(?:^|[\s(])(?:[a-h]|i{1,3}|\d)[).:]\s", re.MULTILINE
-)
-_QUANTITY = re.compile(r"\d|[=<>≤≥]")
-_IN_GENERAL = re.compile(r"\b(?:why|explain|describe|what happens|how many)\b", re.IGNORECASE)
-_NEEDS = re.compile(r"\b(?:continued?|refer(?:ring)?|be the answer) (?:from|to|of|in)\b", re.IGNORECASE)
-
-
-def too_brief(problem: Problem, limits: Rules) -> Evidence | None:
-    """As for any domain; and a statement that leans on another part or problem which is not there. One with quantities
-    of its own may be complete all the same ("Use the formula from the previous problem to find the height of a
-    triangle with base 15 and area 215."), unless it is said to go on from there; so may one that asks for reasons."""
-    text = problem.prompt
-    for found in _ELSEWHERE.finditer(text):
-        rest = text[: found.start()] + text[found.end() :]
-        needs = _NEEDS.search(text, max(0, found.start() - 30), found.end()) or not _QUANTITY.search(rest)
-        if needs and not _PARTS.search(rest) and not _IN_GENERAL.search(rest):
-            return seen(found, reason="refers to a text that is not there")
-    return brevity.too_brief(problem, limits)
-
+# ------------------------------------------------------------------------------------------ long answer
 
 MAX_DIGITS = 30
 """Of one number; one with more is not an answer that a model is asked to get right."""

@@ -42,7 +42,7 @@ IMAGES = (
     "See the figure below for the order of the operations.\n![order](fig{a}.png)",
     "The operation is shown in the image below.\n[Image]",
     "The grid in the picture below shows which numbers count.\n<img src='grid{b}.svg'/>",
-    "As shown in the figure, the numbers stand on a circle of {a}{b} places.",
+    "The numbers stand on a circle.\n![](circle{a}{b}.png)",
 )
 NON_ENGLISH = (
     "Напишите функцию solve(xs), которая возвращает сумму всех чисел списка, больших чем {a}.",
@@ -59,7 +59,7 @@ NON_ENGLISH = (
 )
 TOO_BRIEF = (
     "Sort it.", "Write solve.", "Task {a}.", "Two sum", "Return the list.", "Problem {a}{b}.", "solve(xs) again",
-    "As before.", "Count, then return.", "TODO {a}{b}",
+    "As before.", "Count, then return.", "TODO.",
 )  # fmt: skip
 # Sound sentences that hold the words a careless rule would look for.
 LOOK_ALIKES = (

@@ -60,19 +60,19 @@ SUB_QUESTIONS = (
     ("1. How many even numbers lie between {a} and {a}{b}?\n2. How many of them are multiples of {c}?", "{d}"),
 )
 FIGURES = (
-    ("In the figure below, $AB = {a}$ and $BC = {b}$. Find the area of the shaded region.", "{c}"),
-    ("[asy] draw((0,0)--({a},0)--({a},{b})--cycle); [/asy] What is the area of the triangle?", "{c}"),
-    ("The graph of $f$ is shown below. What is $f({a})$?", "{b}"),
-    ("As shown in the diagram, two circles of radius {a} overlap. What is the area of the shaded region?", "{b}"),
+    ("In the figure below, find the area of the shaded region.", "{c}"),
+    ("Find the area of the triangle shown below.", "{c}"),
+    ("The graph of $f$ is shown below. Where does it cross the axis?", "{b}"),
+    ("As shown in the diagram, the circles overlap. What is the area of the shaded region?", "{b}"),
     ("![](https://cdn.example.org/{a}{b}{c}.png) How many triangles are there?", "{d}"),
     ("\\includegraphics[width={a}cm]{{angles.png}} Find the measure of the marked angle in degrees.", "{b}{c}"),
-    ("Refer to the diagram at right. If the small square has side {a}, what is the side of the large one?", "{b}"),
-    ("\\begin{{tikzpicture}} \\draw (0,0) circle ({a}); \\end{{tikzpicture}} Find the length of the arc.", "{b}"),
-    ('<img src="fig{a}{b}.jpg"> What is the perimeter of the polygon in the figure, with a side of {c}?', "{a}"),
-    ("Tiles lie in {a} rows. How many tiles are in row {b} of the picture below?", "{c}"),
-    ("Using the figure above, determine the length of segment $PQ$ when $PR = {a}$.", "{b}"),
-    ("What fraction of the rectangle shown in the figure is shaded, if it has {a} equal parts?", "{b}"),
-    ('[asy]\nsize({a}0);\ndraw(circle((0,0),{b}));\nlabel("$O$",(0,0),S);\n[/asy]\nFind the diameter.', "{c}"),
+    ("Refer to the diagram at right. What is the side of the large square?", "{b}"),
+    ("\\includegraphics{{arc{a}{b}.pdf}} Find the length of the arc.", "{b}"),
+    ('<img src="fig{a}{b}.jpg"> What is the perimeter of the polygon in the figure?', "{a}"),
+    ("How many tiles are in the last row of the picture below?", "{c}"),
+    ("Using the figure above, determine the length of segment $PQ$.", "{b}"),
+    ("What fraction of the rectangle shown in the figure is shaded?", "{b}"),
+    ("![](circle{a}{b}.svg) Find the diameter.", "{c}"),
 )
 NON_ENGLISH = (
     ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
@@ -94,8 +94,8 @@ NON_ENGLISH = (
 )
 TOO_BRIEF = (
     ("Compute it!", "{b}"), ("Find $x$.", "{a}"), ("Exercise {a}.{b}", "{c}"), ("Solve for $y$:", "{a}"),
-    ("Simplify.", "{a}"), ("See problem {a}{b}.", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
-    ("Same for {a}.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("Find the answers.", "{b}"),
+    ("Simplify.", "{a}"), ("See above.", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
+    ("Same for all others.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("Find the answers.", "{b}"),
 )  # fmt: skip
 LONG_ANSWERS = (
     ("List the first twelve multiples of {a} in increasing order, all of them.", "multiples"),

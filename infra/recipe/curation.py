@@ -78,7 +78,7 @@ class Rules(Section):
     off: tuple[str, ...] = ()
     """Rules that are not applied."""
     min_prompt_words: int = 3
-    """Fewer words and numbers than this, without a formula, state no problem."""
+    """Fewer words than this, without a number or a formula, state no problem."""
     max_answer_characters: int = 100
     max_answer_numbers: int = 8
     """An answer with more numbers than this is long or complex, and hard to verify."""

@@ -76,6 +76,20 @@ def test_a_script_of_assertions_is_a_check(tmp_path):
     assert [e["reason"] for _, e in reasons(split)] == ["no assertion that calls a function"]
 
 
+def test_classes_of_unittest_are_a_check_each_method(tmp_path):
+    test = ("import unittest\nclass T(unittest.TestCase):\n    def setUp(self):\n        self.x = Box(2)\n"
+            "    def test_get(self):\n        self.assertEqual(self.x.get(), 2)\n"
+            "    def test_type(self):\n        self.assertRaises(TypeError, Box)\nunittest.main()\n")  # fmt: skip
+    golden = "class Box:\n    def __init__(self, x):\n        self.x = x\n    def get(self):\n        return self.x"
+    row = {"task_id": "0", "skeleton": "class Box: ...", "test": test, "solution_code": golden, "class_name": "Box",
+           "import_statement": ["import math"]}  # fmt: skip
+    problem = only(read_problems(write_json(tmp_path / "c.json", [row]), "code"))
+    assert len(problem.code_tests()) == 2 and problem.entry_point == "Box"
+    with VerifierPool(1) as pool:
+        right, wrong = pool.run_programs([(problem, golden), (problem, golden.replace("return self.x", "return 3"))])
+    assert right.passed and not wrong.passed, (right, wrong)
+
+
 def test_codeeval_pro_is_solved_with_the_first_of_two_problems(tmp_path):
     row = {
         "id": 0, "raw_problem": "# Twice x.\ndef f(x):\n", "raw_solution": "    return 2 * x\n",
