@@ -2,7 +2,8 @@
 
 One process mirrors every journal it finds, and exits when all are complete. A journal whose writer is dead gets its
 open runs ended as KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was
-created just before an interruption is found again by its tag, and MLflow drops repeated metric points.
+created just before an interruption is found again by its tag, and MLflow drops repeated metric points. Files have a
+position of their own: while the place where MLflow keeps them is full or gone, numbers and lineage still arrive.
 """
 
 import fcntl
@@ -14,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the default blocks for four minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # we ask again ourselves; the default blocks for minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -33,15 +34,20 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from ratchet.infra.artifacts import write_atomically
-from ratchet.infra.journal import read_lines
+from ratchet.infra.journal import read_lines, writer_lives
+from ratchet.infra.openlineage import LineageEvents
 from ratchet.infra.pages import render
+from ratchet.infra.settings import is_server
 
 NOTE = Path(__file__).with_name("lineage_note.md")
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit
-REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST"}
+AGAIN_S = 2.0
+REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Answers that will be the same next time: the event is logged and passed over, and does not hold up the rest."""
-GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is gone
+NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
+FILES = ("file", "text")
+GIVE_UP_AFTER_S = 15  # without one event getting through, once no writer is left
 
 
 class Journal:
@@ -52,37 +58,55 @@ class Journal:
         self.client = client
         self.state_file = path.with_suffix(".state.json")
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
+        self.where = client.tracking_uri
+        if state.get("where", self.where) != self.where and not state.get("complete"):
+            state = {}  # another server knows nothing of what the first one has received
         self.offset: int = state.get("offset", 0)
+        self.files: int = state.get("files", self.offset)
         self.experiment_id: str = state.get("experiment_id", "")
         self.runs: dict[str, str] = state.get("runs", {})
         self.complete: bool = state.get("complete", False)
+        self.ended: bool = state.get("ended", self.complete)
+        self.problem: str = state.get("problem", "")
+        """Why it is not complete yet, for people."""
 
     def save(self) -> None:
-        facts = ("offset", "experiment_id", "runs", "complete")
+        facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
+        """Send what is new; returns how many events were sent. Raises what MLflow's client does where it cannot."""
         sent = 0
         # Metrics of one run that follow one another go together, any other event alone.
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: line[1]["run"] if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
-            try:
-                self._send([event for _, event in batch])
-            except MlflowException as error:
-                if error.error_code not in REFUSED:
-                    raise
-                print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
+            if batch[0][1]["event"] not in FILES:
+                self._deliver([event for _, event in batch])
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.complete and not sent and begun and not _writer_lives(self.path):
-            self._complete("KILLED", time.time())
+        if not self.ended and not sent and begun and not writer_lives(self.path):
+            self._end("KILLED", time.time())
+        for place, event in read_lines(self.path, self.files):
+            if event["event"] in FILES:
+                self._deliver([event])
+            self.files = place
+        self.complete = self.ended and self.files == self.offset
+        if sent or self.complete or self.problem:
+            self.problem = ""
             self.save()
         return sent
+
+    def _deliver(self, events: list[dict[str, Any]]) -> None:
+        try:
+            self._send(events)
+        except (MlflowException, OSError) as error:
+            if not REFUSED & _codes(error):
+                raise
+            print(f"{self.path.name}: MLflow refuses {events[0]}: {error}", flush=True)
 
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
@@ -99,7 +123,8 @@ class Journal:
         run = self.runs.get(event.get("run", ""), "")
         if kind == "open":
             found = self.client.get_experiment_by_name(event["experiment"])
-            files = (self.path.parent.parent / "mlflow-files").as_uri()
+            here = None if is_server(self.client.tracking_uri) else self.path.parent.parent / "mlflow-files"
+            files = here and os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())  # a server has its own
             self.experiment_id = (
                 found.experiment_id
                 if found
@@ -122,7 +147,7 @@ class Journal:
         elif kind == "end":
             self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
         elif kind == "close":
-            self._complete("FAILED", event["time"])
+            self._end("FAILED", event["time"])
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}
@@ -194,21 +219,27 @@ class Journal:
         if model_id not in known:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
 
-    def _complete(self, status: str, at: float) -> None:
+    def _end(self, status: str, at: float) -> None:
         """End what the writer has left open."""
         for run in self.runs.values():
             if self.client.get_run(run).info.status == "RUNNING":
                 self.client.set_terminated(run, status, int(at * 1000))
-        self.complete = True
+        self.ended = True
 
 
-def _writer_lives(path: Path) -> bool:
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+def _codes(error: BaseException) -> set[Any]:
+    """MLflow's name of what went wrong, and the status of the answer."""
+    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+
+
+def reason(error: BaseException) -> str:
+    """One line: what is at the bottom of it, and what to do where that is plain."""
+    codes, deepest = _codes(error), error
+    while inner := deepest.__cause__ or deepest.__context__ or getattr(next(iter(deepest.args), None), "reason", None):
+        deepest = inner
+    said = " ".join((str(deepest) or type(deepest).__name__).rpartition("): ")[2].split())[:200]
+    login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+    return said + (login if NO_LOGIN & codes else "")
 
 
 def _ref(facts: dict[str, Any]) -> str:
@@ -235,27 +266,33 @@ def mirror(directory: Path, tracking_uri: str) -> bool:
     fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
     _create_database(tracking_uri)
     client = MlflowClient(tracking_uri)
-    journals: dict[Path, Journal] = {}
+    journals: dict[str, Journal | LineageEvents] = {}
     last_success = time.monotonic()
     while True:
         for path in directory.glob("*.jsonl"):
-            if path not in journals:
-                journals[path] = Journal(path, client)
-        pending = [journal for journal in journals.values() if not journal.complete]
+            if path.name not in journals:
+                journals[path.name] = Journal(path, client)
+                if collector := os.environ.get("OPENLINEAGE_URL"):
+                    journals[f"{path.name} openlineage"] = LineageEvents(path, collector)
+        pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
         if not pending:
             return True
-        sent = 0
-        for journal in pending:
+        sent, failed = 0, False
+        for journal in pending:  # the newest first: it is the one that somebody watches
             try:
                 sent += journal.replay()
                 last_success = time.monotonic()
-            except (MlflowException, OSError) as error:
-                print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {error}", flush=True)
-                if time.monotonic() - last_success > GIVE_UP_AFTER_S and not _writer_lives(journal.path):
-                    return False
-                time.sleep(2)
-        if not sent:
-            time.sleep(POLL_S)
+            except Exception as error:  # of whatever client reaches the store, the database or the collector
+                failed, told = True, reason(error)
+                if told != journal.problem:
+                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {told}", flush=True)
+                    journal.problem = told
+                    journal.save()
+        if failed and time.monotonic() - last_success > GIVE_UP_AFTER_S:
+            if not any(writer_lives(journal.path) for journal in pending):
+                return False
+        if failed or not sent:
+            time.sleep(AGAIN_S if failed else POLL_S)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def described(artifact: Artifact) -> dict[str, str]:
 
 
 def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal below the home into MLflow, then exits."""
+    """Start the process that replays every journal below the home into MLflow (and OpenLineage), then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
         program = [sys.executable, "-P", "-m", "ratchet.infra.mlflow_mirror"]
@@ -99,6 +99,19 @@ def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
     """What the mirror knows of a journal: `{"experiment_id", "runs": {run: MLflow run id}}`, or nothing yet."""
     state = settings.journals / f"{run_id}.state.json"
     return json.loads(state.read_text()) if state.is_file() else {}
+
+
+def not_received(settings: Settings, run_id: str) -> list[str]:
+    """Who has not received all of a run yet, and why: a line each."""
+    receivers = {"": f"MLflow at {settings.tracking_uri}", ".openlineage": "OpenLineage at OPENLINEAGE_URL"}
+    lines = []
+    for suffix, receiver in receivers.items():
+        state_file = settings.journals / f"{run_id}{suffix}.state.json"
+        state = json.loads(state_file.read_text()) if state_file.is_file() else {}
+        if state.get("problem") or (not suffix and not state.get("complete")):
+            why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
+            lines.append(f"{receiver} has not received everything yet: {why}. The next command sends the rest.")
+    return lines
 
 
 def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:
