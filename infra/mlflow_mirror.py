@@ -13,7 +13,7 @@ import sys
 import time
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # we ask again ourselves; the default blocks for minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -237,7 +237,7 @@ def reason(error: BaseException) -> str:
     codes, deepest = _codes(error), error
     while inner := deepest.__cause__ or deepest.__context__ or getattr(next(iter(deepest.args), None), "reason", None):
         deepest = inner
-    said = " ".join((str(deepest) or type(deepest).__name__).rpartition("): ")[2].split())[:200]
+    said = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
     login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
     return said + (login if NO_LOGIN & codes else "")
 
@@ -262,10 +262,13 @@ def _create_database(tracking_uri: str) -> None:
 
 def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
-    lock: TextIO = open(directory / ".mirror.lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
-    _create_database(tracking_uri)
-    client = MlflowClient(tracking_uri)
+    with open(directory / ".mirror.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
+        _create_database(tracking_uri)
+        return _replay_all(directory, MlflowClient(tracking_uri))
+
+
+def _replay_all(directory: Path, client: MlflowClient) -> bool:
     journals: dict[str, Journal | LineageEvents] = {}
     last_success = time.monotonic()
     while True:
