@@ -3,17 +3,20 @@ description in Croissant (https://docs.mlcommons.org/croissant/docs/croissant-sp
 """
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic_core import to_jsonable_python
 
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions, sha256_file
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Document, Section, to_markdown
 from ratchet.infra.recipe.keys import flat
+from ratchet.infra.recipe.training import Stage
 
 Files = dict[str, Path | str]
 """What a repository holds, by its path there: a file here, or a text."""
@@ -74,7 +77,7 @@ def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
         sections = [Section("Rows", table=counts), _made(store, artifact)]
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
-    card = RepoCard(text)
+    card = RepoCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))  # it stays here: it holds benchmark items
     card.data.license = licence
     return str(card)
 
@@ -101,10 +104,9 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
     )  # fmt: skip
     trained = [
-        {"stage": a.name, "outcome": a.manifest.get("headline", ""),
-         "settings": ", ".join(f"{name} {value}" for name, value in flat(a.manifest["parameters"].get("stage", {})).items())}
+        {"stage": a.name, "outcome": a.manifest.get("headline", ""), "settings": _changed(a.manifest["parameters"])}
         for a in stages
-    ]  # fmt: skip
+    ]
     problems = [
         {"data set": a.ref, "problems": a.manifest["counts"]["kept"]}
         for a in behind if a.kind == "problems" and a.manifest["step"] == "curated"
@@ -116,6 +118,14 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         _made(store, artifact),
     ])  # fmt: skip
     return f"---\n{data.to_yaml()}\n---\n\n{to_markdown(document)}"
+
+
+def _changed(parameters: dict[str, Any]) -> str:
+    """What a stage was told otherwise than by default."""
+    fields = {name: field for name, field in Stage.model_fields.items() if not field.is_required()}
+    defaults = {name: to_jsonable_python(f.get_default(call_default_factory=True)) for name, f in fields.items()}
+    settings = {name: v for name, v in (parameters.get("stage") or {}).items() if v != defaults.get(name)}
+    return ", ".join(f"{name} {value}" for name, value in flat(settings).items())
 
 
 def _made(store: ArtifactStore, artifact: Artifact) -> Section:
@@ -134,14 +144,15 @@ def croissant(
     manifest = artifact.manifest
     published = datetime.fromtimestamp(manifest["finished_at"], UTC).date().isoformat()
     behind = store.ancestors([artifact])
+    raw = [a for a in behind if a.kind in (*GIVEN_KINDS, "raw")]
     owner = url.rstrip("/").split("/")[-2] if url else "not stated"
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": artifact.name,
-        "description": f"{manifest['counts'].get('kept', 0):,} problems with answers that a program can check, curated "
-        f"from {sum(a.kind in GIVEN_KINDS for a in behind)} files.",
+        "description": f"{manifest['counts']['kept']:,} problems whose answers a program can check, made from "
+        f"{', '.join(a.name for a in raw)}.",
         "license": licence,
         "url": url or _name(artifact),
         "creator": {"@type": "sc:Organization", "name": owner},
@@ -150,7 +161,7 @@ def croissant(
         "distribution": [
             {
                 "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
-                "contentSize": f"{table.stat().st_size} B", "encodingFormat": "application/vnd.apache.parquet",
+                "contentSize": f"{table.stat().st_size} B", "encodingFormat": "application/x-parquet",
                 "sha256": sha256_file(table),
             }
         ],
@@ -160,7 +171,9 @@ def croissant(
                 "field": [_field(column, name) for column in pq.read_schema(table)],
             }
         ],
-        "prov:wasDerivedFrom": [_entity(a) for a in behind if a.kind in GIVEN_KINDS],
+        "prov:wasDerivedFrom": [
+            {"@type": "prov:Entity", "@id": _name(a), "prov:label": a.name} for a in raw
+        ],
         "prov:wasGeneratedBy": [_activity(store, a) for a in behind if a.kind not in GIVEN_KINDS],
         "prov:wasAttributedTo": {
             "@type": "prov:SoftwareAgent", "prov:label": f"ratchet-rl, code {manifest['code']}, Python "
@@ -179,10 +192,6 @@ def _field(column: pa.Field, file: str) -> dict[str, Any]:
         "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
         **({"isArray": True, "arrayShape": "-1"} if many else {}),
     }  # fmt: skip
-
-
-def _entity(artifact: Artifact) -> dict[str, Any]:
-    return {"@type": "prov:Entity", "@id": _name(artifact), "prov:label": artifact.name}
 
 
 def _activity(store: ArtifactStore, artifact: Artifact) -> dict[str, Any]:
