@@ -53,7 +53,7 @@ class Hub:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
     def answer(self, path: str, body: bytes) -> tuple[int, Any]:
         if path == "api/repos/create":

@@ -19,6 +19,7 @@ def made(home: Path, where: str) -> Artifact:
 
 @pytest.fixture
 def hub(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # large files by LFS, which Hub speaks
     with Hub() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("HF_TOKEN", Hub.TOKEN)
