@@ -24,7 +24,7 @@ from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
-from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
@@ -86,7 +86,10 @@ def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
         refuse_secrets(base_url, "--model", "the address")
         endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
         return _updated(recipe, endpoint=endpoint), endpoint
-    return recipe, given_checkpoint(model)
+    given = given_checkpoint(model)
+    if given.kind == "model":
+        check_model(str(given.path))
+    return recipe, given
 
 
 def given_checkpoint(model: str) -> Artifact:

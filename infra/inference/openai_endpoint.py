@@ -261,8 +261,11 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
     models, which costs nothing; an endpoint that does not keep one is there all the same."""
     import openai
 
-    client = openai.OpenAI(api_key=key or "none", base_url=base_url, max_retries=0, timeout=CHECK_S)
     where = base_url or "the OpenAI API"
+    try:
+        client = openai.OpenAI(api_key=key or "none", base_url=base_url, max_retries=0, timeout=CHECK_S)
+    except Exception as error:  # of whatever transport the client uses
+        raise RatchetError(f"{where} is no address ({error}): write http://HOST:PORT/v1.") from error
     try:
         with client:
             client.models.list()

@@ -148,6 +148,10 @@ def _resolve(path: str | Path, directory: Path) -> Path:
     for candidate in (directory / path, directory / f"{path}.yaml", SHIPPED / path, SHIPPED / f"{path}.yaml"):
         if candidate.is_file():
             return Path(os.path.abspath(candidate))
+    given = directory / path
+    if given.is_dir() or given.is_symlink():
+        what = "a directory" if given.is_dir() else "a link to what is not there"
+        raise RatchetError(f"{given} is {what}, and no recipe: give the file.")
     shipped, name = shipped_recipes(), str(path).removesuffix(".yaml").removesuffix(".yml")
     beside = [str(file) for file in sorted((directory / path).parent.glob("*.y*ml"))]
     hint = nearest(str(path), beside) or nearest(name.split("recipes/")[-1], shipped)
