@@ -99,7 +99,9 @@ def export(
 
 def push(
     artifact: Annotated[str, typer.Argument(help="Problems (`problems/…`) or a checkpoint of the store.")],
-    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The repository; made where it is not there.")],
+    repository: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="The repository; made where it is not there.")
+    ],
     private: Annotated[bool, typer.Option("--private", help="A new repository is not public.")] = False,
     license_: LicenseOption = "other",
     home: HomeOption = None,

@@ -291,9 +291,9 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
                     print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {told}", flush=True)
                     journal.problem = told
                     journal.save()
-        if failed and time.monotonic() - last_success > GIVE_UP_AFTER_S:
-            if not any(writer_lives(journal.path) for journal in pending):
-                return False
+        alone = not any(writer_lives(journal.path) for journal in pending)
+        if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
+            return False
         if failed or not sent:
             time.sleep(AGAIN_S if failed else POLL_S)
 

@@ -25,7 +25,7 @@ class Settings:
 
     @property
     def tracked_elsewhere(self) -> bool:
-        """Whether a server keeps what MLflow is told, its files too; else it is a database, and files are in the home."""
+        """Whether MLflow is a server, which keeps files too; else it is a database, and files are in the home."""
         return is_server(self.tracking_uri)
 
     @property
@@ -99,6 +99,8 @@ def _tracking_uri() -> str:
         address = address.replace("://", f"://{quote(user)}@", 1)
         os.environ["PGPASSWORD"] = password
     else:
-        raise RatchetError(f"{variable} has a password in it, which logs would show: put it into the client's own file.")
+        raise RatchetError(
+            f"{variable} has a password in it, which logs would show: put it into the client's own file."
+        )
     os.environ[variable] = address
     return address

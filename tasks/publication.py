@@ -129,11 +129,10 @@ def _changed(parameters: dict[str, Any]) -> str:
 
 
 def _made(store: ArtifactStore, artifact: Artifact) -> Section:
-    rows = [
-        {"artifact": a.ref, "made by": "given" if a.kind in GIVEN_KINDS else f"{a.manifest['step']}, code {a.manifest['code']}",
-         "sha256": a.key}
-        for a in store.ancestors([artifact])
-    ]  # fmt: skip
+    rows = []
+    for a in store.ancestors([artifact]):
+        maker = "given" if a.kind in GIVEN_KINDS else f"{a.manifest['step']}, code {a.manifest['code']}"
+        rows.append({"artifact": a.ref, "made by": maker, "sha256": a.key})
     return Section("Where it came from", "Raw files first.", rows)
 
 

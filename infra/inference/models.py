@@ -71,7 +71,9 @@ def _check(path: str, tokenizer: Any, rows: int, generation_config: Any = None) 
     # Nothing here is padded with the padding token, and many models have it added to the tokenizer alone.
     largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id}, default=-1)
     if largest < 0:
-        reason = "there is no tokenizer in it: copy tokenizer.json and tokenizer_config.json from the model it comes from"
+        reason = (
+            "there is no tokenizer in it: copy tokenizer.json and tokenizer_config.json from the model it comes from"
+        )
     elif largest >= rows:
         reason = (
             f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "

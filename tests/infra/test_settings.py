@@ -38,7 +38,9 @@ def test_so_does_that_of_prefect(monkeypatch):
     assert os.environ["PREFECT_API_AUTH_STRING"] == "me:secret"
 
 
-@pytest.mark.parametrize("given", ["host:5000", "file:///tmp/mlruns", "mlruns", "mysql://me:secret@host/db", "http://[::1"])
+@pytest.mark.parametrize(
+    "given", ["host:5000", "file:///data/mlruns", "mlruns", "mysql://me:secret@host/db", "http://[::1"]
+)
 def test_an_address_that_cannot_be_used_is_told_without_its_password(tmp_path, monkeypatch, given):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", given)
     with pytest.raises(RatchetError, match="MLFLOW_TRACKING_URI") as told:

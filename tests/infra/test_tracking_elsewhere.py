@@ -19,7 +19,7 @@ import pytest
 
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking import not_received, read_state, start_mirror
+from ratchet.infra.tracking import not_received, read_state
 from tests.infra.test_tracking import CHECKPOINT, client, write_a_run
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
@@ -60,7 +60,7 @@ def team(tmp_path_factory) -> Iterator[Team]:
 @contextmanager
 def _postgres() -> Iterator[str]:
     """An empty database of a cluster of its own; PostgreSQL refuses to be run by root."""
-    home, port = Path(tempfile.mkdtemp(dir="/tmp")), free_port()
+    home, port = Path(tempfile.mkdtemp()), free_port()
     user = "postgres" if os.geteuid() == 0 else None
     if user:
         shutil.chown(home, user)
@@ -82,12 +82,22 @@ def _postgres() -> Iterator[str]:
 def _seaweed(servers: ExitStack, logs: Path) -> str:
     import boto3
 
-    ports = {f"{part}.{port}": free_port() for part in ("master", "volume", "filer", "s3") for port in ("port", "port.grpc")}
+    ports = {
+        f"{part}.{port}": free_port() for part in ("master", "volume", "filer", "s3") for port in ("port", "port.grpc")
+    }
     (logs / "s3.json").write_text(json.dumps({"identities": [{
         "name": "team", "actions": ["Admin", "Read", "Write", "List"],
         "credentials": [{"accessKey": KEYS["AWS_ACCESS_KEY_ID"], "secretKey": KEYS["AWS_SECRET_ACCESS_KEY"]}],
     }]}))  # fmt: skip
-    argv = [str(WEED), "server", "-s3", f"-dir={logs}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]
+    argv = [
+        str(WEED),
+        "server",
+        "-s3",
+        f"-dir={logs}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-master.telemetry=false",
+    ]
     argv += [f"-s3.config={logs / 's3.json'}"]
     argv += [f"-{name}={port}" for name, port in ports.items()]
     servers.enter_context(process_group(argv, logs / "s3.log", dict(os.environ)))
