@@ -15,43 +15,32 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
-from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_bare(arguments: list[str]) -> None:
-    """The command line with Prefect and the mirror taken out."""
-    from ratchet.cli import main as command_line
-    from ratchet.cli import prefect_server
+def run_bare(recipe: str, home: str, overrides: list[str]) -> None:
+    """The whole pipeline with Prefect and the mirror left out."""
+    from ratchet.flows.pipeline import pipeline
     from ratchet.infra import tracking
-    from ratchet.tasks import prefect_page
-    from ratchet.tasks.flow import Flow
+    from ratchet.infra.recipe import load_recipe
+    from ratchet.infra.settings import load_settings
+    from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 
-    prefect, policies = types.ModuleType("prefect"), types.ModuleType("prefect.cache_policies")
-    prefect.task = lambda **_: lambda function: function  # type: ignore
-    policies.NO_CACHE = None  # type: ignore
-    sys.modules |= {"prefect": prefect, "prefect.cache_policies": policies}
-    Flow.__call__ = lambda self, *given, **named: self.fn(*given, **named)  # type: ignore
-    prefect_server.prefect_server = lambda _: nullcontext(lambda: None)  # type: ignore
-    prefect_server.without_heartbeats = nullcontext  # type: ignore
-    prefect_page.name_run = lambda *_: {}  # type: ignore
-    for name in ("log", "show", "link"):
-        setattr(prefect_page, name, lambda *_: None)
     tracking.start_mirror = lambda _: subprocess.Popen(["true"])  # type: ignore
-    command_line.app(arguments)
+    with called_by(Caller(load_settings(home), Watcher(), prefect=False)):
+        pipeline(load_recipe(recipe, overrides))
 
 
 def measure(recipe: str, overrides: list[str], bare: bool) -> tuple[float, float]:
     """Seconds on the clock and of CPU."""
     with tempfile.TemporaryDirectory() as home:
-        program = [sys.executable, __file__, "--bare"] if bare else [sys.executable, "-m", "ratchet.cli.main"]
-        command = [*program, "run", recipe, "--home", home]
-        for override in overrides:
-            command += ["--set", override]
+        settings = [part for override in overrides for part in ("--set", override)]
+        command = [sys.executable, "-m", "ratchet.cli.main", "run", recipe, "--home", home, *settings]
+        if bare:
+            command = [sys.executable, __file__, "--bare", recipe, home, *overrides]
         began = time.monotonic()
         with open(Path(home) / "output.log", "w+b") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
@@ -82,6 +71,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bare"]:
-        run_bare(sys.argv[2:])
+        run_bare(sys.argv[2], sys.argv[3], sys.argv[4:])
     else:
         main()
