@@ -68,7 +68,7 @@ def repository(store: ArtifactStore, artifact: Artifact, licence: str, url: str 
 
 def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
     """The card that curation wrote; of one of its steps, what there is to say."""
-    from huggingface_hub import RepoCard
+    from huggingface_hub import DatasetCard
 
     written = artifact.path / "card.md"
     if written.is_file():
@@ -77,7 +77,8 @@ def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
         sections = [Section("Rows", table=counts), _made(store, artifact)]
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
-    card = RepoCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))  # it stays here: it holds benchmark items
+    # What was rejected stays here: it holds items of benchmarks.
+    card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
     card.data.license = licence
     return str(card)
 

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import threading
@@ -97,8 +98,12 @@ class Endpoint:
 
 
 @pytest.mark.slow
-def test_passwords_in_addresses_and_a_key_that_an_endpoint_repeats_are_written_nowhere(ratchet, tmp_path):
-    home, endpoint, port = tmp_path / "home", Endpoint(), free_port()
+def test_passwords_in_addresses_and_a_key_that_an_endpoint_repeats_are_written_nowhere(
+    ratchet, ready_home, tmp_path, monkeypatch
+):
+    home, endpoint, port = ready_home, Endpoint(), free_port()
+    shutil.move(home / "prefect", tmp_path / "team")  # migrated already
+    monkeypatch.setattr("ratchet.cli.prefect_server.START_S", 600)
     team = {
         **os.environ,
         "PREFECT_HOME": str(tmp_path / "team"),
