@@ -235,8 +235,9 @@ def _codes(error: BaseException) -> set[Any]:
 def reason(error: BaseException) -> str:
     """One line: what is at the bottom of it, and what to do where that is plain."""
     codes, deepest = _codes(error), error
-    while inner := deepest.__cause__ or deepest.__context__ or getattr(next(iter(deepest.args), None), "reason", None):
-        deepest = inner
+    for _ in range(20):
+        retried = getattr(next(iter(deepest.args), None), "reason", None)
+        deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
     said = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
     login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
     return said + (login if NO_LOGIN & codes else "")

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -24,7 +25,7 @@ from ratchet.infra.journal import read_lines, writer_lives
 from ratchet.infra.settings import without_login
 
 SPEC = "https://openlineage.io/spec"
-PRODUCER = "https://pypi.org/project/ratchet-rl"
+PRODUCER = f"urn:ratchet-rl:{version('ratchet-rl')}"
 ENDS = {"FINISHED": "COMPLETE", "FAILED": "FAIL", "KILLED": "ABORT"}
 TIMEOUT_S = 10.0
 REFUSED = (400, 413, 422)
@@ -55,7 +56,8 @@ class LineageEvents:
             for place, event in read_lines(path):
                 if place > self.offset:
                     break
-                self._event(event)
+                self._remember(event)
+                self._forget(event)
 
     def save(self) -> None:
         facts = {"offset": self.offset, "complete": self.complete, "problem": self.problem}
@@ -66,13 +68,11 @@ class LineageEvents:
         collector takes none."""
         sent = 0
         for place, event in read_lines(self.path, self.offset):
-            for told in self._event(event):
-                self._post(told)
+            self._tell(event)
             self.offset = place
             sent += 1
         if not self.complete and not sent and self.offset and not writer_lives(self.path):
-            for told in self._event({"event": "killed", "time": time.time()}):
-                self._post(told)
+            self._tell({"event": "killed", "time": time.time()})
         if sent or self.complete or self.problem:
             self.problem = ""
             self.save()
@@ -85,26 +85,35 @@ class LineageEvents:
             return
         answer.raise_for_status()
 
-    def _event(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What the collector is told of an event of the journal, which is remembered."""
+    def _tell(self, event: Mapping[str, Any]) -> None:
+        """What was not taken is told again, so nothing is forgotten before."""
+        self._remember(event)
+        run, at = event.get("run", ""), event.get("time", 0.0)
+        match event["event"]:
+            case "start":
+                self._post(self._told("START", run, at))
+            case "end" if run in self._open:
+                self._post(self._told(ENDS[event["status"]], run, at))
+            case "close" | "killed":
+                for left in reversed(self._open):
+                    self._post(self._told("FAIL" if event["event"] == "close" else "ABORT", left, at))
+        self._forget(event)
+
+    def _remember(self, event: Mapping[str, Any]) -> None:
         match event["event"]:
             case "open":
                 self._experiment = event["experiment"]
             case "start":
                 self._open[event["run"]] = {**event, "tables": {}}
-                return [self._told("START", event["run"], event["time"])]
             case "dataset" if event["run"] in self._open:
                 self._open[event["run"]]["tables"][event["dataset"]["key"]] = event["dataset"]
-            case "end" if event["run"] in self._open:
-                told = self._told(ENDS[event["status"]], event["run"], event["time"])
-                del self._open[event["run"]]
-                return [told]
+
+    def _forget(self, event: Mapping[str, Any]) -> None:
+        match event["event"]:
+            case "end":
+                self._open.pop(event["run"], None)
             case "close" | "killed":
-                end = "FAIL" if event["event"] == "close" else "ABORT"
-                left = [self._told(end, run, event["time"]) for run in reversed(self._open)]
                 self._open, self.complete = {}, True
-                return left
-        return []
 
     def _told(self, kind: str, run: str, at: float) -> dict[str, Any]:
         start = self._open[run]

@@ -160,6 +160,16 @@ def test_a_port_in_use_is_named(ratchet, tmp_path):
     assert done.returncode == 2 and f"Cannot listen on 127.0.0.1 port {port}" in done.stderr.replace("\n", " ")
 
 
+def test_the_ui_serves_nothing_that_is_elsewhere(tmp_path, monkeypatch):
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@mlflow.example:5000")
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example:4200/api")
+    shown = in_process("ui", "--home", tmp_path)
+    assert "http://mlflow.example:5000 (MLFLOW_TRACKING_URI)" in shown and "secret" not in shown
+    assert "http://prefect.example:4200 (PREFECT_API_URL)" in shown and "`ratchet deploy`" in shown
+
+
 def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
     plan = ratchet("run", "tiny", "--dry-run", "--home", tmp_path)
     assert plan.returncode == 0

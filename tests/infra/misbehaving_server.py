@@ -13,6 +13,8 @@ class Server:
 
     def __init__(self, status: int, text: str = "{}") -> None:
         self.status, self.text = status, text
+        self.first: list[int] = []
+        """The statuses of the next answers, before it is `status`."""
         self.received: list[tuple[str, bytes]] = []
         """(path, body) of what was answered with 200."""
         self.headers: list[dict[str, str]] = []
@@ -25,13 +27,14 @@ class Server:
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 server.headers.append(dict(self.headers))
-                if server.status == SILENT:
+                status = server.first.pop(0) if server.first else server.status
+                if status == SILENT:
                     server._closing.wait(60)
                     return
-                if server.status == 200:
+                if status == 200:
                     server.received.append((self.path, body))
                 said = server.text.encode()
-                self.send_response(server.status)
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()

@@ -165,6 +165,8 @@ def test_a_collector_of_openlineage_gets_every_step_when_it_is_back(settings, wr
         assert not mirror(settings.journals, settings.tracking_uri)
         [line] = not_received(settings, written)
         assert "OpenLineage" in line and "503" in line and read_state(settings, written)["complete"]
+        collector.first = [200, 200]  # it goes again before it has heard how the first step ended
+        assert not mirror(settings.journals, settings.tracking_uri) and len(collector.received) == 2
         collector.status = 200
         assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
     assert {path for path, _ in collector.received} == {"/api/v1/lineage"}
