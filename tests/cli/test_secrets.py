@@ -119,10 +119,8 @@ def test_passwords_in_addresses_and_a_key_that_an_endpoint_repeats_are_written_n
             "MLFLOW_TRACKING_URI": mlflow.url.replace("//", "//me:planted-mlflow@"),
         }
         done = ratchet(*arguments, "--set", f"curation.math.teacher={json.dumps(teacher)}", **PLANTED, **login)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 2 and "teacher calls failed, the last with: 400: content filter" in done.stderr
     assert endpoint.calls > 10 and endpoint.keys == {f"Bearer {PLANTED['OPENAI_API_KEY']}"}
-    told = [line for line in done.stdout.splitlines() if "MLflow at" in line]
-    assert len(told) == 1 and "set MLFLOW_TRACKING_USERNAME" in told[0]
     basic = f"Basic {base64.b64encode(b'me:planted-mlflow').decode()}"
     assert {headers.get("Authorization") for headers in mlflow.headers} == {basic}
     secrets = [*PLANTED.values(), "planted-prefect", "me:planted-prefect", "planted-mlflow", "me:planted-mlflow"]
