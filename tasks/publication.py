@@ -79,7 +79,7 @@ def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
     # What was rejected stays here: it holds items of benchmarks.
     card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
-    card.data.license = licence
+    card.data.license = licence  # type: ignore  # a field of what the card is made with
     return str(card)
 
 
