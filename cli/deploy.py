@@ -1,11 +1,11 @@
 """`ratchet deploy`: the flows on a Prefect server, for the workers of a pool."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ratchet.cli.prefect_server import prefect_elsewhere, require_answer
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
@@ -34,7 +34,8 @@ def deploy(
             "Say which work pool: --pool NAME. `prefect work-pool create NAME --type process` makes one. "
             "To run flows on this machine from a form, without a pool: `ratchet ui`."
         )
-    if "PREFECT_API_URL" not in os.environ:
+    api = prefect_elsewhere()
+    if not api:
         raise RatchetError(
             "PREFECT_API_URL is not set: the address of the Prefect server, such as http://127.0.0.1:4200/api. "
             "`prefect server start` starts one."
@@ -43,6 +44,7 @@ def deploy(
     for name in names:
         load_recipe(name)
     settings = load_settings(home)
+    require_answer(api)
     from prefect import get_client
 
     from ratchet.flows.deployments import deployments
@@ -51,7 +53,7 @@ def deploy(
         pools = {found.name: found.type for found in client.read_work_pools()}
     if pool not in pools:
         raise RatchetError(
-            f"There is no work pool {pool!r} on {os.environ['PREFECT_API_URL']}; there is "
+            f"There is no work pool {pool!r} on {api}; there is "
             f"{', '.join(pools) or 'none'}. `prefect work-pool create {pool} --type process` makes it."
         )
     environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri}

@@ -1,9 +1,11 @@
-"""`ratchet export`: curated problems for another trainer, batch by batch."""
+"""`ratchet export` and `ratchet push`: curated problems for another trainer, and artifacts as the Hub has them."""
 
+import json
+import shutil
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,18 +13,31 @@ from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
 
+if TYPE_CHECKING:
+    from ratchet.tasks.publication import Files
+
 BATCH_ROWS = 1024
+HomeOption = Annotated[str | None, typer.Option("--home", help="Where the store is (default: ./.ratchet).")]
+LicenseOption = Annotated[str, typer.Option("--license", help="Of the repository, as the Hub names it: `apache-2.0`.")]
 
 
 def export(
-    problems: Annotated[str, typer.Argument(help="A data set of the store (`problems/…`), or its kept.parquet.")],
-    format_: Annotated[str, typer.Option("--format", help="`verl`, `trl`, or `ratchet`.")] = "",
+    problems: Annotated[
+        str, typer.Argument(help="A data set of the store (`problems/…`), or its kept.parquet; for hub, a checkpoint.")
+    ],
+    format_: Annotated[
+        str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`, a repository with its card.")
+    ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet in.")] = None,
+    croissant: Annotated[
+        bool, typer.Option("--croissant", help="Also croissant.json: the columns, and all it was made from.")
+    ] = False,
+    license_: LicenseOption = "other",
     recipe: Annotated[str, typer.Option(help="Whose prompt format to write (`model.prompt`).")] = "",
     data_source: Annotated[
         str, typer.Option(help="verl: which of its reward functions (default: lighteval/MATH, and taco for code).")
     ] = "",
-    home: Annotated[str | None, typer.Option("--home", help="Where the store is (default: ./.ratchet).")] = None,
+    home: HomeOption = None,
 ) -> None:
     """Curated problems as another trainer reads them: verl's Parquet, or TRL's prompt data set.
 
@@ -34,14 +49,22 @@ def export(
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.exports import EXPORTS
-    from ratchet.infra.artifacts import disk_errors, replacing
+    from ratchet.infra.artifacts import ArtifactStore, disk_errors, replacing, write_atomically
     from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
+    from ratchet.tasks import publication
     from ratchet.verifiers.domain import NotExpressible, domain_of
 
-    if format_ not in EXPORTS or output is None:
-        raise RatchetError(f"Say --format ({', '.join(EXPORTS)}) and --output DIR.")
+    format_ = format_ or ("ratchet" if croissant else "")
+    if format_ not in (*EXPORTS, "hub") or output is None:
+        raise RatchetError(f"Say --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
+    store = ArtifactStore(load_settings(home).artifacts)
+    if format_ == "hub":
+        _, files = publication.repository(store, store.open(problems), license_)
+        _write(files, output)
+        return
+    artifact = store.open(problems) if croissant else None
     source, schema, convert = _kept(problems, home), EXPORTS[format_].schema, EXPORTS[format_].convert
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
     left_out, written = Counter[str](), Counter[str]()
@@ -60,6 +83,9 @@ def export(
                 except NotExpressible as reason:
                     left_out[str(reason)] += 1
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+    if artifact:
+        description = publication.croissant(store, artifact, target, target.name, license_)
+        write_atomically(output / publication.CROISSANT, json.dumps(description, indent=1, ensure_ascii=False))
     console.print(f"{written.total():,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
         console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
@@ -69,6 +95,63 @@ def export(
             f"verl's reward functions for these: {', '.join(sorted(functions))} (--data-source). "
             "For Ratchet's own verdicts, point a custom reward function at `ratchet judge serve`.", soft_wrap=True,
         )  # fmt: skip
+
+
+def push(
+    artifact: Annotated[str, typer.Argument(help="Problems (`problems/…`) or a checkpoint of the store.")],
+    repository: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="The repository; made where it is not there.")
+    ],
+    private: Annotated[bool, typer.Option("--private", help="A new repository is not public.")] = False,
+    license_: LicenseOption = "other",
+    home: HomeOption = None,
+) -> None:
+    """Upload a curated data set or a checkpoint to the Hugging Face Hub, with a card that says where it came from.
+
+    The login is the Hub's own: HF_TOKEN, or `hf auth login`. What is there already is not sent again.
+
+    Example: `ratchet push checkpoint/math-60-1a2b3c4d5e6f my-org/my-model --private`
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi, errors
+
+    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.hub import hub_address
+    from ratchet.tasks import publication
+
+    store = ArtifactStore(load_settings(home).artifacts)
+    found, hub = store.open(artifact), hub_address()
+    folder = "" if found.kind == "checkpoint" else "datasets/"
+    kind, files = publication.repository(store, found, license_, f"{hub}/{folder}{repository}")
+    added = [
+        CommitOperationAdd(name, content if isinstance(content, Path) else content.encode())
+        for name, content in files.items()
+    ]
+    api = HfApi(endpoint=hub)
+    try:
+        api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
+        commit = api.create_commit(repository, added, commit_message=f"{found.ref} of Ratchet", repo_type=kind)
+    except (errors.HTTPError, errors.HFValidationError, OSError, ValueError) as error:  # type: ignore
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise RatchetError(
+            f"The Hub at {hub} has not taken {found.ref} as {repository}: {reason} Check the name, the network "
+            "(HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
+        ) from error
+    console.print(f"{found.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
+
+
+def _write(files: "Files", output: Path) -> None:
+    """A repository as a folder."""
+    from ratchet.infra.artifacts import disk_errors, replacing
+
+    with disk_errors(output):
+        for name, content in files.items():
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
+            with replacing(output / name) as draft:
+                if isinstance(content, Path):
+                    shutil.copyfile(content, draft)
+                else:
+                    draft.write_text(content, encoding="utf-8")
+    console.print(f"{len(files)} files → {output}", soft_wrap=True, markup=False)
 
 
 def _kept(problems: str, home: str | None) -> Path:

@@ -13,6 +13,7 @@ from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.lineage import Lineage
 from ratchet.infra.settings import Settings
+from ratchet.infra.tracking import not_received
 
 if TYPE_CHECKING:
     from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep
@@ -61,13 +62,9 @@ def show_result(run: "PipelineRun", result: Any) -> None:
         if shown.endswith((".html", ".md")) and "/" not in shown:  # further down are pages that these link to
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)
     console.print(f"  artifact {artifact.ref}", soft_wrap=True)
-    if run.tracked:
-        console.print("  `ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts.")
-    else:
-        console.print(
-            f"  MLflow at {run.settings.tracking_uri} has not received everything yet "
-            f"(see {run.settings.logs / 'mlflow-mirror.log'}); the next command sends the rest."
-        )
+    opens = "`ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts."
+    for line in (not run.tracked and not_received(run.settings, run.root)) or [opens]:
+        console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
 def show_artifacts(settings: Settings, what: str) -> None:

@@ -23,14 +23,14 @@ from rich.markup import escape
 
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
-from ratchet.cli.export import export
+from ratchet.cli.export import export, push
 from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage
 from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
-from ratchet.infra.errors import NotGiven, RatchetError
+from ratchet.infra.errors import NotGiven, RatchetError, in_words
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
@@ -296,7 +296,7 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
-for command in (lineage, diff, decontaminate, deploy, why, export, verify, recipes):
+for command in (lineage, diff, decontaminate, deploy, why, export, push, verify, recipes):
     app.command()(command)
 app.add_typer(judge, name="judge")
 
@@ -371,10 +371,11 @@ def main() -> None:
         signal.signal(handled, _on_signal)
     try:
         app()
-    except RatchetError as error:
-        if os.environ.get("RATCHET_DEBUG"):
+    except Exception as error:
+        told = in_words(error)
+        if os.environ.get("RATCHET_DEBUG") or not told:
             raise
-        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
+        errors.print(f"[bold red]Error:[/] {escape(told)}", soft_wrap=True)
         sys.exit(2)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import Settings, without_login
 
 HOST = "127.0.0.1"
 START_S = 180  # the first start migrates a database, and laptops are busy
@@ -29,8 +30,10 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     """
     configure_prefect(settings)
     if running := server_address(settings):
+        require_answer(running)
         os.environ["PREFECT_API_URL"] = running
-        yield
+        with answering(running):
+            yield
         return
     port = free_port(HOST)
     argv = [
@@ -51,6 +54,43 @@ def prefect_server(settings: Settings) -> Iterator[None]:
                 _send_logs()
     finally:
         os.environ.pop("PREFECT_API_URL", None)
+
+
+def prefect_elsewhere() -> str:
+    """The API of the Prefect server that `PREFECT_API_URL` names, or nothing. A password in it moves to the variable
+    that Prefect's client reads, so that no log and no page of a run has it."""
+    variable = "PREFECT_API_URL"
+    address, user, password = without_login(os.environ.get(variable, ""), variable)
+    if user:
+        os.environ |= {variable: address, "PREFECT_API_AUTH_STRING": f"{user}:{password}"}
+    return address
+
+
+def require_answer(api: str) -> None:
+    """Raises RatchetError where nobody is at this address; what is there says itself what it wants."""
+    try:
+        urllib.request.urlopen(f"{api}/health", timeout=10).close()
+    except urllib.error.HTTPError:
+        pass
+    except (OSError, ValueError) as error:
+        raise RatchetError(
+            f"The Prefect server at PREFECT_API_URL, {api}, does not answer ({getattr(error, 'reason', error)}). Start "
+            "it, or unset PREFECT_API_URL: then this command has one of its own."
+        ) from error
+
+
+@contextmanager
+def answering(api: str) -> Iterator[None]:
+    """Turns what Prefect's client says of a server elsewhere into one line."""
+    try:
+        yield
+    except Exception as error:
+        httpx = sys.modules.get("httpx")
+        if httpx is None or not isinstance(error, httpx.HTTPError):
+            raise
+        login = " Set PREFECT_API_KEY, or PREFECT_API_AUTH_STRING to USER:PASSWORD." if "'401" in str(error) else ""
+        said = (str(error) or type(error).__name__).splitlines()[0]
+        raise RatchetError(f"The Prefect server at {api} has not done what was asked: {said}.{login}") from error
 
 
 @contextmanager
@@ -91,8 +131,8 @@ def configure_prefect(settings: Settings) -> None:
 
 def server_address(settings: Settings) -> str | None:
     """The API of the server that the environment names, or that `ratchet ui` has up for this home."""
-    if "PREFECT_API_URL" in os.environ:
-        return os.environ["PREFECT_API_URL"]
+    if elsewhere := prefect_elsewhere():
+        return elsewhere
     try:
         address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
         return address if _answers(f"{address}/health") else None

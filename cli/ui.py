@@ -1,4 +1,5 @@
-"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and for starting them from a form."""
+"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and for starting them from a form. One
+that is elsewhere (`MLFLOW_TRACKING_URI`, `PREFECT_API_URL`) is not served, and its address is shown."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from ratchet.cli.prefect_server import HOST, configure_prefect, wait_until_up
+from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
 from ratchet.cli.terminal import console
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
@@ -19,29 +20,31 @@ from ratchet.infra.tracking import run_page, start_mirror
 
 
 def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]) -> None:
-    """Start both servers and the runner of the deployments, print where to look, and stop all on Ctrl-C.
+    """Start what is not elsewhere and the runner of the deployments, print where to look, and stop all on Ctrl-C.
 
     Raises RatchetError when a recipe is wrong, a port is taken or a server does not come up.
     """
     for recipe in recipes:
         load_recipe(recipe)
-    for port in (mlflow_port, prefect_port):
+    remote, elsewhere = settings.tracked_elsewhere, prefect_elsewhere()
+    mlflow = settings.tracking_uri if remote else f"http://{HOST}:{mlflow_port}"
+    api = elsewhere or f"http://{HOST}:{prefect_port}/api"
+    prefect = api.removesuffix("/api")
+    for port in ([] if remote else [mlflow_port]) + ([] if elsewhere else [prefect_port]):
         bound_socket(HOST, port).close()
     configure_prefect(settings)
     _send_what_was_missed(settings)
-    mlflow, prefect = f"http://{HOST}:{mlflow_port}", f"http://{HOST}:{prefect_port}"
-    api = f"{prefect}/api"
     modules = {
-        "MLflow": [
-            "mlflow", "server", "--backend-store-uri", settings.tracking_uri, "--host", HOST,
-            "--port", str(mlflow_port), "--workers", "1",
-        ],
+        "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
-    }  # fmt: skip
+    }
     environments = {
         # MLflow's job runner starts a dozen processes for features that nothing here uses.
-        "MLflow": {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        "MLflow": {
+            "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
+        },
         # Prefect's own default is any origin: then a web page that one happens to visit could start flows here.
         "Prefect": {
             "PREFECT_API_URL": api, "PREFECT_UI_API_URL": api, "PREFECT_SERVER_API_PORT": str(prefect_port),
@@ -51,32 +54,39 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
             "PREFECT_API_URL": api, "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
         },
     }  # fmt: skip
+    healthy = {} if remote else {"MLflow": f"{mlflow}/health"}
+    healthy |= {} if elsewhere else {"Prefect": f"{api}/health"}
     logs = {name: settings.logs / f"{name.lower()}-ui.log" for name in modules}
     address_file = settings.prefect_home / "server.json"
-    with ExitStack() as servers, console.status("starting MLflow and Prefect…") as status:
+    with ExitStack() as servers, console.status(f"starting {' and '.join(healthy)}…") as status:
 
         def start(name: str) -> subprocess.Popen[bytes]:
             argv = [sys.executable, "-P", "-m", *modules[name]]
             return servers.enter_context(process_group(argv, logs[name], {**os.environ, **environments[name]}))
 
-        started = {name: start(name) for name in ("MLflow", "Prefect")}
-        for name, address in (("MLflow", f"{mlflow}/health"), ("Prefect", f"{api}/health")):
+        started = {name: start(name) for name in healthy}
+        for name, address in healthy.items():
             wait_until_up(name, address, started[name], logs[name])
-        address_file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(address_file, json.dumps({"api": api}))
-        servers.callback(address_file.unlink, missing_ok=True)
-        started["runner"] = start("runner")
+        if not elsewhere:
+            address_file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(address_file, json.dumps({"api": api}))
+            servers.callback(address_file.unlink, missing_ok=True)
+            started["runner"] = start("runner")
         status.stop()
-        console.print(f"[bold]MLflow[/]   {mlflow}\n[bold]Prefect[/]  {prefect}\n")
-        console.print(f"To start a flow from a form ({', '.join(recipes)}):\n  {prefect}/deployments", soft_wrap=True)
+        console.print(f"[bold]MLflow[/]   {mlflow}{' (MLFLOW_TRACKING_URI)' if remote else ''}", soft_wrap=True)
+        console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
+        forms = "`ratchet deploy` puts them on that server" if elsewhere else ", ".join(recipes)
+        console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
         for what, address in _run_pages(settings, mlflow, prefect):
             console.print(f"{what}\n  {address}", soft_wrap=True)
-        console.print("\nCtrl-C stops both, and a flow that was started from a form.")
+        if not started:
+            return
+        console.print("\nCtrl-C stops what runs here, and a flow that was started from a form.")
         try:
             while all(process.poll() is None for process in started.values()):
                 time.sleep(0.5)
         except KeyboardInterrupt:
-            console.print("Stopping both servers.")
+            console.print("Stopped.")
             return
         dead = next(name for name, process in started.items() if process.poll() is not None)
     raise RatchetError(f"The {dead} process stopped by itself. Its log: {logs[dead]}")

@@ -34,6 +34,16 @@ def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]
             yield begin, record
 
 
+def writer_lives(path: Path) -> bool:
+    """Whether some process has a journal open that it writes `alone`."""
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
 class Journal:
     """The writing side of one file. A context manager.
 

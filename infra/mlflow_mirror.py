@@ -2,7 +2,8 @@
 
 One process mirrors every journal it finds, and exits when all are complete. A journal whose writer is dead gets its
 open runs ended as KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was
-created just before an interruption is found again by its tag, and MLflow drops repeated metric points.
+created just before an interruption is found again by its tag, and MLflow drops repeated metric points. Files have a
+position of their own: while the place where MLflow keeps them is full or gone, numbers and lineage still arrive.
 """
 
 import fcntl
@@ -15,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the default blocks for four minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # we ask again ourselves; the default blocks for minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -37,59 +38,86 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from ratchet.infra.artifacts import write_atomically
-from ratchet.infra.journal import read_lines
+from ratchet.infra.journal import read_lines, writer_lives
 from ratchet.infra.mlflow_pages import Pages
-from ratchet.infra.tracking import mlflow_address
+from ratchet.infra.openlineage import LineageEvents
+from ratchet.infra.settings import is_server
 
 POLL_S = 0.3
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the whole hash is a tag
 TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # that a page shows, the last ones; the artifact has the rest
-REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST"}
+AGAIN_S = 2.0
+REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Answers that will be the same next time: the event is logged and passed over, and does not hold up the rest."""
-GIVE_UP_AFTER_S = 60  # without one event getting through, once the writer is gone
+NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
+FILES = ("file", "text", "table")
+GIVE_UP_AFTER_S = 15  # without one event getting through, once no writer is left
 
 
 class Journal:
     """One run's journal and how far it has been replayed."""
 
-    def __init__(self, path: Path, client: MlflowClient, server: str) -> None:
+    def __init__(self, path: Path, client: MlflowClient) -> None:
         self.path = path
         self.client = client
-        self.pages = Pages(client, path, server)
+        self.pages = Pages(client, path)
         self.state_file = path.with_suffix(".state.json")
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
+        self.where = client.tracking_uri
+        if state.get("where", self.where) != self.where and not state.get("complete"):
+            state = {}  # another server knows nothing of what the first one has received
         self.offset: int = state.get("offset", 0)
+        self.files: int = state.get("files", self.offset)
         self.experiment_id: str = state.get("experiment_id", "")
         self.runs: dict[str, str] = state.get("runs", {})
         self.complete: bool = state.get("complete", False)
+        self.ended: bool = state.get("ended", self.complete)
+        self.problem: str = state.get("problem", "")
+        """Why it is not complete yet, for people."""
+        self._redraw = not self.complete
+        """Whether the run's own page is behind."""
 
     def save(self) -> None:
-        facts = ("offset", "experiment_id", "runs", "complete")
+        facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send what is new; returns how many events were sent. Raises MlflowException when MLflow does not answer."""
+        """Send what is new; returns how many events were sent. Raises what MLflow's client does where it cannot."""
         sent = 0
         # Metrics that follow one another go together, any other event alone.
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
-            try:
-                self._send([event for _, event in batch])
-            except MlflowException as error:
-                if error.error_code not in REFUSED:
-                    raise
-                print(f"{self.path.name}: MLflow refuses {batch[0][1]}: {error}", flush=True)
+            if batch[0][1]["event"] not in FILES:
+                self._deliver([event for _, event in batch])
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
         # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.complete and not sent and begun and not _writer_lives(self.path):
-            self._complete("KILLED", time.time())
+        if not self.ended and not sent and begun and not writer_lives(self.path):
+            self._end("KILLED", time.time())
+        for place, event in read_lines(self.path, self.files):
+            if event["event"] in FILES:
+                self._deliver([event])
+            self.files = place
+        if self._redraw and self.path.stem in self.runs:
+            self.pages.run_told(self.runs, self.experiment_id)
+            self._redraw = False
+        self.complete = self.ended and self.files == self.offset
+        if sent or self.complete or self.problem:
+            self.problem = ""
             self.save()
         return sent
+
+    def _deliver(self, events: list[dict[str, Any]]) -> None:
+        try:
+            self._send(events)
+        except (MlflowException, OSError) as error:
+            if not REFUSED & _codes(error):
+                raise
+            print(f"{self.path.name}: MLflow refuses {events[0]}: {error}", flush=True)
 
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
@@ -103,7 +131,8 @@ class Journal:
         run = self.runs.get(event.get("run", ""), "")
         if kind == "open":
             found = self.client.get_experiment_by_name(event["experiment"])
-            files = (self.path.parent.parent / "mlflow-files").as_uri()
+            here = None if is_server(self.client.tracking_uri) else self.path.parent.parent / "mlflow-files"
+            files = here and os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())  # a server has its own
             self.experiment_id = (
                 found.experiment_id
                 if found
@@ -131,10 +160,9 @@ class Journal:
             self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
             if event.get("output"):
                 self.pages.step_ended(event["output"], event["cached"])
-            if not event.get("cached") and event["run"] != self.path.stem:
-                self.pages.run_told(self.runs, self.experiment_id)
+            self._redraw |= not event.get("cached")
         elif kind == "close":
-            self._complete("FAILED", event["time"])
+            self._end("FAILED", event["time"])
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}
@@ -235,23 +263,28 @@ class Journal:
         self.client.log_text(run, json.dumps({"columns": columns, "data": data}), table)
         self.client.set_tag(run, MLFLOW_LOGGED_ARTIFACTS, json.dumps([{"path": table, "type": "table"}]))
 
-    def _complete(self, status: str, at: float) -> None:
+    def _end(self, status: str, at: float) -> None:
         """End what the writer has left open."""
         for run in self.runs.values():
             if self.client.get_run(run).info.status == "RUNNING":
                 self.client.set_terminated(run, status, int(at * 1000))
-        if self.path.stem in self.runs:
-            self.pages.run_told(self.runs, self.experiment_id)
-        self.complete = True
+        self.ended = self._redraw = True
 
 
-def _writer_lives(path: Path) -> bool:
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+def _codes(error: BaseException) -> set[Any]:
+    """MLflow's name of what went wrong, and the status of the answer."""
+    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+
+
+def reason(error: BaseException) -> str:
+    """One line: what is at the bottom of it, and what to do where that is plain."""
+    codes, deepest = _codes(error), error
+    for _ in range(20):
+        retried = getattr(next(iter(deepest.args), None), "reason", None)
+        deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
+    said = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
+    login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+    return said + (login if NO_LOGIN & codes else "")
 
 
 def _dataset_name(facts: dict[str, Any]) -> str:
@@ -278,32 +311,41 @@ def _create_database(tracking_uri: str) -> None:
 
 def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
-    lock: TextIO = open(directory / ".mirror.lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
-    _create_database(tracking_uri)
-    mlflow.set_tracking_uri(tracking_uri)  # registering a model asks for it
-    client = MlflowClient(tracking_uri)
-    journals: dict[Path, Journal] = {}
+    with open(directory / ".mirror.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
+        _create_database(tracking_uri)
+        mlflow.set_tracking_uri(tracking_uri)  # registering a model asks for it
+        return _replay_all(directory, MlflowClient(tracking_uri))
+
+
+def _replay_all(directory: Path, client: MlflowClient) -> bool:
+    journals: dict[str, Journal | LineageEvents] = {}
     last_success = time.monotonic()
     while True:
         for path in directory.glob("*.jsonl"):
-            if path not in journals:
-                journals[path] = Journal(path, client, mlflow_address(tracking_uri))
-        pending = [journal for journal in journals.values() if not journal.complete]
+            if path.name not in journals:
+                journals[path.name] = Journal(path, client)
+                if collector := os.environ.get("OPENLINEAGE_URL"):
+                    journals[f"{path.name} openlineage"] = LineageEvents(path, collector)
+        pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
         if not pending:
             return True
-        sent = 0
-        for journal in pending:
+        sent, failed = 0, False
+        for journal in pending:  # the newest first: it is the one that somebody watches
             try:
                 sent += journal.replay()
                 last_success = time.monotonic()
-            except (MlflowException, OSError) as error:
-                print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {error}", flush=True)
-                if time.monotonic() - last_success > GIVE_UP_AFTER_S and not _writer_lives(journal.path):
-                    return False
-                time.sleep(2)
-        if not sent:
-            time.sleep(POLL_S)
+            except Exception as error:  # of whatever client reaches the store, the database or the collector
+                failed, told = True, reason(error)
+                if told != journal.problem:
+                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {told}", flush=True)
+                    journal.problem = told
+                    journal.save()
+        alone = not any(writer_lives(journal.path) for journal in pending)
+        if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
+            return False
+        if failed or not sent:
+            time.sleep(AGAIN_S if failed else POLL_S)
 
 
 if __name__ == "__main__":

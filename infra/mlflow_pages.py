@@ -17,6 +17,7 @@ from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactSt
 from ratchet.infra.lineage import Lineage, scores
 from ratchet.infra.lineage_picture import lineage_picture, place, sha256_of
 from ratchet.infra.run_record import RunRecord, RunStep, read_run
+from ratchet.infra.tracking import mlflow_address
 
 USED_BY = "**Used by**"
 """Where the part of a page begins that is written again."""
@@ -26,10 +27,10 @@ PICTURE = "lineage.svg"
 
 
 class Pages:
-    def __init__(self, client: MlflowClient, journal: Path, server: str) -> None:
+    def __init__(self, client: MlflowClient, journal: Path) -> None:
         self.client = client
         self.journal = journal
-        self.server = server
+        self.server = mlflow_address(client.tracking_uri)
         """Its address, or nothing where there is none and MLflow is a database."""
         self.store = ArtifactStore(journal.parent.parent / "artifacts")
         self._makers: dict[str, Run] = {}

@@ -16,9 +16,9 @@ Where = Annotated[T, ONLY_WHERE]
 
 
 class Section(BaseModel):
-    """Frozen, and refuses unknown keys."""
+    """Frozen; refuses unknown keys, and numbers that are none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

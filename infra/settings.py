@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ratchet.infra.errors import RatchetError
 
@@ -16,11 +17,16 @@ class Settings:
     home: Path
     """Everything Ratchet writes lies below it (`RATCHET_HOME`, default `.ratchet` here)."""
     tracking_uri: str
-    """MLflow (`MLFLOW_TRACKING_URI`, default SQLite in the home)."""
+    """MLflow (`MLFLOW_TRACKING_URI`, default SQLite in the home): a server or a database, with no password in it."""
     python: str
     """The interpreter that trainers and evaluators run under (`RATCHET_PYTHON`): may be another environment's."""
     launcher: str = ""
     """What runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
+
+    @property
+    def tracked_elsewhere(self) -> bool:
+        """Whether MLflow is a server, which keeps files too; else it is a database, and files are in the home."""
+        return is_server(self.tracking_uri)
 
     @property
     def artifacts(self) -> Path:
@@ -47,7 +53,54 @@ def load_settings(home: str | Path | None = None) -> Settings:
             raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes the directory to keep things in.")
     return Settings(
         home=root,
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root / 'mlflow.db'}",
+        tracking_uri=_tracking_uri() or f"sqlite:///{root / 'mlflow.db'}",
         python=os.environ.get("RATCHET_PYTHON") or sys.executable,
         launcher=os.environ.get("RATCHET_LAUNCHER", ""),
     )
+
+
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+SERVERS = ("http", "https", "databricks", "uc")
+
+
+def is_server(tracking_uri: str) -> bool:
+    return tracking_uri.partition(":")[0] in SERVERS
+
+
+def without_login(address: str, variable: str) -> tuple[str, str, str]:
+    """An address, the user and the password that were written in it. What is recorded, shown or handed to other
+    programs is the address. Raises RatchetError when `variable` holds no address."""
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise RatchetError(f"{variable} is no address ({error}).") from error
+    login, _, host = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    return urlunsplit(parts._replace(netloc=host)) if login else address, unquote(user), unquote(password)
+
+
+def _tracking_uri() -> str:
+    """Where MLflow is, if that is said. A password in it moves to the variable that its client reads, so that no log,
+    process list or deployment has it. Raises RatchetError for what is neither a server nor a database."""
+    variable = "MLFLOW_TRACKING_URI"
+    given = os.environ.get(variable, "")
+    address, user, password = without_login(given, variable)
+    scheme = given.partition(":")[0].partition("+")[0]
+    if given and scheme not in (*DATABASES, *SERVERS):
+        raise RatchetError(
+            f"{variable} is {address!r}: write a server, http://HOST:5000, or a database, postgresql://USER@HOST/NAME "
+            "or sqlite:////PATH."
+        )
+    if scheme in ("http", "https") and user:
+        os.environ |= {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+    elif not password:
+        return given
+    elif scheme == "postgresql":
+        address = address.replace("://", f"://{quote(user)}@", 1)
+        os.environ["PGPASSWORD"] = password
+    else:
+        raise RatchetError(
+            f"{variable} has a password in it, which logs would show: put it into the client's own file."
+        )
+    os.environ[variable] = address
+    return address

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.journal import Journal
@@ -94,7 +93,7 @@ def described(artifact: Artifact) -> dict[str, str]:
 
 
 def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal below the home into MLflow, then exits."""
+    """Start the process that replays every journal below the home into MLflow (and OpenLineage), then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
         program = [sys.executable, "-P", "-m", "ratchet.infra.mlflow_mirror"]
@@ -109,9 +108,21 @@ def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
 
 
 def mlflow_address(tracking_uri: str) -> str:
-    """Where a tracking server's pages are, without who asks; empty where MLflow is a database."""
-    parts = urlsplit(tracking_uri)
-    return parts._replace(netloc=parts.netloc.split("@")[-1]).geturl().rstrip("/") if parts.scheme[:4] == "http" else ""
+    """Where a tracking server's pages are; empty where MLflow is a database."""
+    return tracking_uri.rstrip("/") if tracking_uri.startswith("http") else ""
+
+
+def not_received(settings: Settings, run_id: str) -> list[str]:
+    """Who has not received all of a run yet, and why: a line each."""
+    receivers = {"": f"MLflow at {settings.tracking_uri}", ".openlineage": "OpenLineage at OPENLINEAGE_URL"}
+    lines = []
+    for suffix, receiver in receivers.items():
+        state_file = settings.journals / f"{run_id}{suffix}.state.json"
+        state = json.loads(state_file.read_text()) if state_file.is_file() else {}
+        if state.get("problem") or (not suffix and not state.get("complete")):
+            why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
+            lines.append(f"{receiver} has not received everything yet: {why}. The next command sends the rest.")
+    return lines
 
 
 def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:

@@ -16,6 +16,7 @@ from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Endpoint, benchmark_name
+from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.tasks.contamination import contaminated_items, contamination
@@ -23,7 +24,7 @@ from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
-from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
@@ -82,9 +83,13 @@ def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
         base_url, separator, name = model.partition("#")
         if not separator or not name:
             raise RatchetError(f"{model} names no model: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
+        refuse_secrets(base_url, "--model", "the address")
         endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
         return _updated(recipe, endpoint=endpoint), endpoint
-    return recipe, given_checkpoint(model)
+    given = given_checkpoint(model)
+    if given.kind == "model":
+        check_model(str(given.path))
+    return recipe, given
 
 
 def given_checkpoint(model: str) -> Artifact:

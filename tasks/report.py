@@ -71,7 +71,7 @@ def report(
         )
         manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
-        draft.extra["summary_table"] = _summary_table(evaluations)
+        draft.extra["summary_table"] = summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
         draft.extra["headline"] = evaluations[-1].manifest["headline"]
@@ -134,7 +134,7 @@ def require_same_settings(evaluations: Sequence[Artifact]) -> None:
         )
 
 
-def _summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
+def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
     """One row a checkpoint and benchmark: pass@1 with its standard error, pass@k at the largest k, share truncated."""
     from ratchet.evaluation.tables import estimate, number, percent
 

@@ -56,7 +56,7 @@ def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
 
 
 def _unreadable(path: str, error: Exception) -> RatchetError:
-    told: object = error
+    told = " ".join(str(error).split())[:300]
     if path[:1] in ("/", ".", "~") and not Path(path).is_dir():
         told = "there is no such directory"
     elif Path(path).is_dir() and not (Path(path) / "config.json").is_file():
@@ -69,8 +69,12 @@ def _unreadable(path: str, error: Exception) -> RatchetError:
 def _check(path: str, tokenizer: Any, rows: int, generation_config: Any = None) -> None:
     """Raises RatchetError where the model would fail later, or learn something else. `rows`: of its embedding."""
     # Nothing here is padded with the padding token, and many models have it added to the tokenizer alone.
-    largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id})
-    if largest >= rows:
+    largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id}, default=-1)
+    if largest < 0:
+        reason = (
+            "there is no tokenizer in it: copy tokenizer.json and tokenizer_config.json from the model it comes from"
+        )
+    elif largest >= rows:
         reason = (
             f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "
             "another model"

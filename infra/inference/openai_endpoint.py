@@ -24,6 +24,8 @@ FIRST_CONTACT_S = 10.0
 """How long an endpoint that has never answered is tried: most likely its address is wrong."""
 REFUSALS = 3
 """An endpoint that calls this many requests bad, and has taken none, will not take the others."""
+SHORTEST_KEY = 8
+"""Characters: what is shorter is a word that a message may well contain."""
 NOBODY_THERE = "cannot be reached ({}). Is the server running, and is its base_url right?"
 BUSY = (429, 502, 503, 529)
 AGAIN = (408, 409, 425)
@@ -141,8 +143,11 @@ class Endpoint:
         while True:
             try:
                 return await self._once(request, sampling, without)
-            except _Without as refused:
-                without[refused.name] = str(refused)
+            except (CallFailed, RatchetError, _Without) as error:
+                error.args = tuple(_without_key(arg, self._key) for arg in error.args)
+                if not isinstance(error, _Without):
+                    raise
+                without[error.name] = str(error)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -246,13 +251,21 @@ def _named(message: str, parameter: str, sent: set[str]) -> str:
     return next((name for name in named if name in sent), "")
 
 
+def _without_key(text: Any, key: str | None) -> Any:
+    """A proxy may repeat the key that it refuses."""
+    return text.replace(key, "…") if isinstance(text, str) and key and len(key) >= SHORTEST_KEY else text
+
+
 def check_endpoint(base_url: str | None, key: str | None) -> None:
     """Raises RatchetError where nothing answers at `base_url`, or what does will not have the key. Asks for the list of
     models, which costs nothing; an endpoint that does not keep one is there all the same."""
     import openai
 
-    client = openai.OpenAI(api_key=key or "none", base_url=base_url, max_retries=0, timeout=CHECK_S)
     where = base_url or "the OpenAI API"
+    try:
+        client = openai.OpenAI(api_key=key or "none", base_url=base_url, max_retries=0, timeout=CHECK_S)
+    except Exception as error:  # of whatever transport the client uses
+        raise RatchetError(f"{where} is no address ({error}): write http://HOST:PORT/v1.") from error
     try:
         with client:
             client.models.list()
@@ -260,7 +273,8 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
         raise EndpointUnreachable(f"{where} {NOBODY_THERE.format(error.__cause__ or error)}") from error
     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
         raise RatchetError(
-            f"{where}: {USERS_FAULT[error.status_code]} ({error.status_code}: {shown(error.message)})."
+            f"{where}: {USERS_FAULT[error.status_code]} "
+            f"({error.status_code}: {_without_key(shown(error.message), key)})."
         ) from error
     except (openai.OpenAIError, ValueError):
         pass

@@ -1,6 +1,7 @@
 """From a YAML file and `--set` overrides to a checked `Recipe`, with errors that name the field and the fix."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from ratchet.infra.registry import add_to_import_path
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "truth", "path", "tokenizer", "files")
 """Fields, in any section, that hold a path, or several."""
+_LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 
@@ -114,6 +117,7 @@ def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
+    refuse_secrets(data, where)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
@@ -122,11 +126,32 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
         raise RatchetError(f"{where} is not a valid recipe:{apart}{apart.join(problems)}") from error
 
 
+def refuse_secrets(value: Any, where: str, field: str = "") -> None:
+    """Raises RatchetError for a password or a key, without showing it: what a recipe says is copied into every result
+    and shown on pages."""
+    if isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            refuse_secrets(inner, where, f"{field}.{name}".strip("."))
+    elif isinstance(value, str) and _LOGIN.match(value):
+        raise RatchetError(
+            f"{where}: {field} has a password in it, and would be copied into every result. Leave USER:PASSWORD@ out; "
+            "an endpoint's key is in an environment variable, which api_key_env names."
+        )
+    elif isinstance(value, str) and "api_key_env" in field and not _VARIABLE.fullmatch(value):
+        raise RatchetError(
+            f"{where}: {field} is the name of an environment variable (capitals, digits and _), never the key itself."
+        )
+
+
 def _resolve(path: str | Path, directory: Path) -> Path:
     """The file of a recipe: there, relative to the directory, or shipped."""
     for candidate in (directory / path, directory / f"{path}.yaml", SHIPPED / path, SHIPPED / f"{path}.yaml"):
         if candidate.is_file():
             return Path(os.path.abspath(candidate))
+    given = directory / path
+    if given.is_dir() or given.is_symlink():
+        what = "a directory" if given.is_dir() else "a link to what is not there"
+        raise RatchetError(f"{given} is {what}, and no recipe: give the file.")
     shipped, name = shipped_recipes(), str(path).removesuffix(".yaml").removesuffix(".yml")
     beside = [str(file) for file in sorted((directory / path).parent.glob("*.y*ml"))]
     hint = nearest(str(path), beside) or nearest(name.split("recipes/")[-1], shipped)

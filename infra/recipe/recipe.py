@@ -49,7 +49,7 @@ class Recipe(Section):
     description: str = ""
     needs: str = ""
     """What it takes to run, and where it has run: for who chooses one."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**63)
     domains: tuple[str, ...] = ()
     """Your own domains by import path, `my_lab.logic`: docs/own_domain.md."""
     generate: dict[str, Generator] = {}

@@ -1,5 +1,6 @@
 """What a person meets first: help, mistakes, the doctor."""
 
+import errno
 import importlib.util
 import re
 import socket
@@ -9,14 +10,14 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError, in_words
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from tests.flows.conftest import MINI, ROOT, in_process
 
 DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["verify", "judge serve", "decontaminate", "why", "export", "recipes"]
+COMMANDS += ["verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -47,6 +48,12 @@ def test_every_command_teaches_with_an_example(command):
         (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "names no model: write URL#NAME"),
         (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
         (["compare", "evaluation/one-000000000000"], "two evaluations or more"),
+        (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),
+        (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be greater than or equal to 0"),
+        (["run", MINI, "--set", f"seed={10**30}", DRY], "seed: Input should be less than"),
+        (["run", "tests/flows", DRY], "is a directory, and no recipe"),
+        (["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY], "--model: the address has a password"),
+        (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
         (["show"], "Nothing has been made"),
         (["why", "some text"], "has curated anything"),
     ],
@@ -72,6 +79,52 @@ def test_a_home_that_is_a_file_is_named(tmp_path):
     for home in (tmp_path / "file", tmp_path / "file" / "home"):
         with pytest.raises(RatchetError, match=f"{tmp_path / 'file'} is a file"):
             in_process("show", "--home", home)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("latin.yaml", b"name: \xff", "not UTF-8 text (at byte 6)"),
+        ("list.yaml", b"- 1", "it is a list"),
+        ("empty.yaml", b"", "it is empty"),
+        ("empty.jsonl", b"", "no row of it can be read"),
+        ("zeros.jsonl", b"\0" * 99, "no row of it can be read"),
+        ("latin.jsonl", b'{"problem": "\xff", "answer": "1"}', "no row of it can be read"),
+        ("columns.csv", b"a,b\n1,2\n", "unknown math format, its columns are a, b"),
+        ("quote.csv", b'problem,answer\n1,2,3,4\n"no end', "no row of it can be read"),
+        ("packed.jsonl.gz", b"not packed", "no row of it can be read"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_named_in_one_line(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    arguments = ["curate", "math", "examples/math_files", "--input", tmp_path / name, "--benchmark", tmp_path / name]
+    if name.endswith(".yaml"):
+        arguments = ["run", tmp_path / name]
+    with pytest.raises(RatchetError, match=re.escape(message)) as told:
+        in_process(*arguments, DRY, "--home", tmp_path / "home")
+    assert str(tmp_path / name) in str(told.value) and "\n" not in str(told.value)
+
+
+def test_links_to_nowhere_are_named(tmp_path):
+    for name, arguments in (("a.yaml", ["run"]), ("b.json", ["curate", "math", MINI, "--input"])):
+        (tmp_path / name).symlink_to(tmp_path / "nowhere")
+        with pytest.raises(RatchetError, match=re.escape(str(tmp_path / name))):
+            in_process(*arguments, tmp_path / name, DRY, "--home", tmp_path)
+
+
+def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
+    with pytest.raises(OSError) as denied:
+        (tmp_path / "none").read_text()
+    assert in_words(denied.value) == f"{tmp_path / 'none'}: No such file or directory."
+    assert in_words(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device."
+    assert in_words(ValueError("a defect of ours")) == in_words(OSError(errno.EPIPE, "Broken pipe")) == ""
+
+
+def test_a_prefect_server_that_refuses_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "")
+    monkeypatch.setenv("PREFECT_API_URL", "http://me:secret@127.0.0.1:9/api")
+    with pytest.raises(RatchetError, match=r"http://127.0.0.1:9/api, does not answer .*Connection refused"):
+        in_process("deploy", MINI, "--pool", "nope", "--home", tmp_path)
 
 
 def test_the_shipped_recipes_are_listed_and_what_is_printed_is_a_recipe(tmp_path):
@@ -107,6 +160,16 @@ def test_a_port_in_use_is_named(ratchet, tmp_path):
     assert done.returncode == 2 and f"Cannot listen on 127.0.0.1 port {port}" in done.stderr.replace("\n", " ")
 
 
+def test_the_ui_serves_nothing_that_is_elsewhere(tmp_path, monkeypatch):
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@mlflow.example:5000")
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example:4200/api")
+    shown = in_process("ui", "--home", tmp_path)
+    assert "http://mlflow.example:5000 (MLFLOW_TRACKING_URI)" in shown and "secret" not in shown
+    assert "http://prefect.example:4200 (PREFECT_API_URL)" in shown and "`ratchet deploy`" in shown
+
+
 def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
     plan = ratchet("run", "tiny", "--dry-run", "--home", tmp_path)
     assert plan.returncode == 0
@@ -137,6 +200,7 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
     arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
     assert "http://127.0.0.1:9/v1 cannot be reached" in in_process(*arguments, "http://127.0.0.1:9/v1#m")
+    assert "is no address" in in_process(*arguments, "http://[::1/v1#m")
     stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"  # it has answered before: it is waited for
     stored.parent.mkdir(parents=True)
     stored.write_text('{"model": "http://127.0.0.1:9/v1#m"}')

@@ -13,6 +13,11 @@ from ratchet.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
+PLANTED = {
+    "HF_TOKEN": "hf_planted_token", "OPENAI_API_KEY": "sk-planted-openai", "AWS_SECRET_ACCESS_KEY": "planted-s3-secret",
+    "RATCHET_JUDGE_TOKEN": "planted-judge", "RATCHET_ENGINE_TOKEN": "planted-engine", "WANDB_API_KEY": "planted-other",
+}  # fmt: skip
+"""In the environment of the finished run: tests/cli/test_secrets.py looks for them in all that it left."""
 Ratchet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -45,7 +50,7 @@ def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) ->
     home, databases = shared / "home", shared / "databases"
     with FileLock(shared / "home.lock"):
         if not databases.exists():
-            done = ratchet("run", MINI, "--home", home)
+            done = ratchet("run", MINI, "--home", home, **PLANTED)
             assert done.returncode == 0, done.stdout + done.stderr
             shutil.copytree(home / "prefect", shared / "copying" / "prefect")
             shutil.copy(home / "mlflow.db", shared / "copying")

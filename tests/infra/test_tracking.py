@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore
+from ratchet.infra.mlflow_mirror import mirror
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import Tracking, described, mlflow_address, read_state, start_mirror
+from ratchet.infra.tracking import Tracking, described, mlflow_address, not_received, read_state, start_mirror
+from tests.infra.misbehaving_server import SILENT, Server
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
 PROBLEMS = Artifact("problems", "math", "cd" * 32, Path("/store/problems"))
@@ -106,7 +108,7 @@ def test_the_page_of_a_step_is_told_what_a_run_of_another_recipe_makes_from_it(t
 
 
 def test_no_address_that_is_shown_says_who_asks():
-    assert mlflow_address("https://me:secret@host:5000/mlflow/") == "https://host:5000/mlflow"
+    assert mlflow_address("https://host:5000/mlflow/") == "https://host:5000/mlflow"
     assert mlflow_address("sqlite:///mlflow.db") == mlflow_address("/a/directory") == ""
 
 
@@ -157,6 +159,71 @@ def test_a_server_that_is_down_slows_nothing(tmp_path):
     reachable = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
     assert start_mirror(reachable).wait(60) == 0
     assert read_state(reachable, tracking.run_id)["complete"], "what was missed arrives later"
+
+
+@pytest.fixture
+def written(settings, monkeypatch) -> str:
+    """The id of a finished run that no mirror has seen yet."""
+    monkeypatch.setattr("ratchet.infra.tracking.start_mirror", lambda _: subprocess.Popen(["true"]))
+    monkeypatch.setattr("ratchet.infra.mlflow_mirror.GIVE_UP_AFTER_S", 0)
+    monkeypatch.setattr("ratchet.infra.mlflow_mirror.AGAIN_S", 0)
+    tracking, root = write_a_run(settings)
+    tracking.event("text", root, text="seed: 1", name="recipe.json")
+    tracking.event("end", f"{root}.2", status="FINISHED")
+    tracking.event("end", root, status="FINISHED")
+    tracking.close(wait_s=1)
+    return tracking.run_id
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(SILENT, "timed out"), (500, "too many 500"), (401, "set MLFLOW_TRACKING_USERNAME and")]
+)
+def test_a_server_that_fails_is_told_in_one_line_and_gets_the_rest_later(settings, written, monkeypatch, status, said):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with Server(status, "no") as server:
+        assert not mirror(settings.journals, server.url)
+        [line] = not_received(Settings(settings.home, server.url, sys.executable), written)
+    assert f"MLflow at {server.url} has not received everything yet: " in line and said in line and "\n" not in line
+    assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
+    assert client(settings).get_run(read_state(settings, written)["runs"][written]).info.status == "FINISHED"
+
+
+def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, monkeypatch):
+    journal = settings.journals / f"{written}.jsonl"
+    journal.write_text(journal.read_text().replace('"experiment": "tiny"', '"experiment": "elsewhere"'))
+    with Server(507) as store:
+        monkeypatch.setenv("MLFLOW_DEFAULT_ARTIFACT_ROOT", f"{store.url}/files")
+        assert not mirror(settings.journals, settings.tracking_uri)
+        state = read_state(settings, written)
+        run = client(settings).get_run(state["runs"][written])
+        assert run.info.status == "FINISHED" and run.info.artifact_uri.startswith(store.url)
+        assert "507" in state["problem"] and not state["complete"]
+        store.status = 200
+        assert mirror(settings.journals, settings.tracking_uri) and read_state(settings, written)["complete"]
+    assert [(path.split("/")[-1], body) for path, body in store.received] == [("recipe.json", b"seed: 1")]
+
+
+def test_a_collector_of_openlineage_gets_every_step_when_it_is_back(settings, written, monkeypatch):
+    with Server(503) as collector:
+        monkeypatch.setenv("OPENLINEAGE_URL", collector.url)
+        assert not mirror(settings.journals, settings.tracking_uri)
+        [line] = not_received(settings, written)
+        assert "OpenLineage" in line and "503" in line and read_state(settings, written)["complete"]
+        collector.first = [200, 200]  # it goes again before it has heard how the first step ended
+        assert not mirror(settings.journals, settings.tracking_uri) and len(collector.received) == 2
+        collector.status = 200
+        assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
+    assert {path for path, _ in collector.received} == {"/api/v1/lineage"}
+    events = [json.loads(body) for _, body in collector.received]
+    ours = [event for event in events if event["job"]["name"] in ("tiny.pipeline", "tiny.rules math")][:4]
+    start, begun, done, end = ours
+    assert [event["eventType"] for event in ours] == ["START", "START", "COMPLETE", "COMPLETE"]
+    assert start["run"]["runId"] == end["run"]["runId"] == done["run"]["facets"]["parent"]["run"]["runId"]
+    assert begun["run"]["runId"] == done["run"]["runId"] != start["run"]["runId"]
+    [raw], [problems] = done["inputs"], done["outputs"]
+    assert (raw["namespace"], raw["name"]) == ("file", "/data/raw.json")
+    assert raw["facets"]["version"]["datasetVersion"] == RAW.key
+    assert problems["name"] == "problems/math" and problems["outputFacets"]["outputStatistics"]["rowCount"] == 4
 
 
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):

@@ -1,0 +1,76 @@
+"""What Prefect and MLflow cost a run: the same run with them and without, alternately, each in a new home.
+
+    python benchmarks/tracking_overhead.py tiny --repeats 2
+
+Without: no Prefect server, tasks and flows are plain calls, and no mirror process is started; everything else is the
+same, the journal included. Told: seconds on the clock and of CPU, of all processes of the run together, and what the
+difference is of the run without. CPU is the number to go by on a machine that does other work as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_bare(recipe: str, home: str, overrides: list[str]) -> None:
+    """The whole pipeline with Prefect and the mirror left out."""
+    from ratchet.flows.pipeline import pipeline
+    from ratchet.infra import tracking
+    from ratchet.infra.recipe import load_recipe
+    from ratchet.infra.settings import load_settings
+    from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+
+    tracking.start_mirror = lambda _: subprocess.Popen(["true"])  # type: ignore
+    with called_by(Caller(load_settings(home), Watcher(), prefect=False)):
+        pipeline(load_recipe(recipe, overrides))
+
+
+def measure(recipe: str, overrides: list[str], bare: bool) -> tuple[float, float]:
+    """Seconds on the clock and of CPU."""
+    with tempfile.TemporaryDirectory() as home:
+        settings = [part for override in overrides for part in ("--set", override)]
+        command = [sys.executable, "-m", "ratchet.cli.main", "run", recipe, "--home", home, *settings]
+        if bare:
+            command = [sys.executable, __file__, "--bare", recipe, home, *overrides]
+        began = time.monotonic()
+        with open(Path(home) / "output.log", "w+b") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                log.seek(0)
+                raise SystemExit(f"the run failed:\n{log.read().decode()[-3000:]}")
+        return time.monotonic() - began, used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", nargs="?", default="tiny")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="passed on to `ratchet run`")
+    arguments = parser.parse_args()
+    found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for _ in range(arguments.repeats):
+        for bare in found:
+            found[bare].append(measure(arguments.recipe, arguments.overrides, bare))
+            name = "without" if bare else "with"
+            print(f"{name:8} {found[bare][-1][0]:7.1f} s on the clock, {found[bare][-1][1]:7.1f} s of CPU", flush=True)
+    for i, what in enumerate(("clock", "CPU")):
+        without, whole = (median(times[i] for times in found[bare]) for bare in (True, False))
+        print(f"{what}: {whole - without:+.1f} s, {(whole - without) / without:+.1%} of the run without")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--bare"]:
+        run_bare(sys.argv[2], sys.argv[3], sys.argv[4:])
+    else:
+        main()

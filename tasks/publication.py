@@ -1,0 +1,213 @@
+"""An artifact as others take it in: a data set or a model as a repository on the Hub, with its card, and a data set's
+description in Croissant (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html) with where it came from.
+"""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic_core import to_jsonable_python
+
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions, sha256_file
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.pages import Document, Section, to_markdown
+from ratchet.infra.recipe.keys import flat
+from ratchet.infra.recipe.training import Stage
+
+Files = dict[str, Path | str]
+"""What a repository holds, by its path there: a file here, or a text."""
+TRAIN = "data/train.parquet"
+CROISSANT = "croissant.json"
+TYPES = {"string": "Text", "large_string": "Text", "int32": "Integer", "int64": "Integer", "double": "Float",
+         "date32[day]": "Date"}  # fmt: skip
+_TERMS = (
+    "annotation arrayShape citeAs column containedIn equivalentProperty excludes extract field fileProperty fileObject "
+    "fileSet format includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex "
+    "readLines repeated replace samplingRate sdVersion separator source subField transform unArchive value"
+)
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+    "description": {"@container": "@language"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+
+
+def repository(store: ArtifactStore, artifact: Artifact, licence: str, url: str = "") -> tuple[str, Files]:
+    """What kind of repository the Hub has for it (`dataset`, `model`), and what is in that. Raises RatchetError for an
+    artifact that is neither."""
+    if artifact.kind == "checkpoint":
+        weights = sorted(file for file in (artifact.path / "model").rglob("*") if file.is_file())
+        files: Files = {str(file.relative_to(artifact.path / "model")): file for file in weights}
+        return "model", {**files, "README.md": model_card(store, artifact, licence)}
+    if artifact.kind != "problems":
+        raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint: only these have a place on the Hub.")
+    described = croissant(store, artifact, artifact.kept, TRAIN, licence, url)
+    shown = [name for name in artifact.manifest.get("shown", ()) if name.startswith("figures/")]
+    return "dataset", {
+        TRAIN: artifact.kept,
+        CROISSANT: json.dumps(described, indent=1, ensure_ascii=False),
+        "README.md": data_card(store, artifact, licence),
+        **{name: artifact.path / name for name in shown},
+    }
+
+
+def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
+    """The card that curation wrote; of one of its steps, what there is to say."""
+    from huggingface_hub import DatasetCard
+
+    written = artifact.path / "card.md"
+    if written.is_file():
+        text = written.read_text(encoding="utf-8")
+    else:
+        counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
+        sections = [Section("Rows", table=counts), _made(store, artifact)]
+        text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
+    # What was rejected stays here: it holds items of benchmarks.
+    card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
+    card.data.license = licence  # type: ignore  # a field of what the card is made with
+    return str(card)
+
+
+def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
+    """What the model was trained from and with, and every score of it that the store has."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    from ratchet.tasks.report import summary_table
+
+    evaluations = [found for found in store.all("evaluation/*") if artifact in store.parents(found)]
+    results = [
+        EvalResult("text-generation", name, name, "pass@1", scores["pass_at"]["1"]["value"])
+        for evaluation in evaluations
+        for name, scores in json.loads((evaluation.path / "scores.json").read_text())["benchmarks"].items()
+        if "1" in scores["pass_at"]
+    ]
+    behind = [a for a in store.ancestors([artifact]) if a.kind not in GIVEN_KINDS]
+    stages = [a for a in behind if a.kind == "checkpoint"]
+    base = next((model["path"] for a in stages if (model := a.manifest["parameters"].get("model"))), None)
+    data = ModelCardData(
+        license=licence, library_name="transformers", pipeline_tag="text-generation", language="en",
+        tags=["reasoning", "reinforcement-learning", "verifiable-rewards"], model_name=artifact.name,
+        base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
+    )  # fmt: skip
+    trained = [
+        {"stage": a.name, "outcome": a.manifest.get("headline", ""), "settings": _changed(a.manifest["parameters"])}
+        for a in stages
+    ]
+    problems = [
+        {"data set": a.ref, "problems": a.manifest["counts"]["kept"]}
+        for a in behind if a.kind == "problems" and a.manifest["step"] == "curated"
+    ]  # fmt: skip
+    document = Document(artifact.name, "A reasoning model, trained with verifiable rewards.", sections=[
+        Section("Scores", table=summary_table(evaluations) if evaluations else ()),
+        Section("Training", "In order.", trained),
+        Section("Training data", table=problems),
+        _made(store, artifact),
+    ])  # fmt: skip
+    return f"---\n{data.to_yaml()}\n---\n\n{to_markdown(document)}"
+
+
+def _changed(parameters: dict[str, Any]) -> str:
+    """What a stage was told otherwise than by default."""
+    fields = {name: field for name, field in Stage.model_fields.items() if not field.is_required()}
+    defaults = {name: to_jsonable_python(f.get_default(call_default_factory=True)) for name, f in fields.items()}
+    settings = {name: v for name, v in (parameters.get("stage") or {}).items() if v != defaults.get(name)}
+    return ", ".join(f"{name} {value}" for name, value in flat(settings).items())
+
+
+def _made(store: ArtifactStore, artifact: Artifact) -> Section:
+    rows = []
+    for a in store.ancestors([artifact]):
+        maker = "given" if a.kind in GIVEN_KINDS else f"{a.manifest['step']}, code {a.manifest['code']}"
+        rows.append({"artifact": a.ref, "made by": maker, "sha256": a.key})
+    return Section("Where it came from", "Raw files first.", rows)
+
+
+def croissant(
+    store: ArtifactStore, artifact: Artifact, table: Path, name: str, licence: str, url: str = ""
+) -> dict[str, Any]:
+    """The description of a data set whose rows are in the Parquet file `table`, called `name` beside it."""
+    manifest = artifact.manifest
+    published = datetime.fromtimestamp(manifest["finished_at"], UTC).date().isoformat()
+    behind = store.ancestors([artifact])
+    raw = [a for a in behind if a.kind in (*GIVEN_KINDS, "raw")]
+    owner = url.rstrip("/").split("/")[-2] if url else "not stated"
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": artifact.name,
+        "description": f"{manifest['counts']['kept']:,} problems whose answers a program can check, made from "
+        f"{', '.join(a.name for a in raw)}.",
+        "license": licence,
+        "url": url or _name(artifact),
+        "creator": {"@type": "sc:Organization", "name": owner},
+        "datePublished": published,
+        "version": f"1.0.0+{artifact.key[:12]}",
+        "distribution": [
+            {
+                "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
+                "contentSize": f"{table.stat().st_size} B", "encodingFormat": "application/x-parquet",
+                "sha256": sha256_file(table),
+            }
+        ],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet", "@id": "problems", "name": "problems", "key": {"@id": "problems/problem_id"},
+                "field": [_field(column, name) for column in pq.read_schema(table)],
+            }
+        ],
+        "prov:wasDerivedFrom": [
+            {"@type": "prov:Entity", "@id": _name(a), "prov:label": a.name} for a in raw
+        ],
+        "prov:wasGeneratedBy": [_activity(store, a) for a in behind if a.kind not in GIVEN_KINDS],
+        "prov:wasAttributedTo": {
+            "@type": "prov:SoftwareAgent", "prov:label": f"ratchet-rl, code {manifest['code']}, Python "
+            f"{library_versions()['python']}",
+        },
+    }  # fmt: skip
+
+
+def _field(column: pa.Field, file: str) -> dict[str, Any]:
+    many = pa.types.is_list(column.type)
+    inner = str(column.type.value_type if many else column.type)
+    if inner not in TYPES:
+        raise RatchetError(f"Croissant has no place for the column {column.name} of {inner}: take --format ratchet.")
+    return {
+        "@type": "cr:Field", "@id": f"problems/{column.name}", "name": column.name, "dataType": f"sc:{TYPES[inner]}",
+        "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
+        **({"isArray": True, "arrayShape": "-1"} if many else {}),
+    }  # fmt: skip
+
+
+def _activity(store: ArtifactStore, artifact: Artifact) -> dict[str, Any]:
+    """A step of the way: what it used, what came out, when, and with which settings and code."""
+    manifest = artifact.manifest
+    settings = ", ".join(f"{name} {value}" for name, value in flat(manifest["parameters"]).items() if value is not None)
+    return {
+        "@type": "prov:Activity",
+        "@id": f"urn:ratchet:step:{artifact.ref}",
+        "prov:label": f"{manifest['step']}, version {manifest['step_version']}, code {manifest['code']}: {settings}",
+        "prov:startedAtTime": datetime.fromtimestamp(manifest["started_at"], UTC).isoformat(),
+        "prov:endedAtTime": datetime.fromtimestamp(manifest["finished_at"], UTC).isoformat(),
+        "prov:used": [{"@id": _name(parent)} for parent in store.parents(artifact)],
+        "prov:generated": {"@id": _name(artifact)},
+    }
+
+
+def _name(artifact: Artifact) -> str:
+    return f"urn:sha256:{artifact.key}" if artifact.kind in GIVEN_KINDS else f"urn:ratchet:{artifact.ref}"

@@ -1,0 +1,88 @@
+"""What leaves the house: Croissant, repositories as the Hub has them, and their upload."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ratchet.infra.artifacts import Artifact, ArtifactStore
+from ratchet.infra.errors import RatchetError
+from tests.cli.hub_server import Hub
+from tests.flows.conftest import in_process
+
+
+def made(home: Path, where: str) -> Artifact:
+    return list(ArtifactStore(home / "artifacts").all(where))[-1]
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # large files by LFS, which Hub speaks
+    with Hub() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("HF_TOKEN", Hub.TOKEN)
+        yield server
+
+
+def test_croissant_is_valid_reads_its_rows_and_says_where_they_came_from(finished_home, tmp_path):
+    curated = made(finished_home, "problems/math-curated-*")
+    in_process("export", curated.ref, "--croissant", "--output", tmp_path, "--home", finished_home)
+    described = json.loads((tmp_path / "croissant.json").read_text())
+    assert described["conformsTo"].endswith("/1.1")
+    [file] = described["distribution"]
+    assert file["sha256"] == hashlib.sha256((tmp_path / "train.parquet").read_bytes()).hexdigest()
+    generated = [activity["prov:generated"]["@id"] for activity in described["prov:wasGeneratedBy"]]
+    used = {used["@id"] for activity in described["prov:wasGeneratedBy"] for used in activity["prov:used"]}
+    assert generated[-1] == f"urn:ratchet:{curated.ref}" and used <= {*generated}, "every input was made by a step"
+    assert [raw["@id"] for raw in described["prov:wasDerivedFrom"]] == generated[:1]
+    mlcroissant = pytest.importorskip("mlcroissant")
+    read = mlcroissant.Dataset(tmp_path / "croissant.json")
+    assert not read.metadata.ctx.issues.errors
+    assert len(list(read.records("problems"))) == curated.manifest["counts"]["kept"]
+
+
+def test_a_data_set_is_pushed_with_its_card(finished_home, hub):
+    curated = made(finished_home, "problems/math-curated-*")
+    said = in_process("push", curated.ref, "me/math", "--private", "--license", "mit", "--home", finished_home)
+    assert f"{hub.url}/datasets/me/math/commit/abc" in said
+    assert hub.created == [{"name": "math", "organization": "me", "type": "dataset", "visibility": "private"}]
+    files = hub.files["datasets/me/math"]
+    assert files["data/train.parquet"] == curated.kept.read_bytes()
+    assert json.loads(files["croissant.json"])["url"] == f"{hub.url}/datasets/me/math"
+    card = files["README.md"].decode()
+    assert yaml.safe_load(card.split("---")[1])["license"] == "mit" and "rejected.parquet" not in card
+    assert {name for name in files if name.startswith("figures/")} == {
+        f"figures/{name}" for name in ("funnel.png", "kept.png", "coverage.png")
+    }
+
+
+def test_a_checkpoint_is_pushed_with_its_scores_and_its_origin(finished_home, hub):
+    checkpoint = made(finished_home, "checkpoint/code-32-*")
+    in_process("push", checkpoint.ref, "me/model", "--home", finished_home)
+    files = hub.files["me/model"]
+    assert files["model.safetensors"] == (checkpoint.path / "model" / "model.safetensors").read_bytes()
+    assert {"config.json", "tokenizer.json"} <= files.keys()
+    card = files["README.md"].decode()
+    [index] = yaml.safe_load(card.split("---")[1])["model-index"]
+    assert {result["dataset"]["name"] for result in index["results"]} == {"mini-math", "mini-code"}
+    for told in ("max_response_tokens 24", made(finished_home, "problems/math-curated-*").ref, checkpoint.key):
+        assert told in card
+
+
+@pytest.mark.parametrize(
+    ("token", "endpoint", "what", "name", "told"),
+    [
+        ("hf_wrong", "", "checkpoint/code-32-*", "me/model", "401"),
+        ("", "http://127.0.0.1:9", "checkpoint/code-32-*", "me/model", "Connection refused"),
+        ("", "", "checkpoint/code-32-*", "not a name/of/any", "Repo id must"),
+        ("", "", "evaluation/*", "me/scores", "neither problems nor a checkpoint"),
+    ],
+)
+def test_a_push_that_fails_is_told_in_one_line(finished_home, hub, monkeypatch, token, endpoint, what, name, told):
+    monkeypatch.setenv("HF_TOKEN", token or Hub.TOKEN)
+    monkeypatch.setenv("HF_ENDPOINT", endpoint or hub.url)
+    with pytest.raises(RatchetError) as error:
+        in_process("push", made(finished_home, what).ref, name, "--home", finished_home)
+    assert told in str(error.value) and "\n" not in str(error.value) and Hub.TOKEN not in str(error.value)
