@@ -16,6 +16,10 @@ class NotGiven(RatchetError):
     """What a recipe leaves to those who run it, and they have not given: a plan cannot do without, an estimate can."""
 
 
+class Waiting(RatchetError):
+    """The run is over for now, until a person decides."""
+
+
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """The question whether the most similar name was meant, to be put behind a sentence; nothing where none is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)

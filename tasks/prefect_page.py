@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import pyarrow.parquet as pq
 
@@ -54,6 +55,47 @@ def link(address: str, text: str) -> None:
         from prefect.artifacts import create_link_artifact
 
         create_link_artifact(address, link_text=text, description=text)
+
+
+def resumable_run() -> str:
+    """The id of the outermost flow run, where a worker can start it again; else nothing."""
+    from prefect import get_client
+    from prefect.runtime import flow_run
+
+    if not flow_run.id:
+        return ""
+    with get_client(sync_client=True) as client:
+        outermost = client.read_flow_run(UUID(flow_run.root_flow_run_id))
+    return str(outermost.id) if outermost.deployment_id else ""
+
+
+def ask(key: str, text: str) -> dict[str, Any]:
+    """What a person has decided on the page of the run: `approved`, `by`, `reason`. Until then the run is suspended
+    where a worker can start it again, and over elsewhere. Raises Prefect's Pause, with the text."""
+    from prefect import get_client
+    from prefect.exceptions import Pause
+    from prefect.flow_runs import suspend_flow_run
+    from prefect.input import RunInput
+    from prefect.runtime import flow_run
+    from prefect.states import Cancelled
+
+    class Decision(RunInput):
+        approved: bool = True
+        by: str = ""
+        reason: str = ""
+
+    if not flow_run.id:
+        raise Pause(text)
+    over = {flow_run.id, flow_run.root_flow_run_id}
+    if outermost := resumable_run():
+        if decision := suspend_flow_run(UUID(outermost), timeout=None, key=key, wait_for_input=Decision):
+            return decision.model_dump(include={"approved", "by", "reason"})
+        over.remove(outermost)
+    log(text)
+    with get_client(sync_client=True) as client:
+        for each in over:
+            client.set_flow_run_state(UUID(each), Cancelled(message=text), force=True)
+    raise Pause(text)
 
 
 def _table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:
