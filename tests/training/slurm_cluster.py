@@ -53,6 +53,7 @@ class Cluster:
 
     def __init__(self, root: Path, node: str) -> None:
         self.root, self.node = root, node
+        self.environment = {name: os.environ[name] for name in ("SLURM_CONF", "PATH")}
 
     def ask(self, *command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()

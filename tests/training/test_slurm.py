@@ -51,7 +51,7 @@ def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
     assert job.poll() is None
     job.send_signal(signal.SIGUSR1)
     assert job.wait(10) == 7
-    with pytest.raises(RatchetError, match=r"RATCHET_SLURM is .*no such"):
+    with pytest.raises(RatchetError, match=r"RATCHET_SLURM is .*No such"):
         launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "none")).check(1)
 
 
@@ -69,7 +69,8 @@ def flow(cluster: Cluster, learnt_model: Path, tmp_path: Path) -> Iterator[Flow]
     def start_flow(*options: str, **changes: Any) -> "subprocess.Popen[str]":
         spec = specification(tmp_path, learnt_model, **changes)
         (tmp_path / "flow.json").write_text(json.dumps(spec))
-        environment = ENVIRONMENT | {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*options))}
+        where = {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*options))}
+        environment = ENVIRONMENT | cluster.environment | where
         argv = [sys.executable, "-m", "tests.training.one_step", str(tmp_path / "flow.json")]
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         flows.append(subprocess.Popen(argv, cwd=ROOT, env=environment, **output))
@@ -87,14 +88,15 @@ def ended(flow: "subprocess.Popen[str]", seconds: float = 300) -> str:
     return said
 
 
-def under_way(work: Path) -> None:
-    assert wait(lambda: len(metrics(work)) >= 3, 120)
+def under_way(flow: "subprocess.Popen[str]", work: Path) -> None:
+    assert wait(lambda: len(metrics(work)) >= 3 or flow.poll() is not None, 300)
+    assert flow.poll() is None and flow.stdout, flow.communicate()[0]
 
 
 @pytest.mark.slow
 def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp_path):  # noqa: F811
     killed = flow()
-    under_way(tmp_path)
+    under_way(killed, tmp_path)
     killed.kill()
     killed.wait()
     (job,) = cluster.jobs()
@@ -109,7 +111,7 @@ def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp
 @pytest.mark.slow
 def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp_path):  # noqa: F811
     interrupted = flow()
-    under_way(tmp_path)
+    under_way(interrupted, tmp_path)
     interrupted.send_signal(signal.SIGINT)
     interrupted.wait(30)
     assert wait(lambda: not cluster.jobs(), 15)
@@ -120,7 +122,7 @@ def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp
 @pytest.mark.slow
 def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):  # noqa: F811
     running = flow()
-    under_way(tmp_path)
+    under_way(running, tmp_path)
     (job,) = cluster.jobs()
     cluster.ask("scontrol", "update", f"nodename={cluster.node}", "state=down", "reason=test")
     failed = time.monotonic()
@@ -135,7 +137,7 @@ def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
 def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, tmp_path):  # noqa: F811
     """Where the partition cancels what it preempts, SLURM does not start it again: it is submitted anew."""
     running = flow("--no-requeue", "--exclusive")
-    under_way(tmp_path)
+    under_way(running, tmp_path)
     (job,) = cluster.jobs()
     urgent = cluster.ask("sbatch", "--parsable", "--partition=urgent", "--exclusive", "--wrap=sleep 5")
     said = ended(running)
