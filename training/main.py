@@ -44,7 +44,8 @@ def main(specification: Path) -> int:
         state, steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        write_status(work, "failed", str(error), 0)
+        if not isinstance(error, ranks.Lost) or not (work / "status.json").is_file():  # else it has said why
+            write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
         write_status(work, state, "", steps)

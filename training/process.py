@@ -38,6 +38,11 @@ def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
     many steps. Raises RatchetError."""
     _quiet()
     recipe = Recipe.model_validate(spec["recipe"])
+    with ranks.in_touch(recipe.training.hardware.timeout_minutes):
+        return _run(recipe, spec, work)
+
+
+def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
     ranks.join(recipe.training.hardware.timeout_minutes)
     if ranks.rank() == 0:
         work.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,6 @@ from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by t
     metrics,
     specification,
     start,
-    straight,
     wait,
     weights,
 )
@@ -61,13 +60,30 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def recipe() -> dict[str, Any]:
+    """A stage of half a minute and more."""
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["training"]["checkpoint_every"] = 20
+    recipe["training"]["stages"][0] |= {"steps": 60, "max_difficulty": None, "drop_easy_each_epoch": False}
+    return recipe
+
+
+@pytest.fixture(scope="module")
+def straight(recipe: dict[str, Any], learnt_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """The stage, left alone."""
+    work = tmp_path_factory.mktemp("straight")
+    assert start(work, learnt_model, recipe=recipe).wait(300) == 0, (work / "log").read_text()
+    return work
+
+
 @pytest.fixture
-def flow(cluster: Cluster, learnt_model: Path, tmp_path: Path) -> Iterator[Flow]:  # noqa: F811
+def flow(cluster: Cluster, recipe: dict[str, Any], learnt_model: Path, tmp_path: Path) -> Iterator[Flow]:  # noqa: F811
     """Starts the flow of a stage, which submits a job with these options."""
     flows = []
 
-    def start_flow(*options: str, **changes: Any) -> "subprocess.Popen[str]":
-        spec = specification(tmp_path, learnt_model, **changes)
+    def start_flow(*options: str) -> "subprocess.Popen[str]":
+        spec = specification(tmp_path, learnt_model, recipe=recipe)
         (tmp_path / "flow.json").write_text(json.dumps(spec))
         where = {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*options))}
         environment = ENVIRONMENT | cluster.environment | where
@@ -94,7 +110,7 @@ def under_way(flow: "subprocess.Popen[str]", work: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp_path):  # noqa: F811
+def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp_path):
     killed = flow()
     under_way(killed, tmp_path)
     killed.kill()
@@ -109,7 +125,7 @@ def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp
 
 
 @pytest.mark.slow
-def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp_path):  # noqa: F811
+def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp_path):
     interrupted = flow()
     under_way(interrupted, tmp_path)
     interrupted.send_signal(signal.SIGINT)
@@ -120,7 +136,7 @@ def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp
 
 
 @pytest.mark.slow
-def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):  # noqa: F811
+def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
     running = flow()
     under_way(running, tmp_path)
     (job,) = cluster.jobs()
@@ -134,7 +150,7 @@ def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, tmp_path):  # noqa: F811
+def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, tmp_path):
     """Where the partition cancels what it preempts, SLURM does not start it again: it is submitted anew."""
     running = flow("--no-requeue", "--exclusive")
     under_way(running, tmp_path)
@@ -147,22 +163,15 @@ def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, t
 
 
 @pytest.mark.slow
-def test_a_job_at_its_time_limit_saves_a_checkpoint_and_is_submitted_again(cluster, flow, learnt_model, tmp_path):  # noqa: F811
-    """SLURM looks at its clock once a minute: what is to be told a minute ahead is told in the first of two."""
-    long = long_recipe()
-    said = ended(flow("--time=2", "--signal=B:USR1@60", recipe=long), 600)
-    assert "is at its end (stopped)" in said
-    alone = tmp_path / "alone"
-    assert start(alone, learnt_model, recipe=long).wait(600) == 0
-    assert weights(tmp_path) == weights(alone)
-
-
-def long_recipe() -> dict[str, Any]:
-    """More than a minute of steps, with no checkpoint but the last."""
-    recipe = RECIPE.model_dump(mode="json")
-    recipe["training"]["checkpoint_every"] = 10_000
-    recipe["training"]["stages"][0] |= {"steps": 400, "max_difficulty": None, "drop_easy_each_epoch": False}
-    return recipe
+def test_a_job_at_its_time_limit_saves_a_checkpoint_and_is_submitted_again(cluster, flow, straight, tmp_path):
+    """SLURM looks at its clock once a minute, so the test has it send the signal now."""
+    running = flow("--time=5")
+    under_way(running, tmp_path)
+    (job,) = cluster.jobs()
+    cluster.ask("scancel", "--batch", "--signal=USR1", job)
+    said = ended(running)
+    assert f"SLURM job {job} is at its end (stopped)" in said
+    assert weights(tmp_path) == weights(straight)
 
 
 @pytest.mark.slow
