@@ -2,16 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from ratchet.cli.prefect_server import configure_prefect, running_server
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.approvals import Approval, Approvals
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ratchet.infra.approvals import Approval
 
 
 def approve(
@@ -28,6 +29,8 @@ def approve(
 
     Example: `ratchet approve tiny --reject "too many truncated"`
     """
+    from ratchet.infra.approvals import Approvals
+
     settings = load_settings(home)
     approvals = Approvals(settings)
     if not which:
@@ -47,8 +50,10 @@ def approve(
         console.print("The same command as before goes on.")
 
 
-def _resumed(decision: Approval, settings: Settings) -> bool:
+def _resumed(decision: "Approval", settings: Settings) -> bool:
     """Have Prefect start the run again that it has suspended until this decision; whether it does."""
+    from ratchet.cli.prefect_server import configure_prefect, running_server
+
     configure_prefect(settings)
     if not (address := os.environ.get("PREFECT_API_URL") or running_server(settings)):
         return False

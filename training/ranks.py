@@ -65,9 +65,11 @@ def give_up_silence(timeout_minutes: float) -> None:
     if sys.platform != "linux":
         return
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # no connection of TCP's, or closed meanwhile
-            with socket.socket(fileno=os.dup(int(descriptor))) as connection:
+        with suppress(OSError):  # no socket, or closed meanwhile
+            connection = socket.socket(fileno=int(descriptor))
+            with suppress(OSError):  # none of TCP's
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(60_000 * timeout_minutes))
+            connection.detach()  # it is not ours to close
 
 
 @contextmanager
