@@ -85,18 +85,17 @@ class Slurm:
         return f"""{self._head()}
 cores=$(env -u OMP_NUM_THREADS nproc)
 export OMP_NUM_THREADS=$(( cores > {group.processes} ? cores / {group.processes} : 1 ))
-if [ -n "$SLURM_CPUS_PER_TASK" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
+if [ -n "${{SLURM_CPUS_PER_TASK:-}}" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
 rm -f {stop}
 trap {shlex.quote(f"touch {stop}")} USR1
 {command} &
 group=$!
 trap 'kill -TERM $group' TERM
 while true; do
-    wait $group
-    code=$?
+    wait $group && code=0 || code=$?
     kill -0 $group 2>/dev/null || break  # a signal ends a wait as well
 done
-[ $code -gt 128 ] && wait $group && code=$?
+if [ $code -gt 128 ]; then wait $group && code=0 || code=$?; fi
 exit $code
 """
 

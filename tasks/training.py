@@ -224,7 +224,7 @@ def run_worker(
     it. What a killed run has finished is not run again. Raises RatchetError with the group's own message."""
     run = active_run()
     spec_file, status_file = draft.path / "spec.json", draft.path / STATUS
-    log = run.settings.logs / f"{run.tracking.run_id if run.tracking else 'plan'}-{name}.log"
+    log = run.settings.logs / f"{draft.path.name}.log"  # also of the run that has gone on with another's job
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
     group = Group(argv, machines, processes, draft.path, log)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)

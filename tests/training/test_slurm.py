@@ -36,7 +36,7 @@ def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
     """Run by bash as SLURM does."""
     head, work = tmp_path / "head.sh", tmp_path / "work's"
     work.mkdir()
-    head.write_text("#!/bin/bash\n#SBATCH --time=1\nexport PREPARED=7\n")
+    head.write_text("#!/bin/bash\n#SBATCH --time=1\nset -euo pipefail\nexport PREPARED=7\n")
     wait_for_it = "while not os.path.exists(sys.argv[1]): time.sleep(0.05)"
     program = f"import os, sys, time\n{wait_for_it}\nsys.exit(int(os.environ['PREPARED']))"
     group = Group((sys.executable, "-c", program, str(work / STOP)), 1, 2, work, tmp_path / "log")
