@@ -88,7 +88,7 @@ def ask(key: str, text: str) -> dict[str, Any]:
         raise Pause(text)
     over = {flow_run.id, flow_run.root_flow_run_id}
     if outermost := resumable_run():
-        if decision := suspend_flow_run(UUID(outermost), timeout=None, key=key, wait_for_input=Decision):
+        if decision := suspend_flow_run(wait_for_input=Decision, flow_run_id=UUID(outermost), timeout=None, key=key):
             return decision.model_dump(include={"approved", "by", "reason"})
         over.remove(outermost)
     log(text)
