@@ -64,8 +64,8 @@ def cluster() -> Iterator[Cluster]:
 def recipe() -> dict[str, Any]:
     """A stage of half a minute and more."""
     recipe = RECIPE.model_dump(mode="json")
-    recipe["training"]["checkpoint_every"] = 20
-    recipe["training"]["stages"][0] |= {"steps": 60, "max_difficulty": None, "drop_easy_each_epoch": False}
+    recipe["training"]["checkpoint_every"] = 15
+    recipe["training"]["stages"][0] |= {"steps": 40, "max_difficulty": None, "drop_easy_each_epoch": False}
     return recipe
 
 
@@ -97,7 +97,7 @@ def flow(cluster: Cluster, recipe: dict[str, Any], learnt_model: Path, tmp_path:
         each.kill()
 
 
-def ended(flow: "subprocess.Popen[str]", seconds: float = 300) -> str:
+def ended(flow: "subprocess.Popen[str]", seconds: float = 600) -> str:
     """What a flow has said that came to its end."""
     said, _ = flow.communicate(timeout=seconds)
     assert flow.returncode == 0, said
@@ -105,7 +105,7 @@ def ended(flow: "subprocess.Popen[str]", seconds: float = 300) -> str:
 
 
 def under_way(flow: "subprocess.Popen[str]", work: Path) -> None:
-    assert wait(lambda: len(metrics(work)) >= 3 or flow.poll() is not None, 300)
+    assert wait(lambda: len(metrics(work)) >= 3 or flow.poll() is not None, 600)
     assert flow.poll() is None and flow.stdout, flow.communicate()[0]
 
 
