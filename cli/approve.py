@@ -52,10 +52,10 @@ def approve(
 
 def _resumed(decision: "Approval", settings: Settings) -> bool:
     """Have Prefect start the run again that it has suspended until this decision; whether it does."""
-    from ratchet.cli.prefect_server import configure_prefect, running_server
+    from ratchet.cli.prefect_server import configure_prefect, server_address
 
     configure_prefect(settings)
-    if not (address := os.environ.get("PREFECT_API_URL") or running_server(settings)):
+    if not (address := server_address(settings)):
         return False
     os.environ["PREFECT_API_URL"] = address
     from prefect.exceptions import NotPausedError

@@ -13,6 +13,7 @@ from uuid import UUID
 import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import Artifact
+from ratchet.infra.errors import Waiting
 
 _FEW = 200
 """Rows of a table that are shown; the artifact has the rest."""
@@ -59,11 +60,11 @@ def link(address: str, text: str) -> None:
 
 def resumable_run() -> str:
     """The id of the outermost flow run, where a worker can start it again; else nothing."""
+    if not _in_flow_run():
+        return ""
     from prefect import get_client
     from prefect.runtime import flow_run
 
-    if not flow_run.id:
-        return ""
     with get_client(sync_client=True) as client:
         outermost = client.read_flow_run(UUID(flow_run.root_flow_run_id))
     return str(outermost.id) if outermost.deployment_id else ""
@@ -71,7 +72,10 @@ def resumable_run() -> str:
 
 def ask(key: str, text: str) -> dict[str, Any]:
     """What a person has decided on the page of the run: `approved`, `by`, `reason`. Until then the run is suspended
-    where a worker can start it again, and over elsewhere. Raises Prefect's Pause, with the text."""
+    where a worker can start it again, and over elsewhere. Raises Prefect's Pause with the text, Waiting outside of a
+    Prefect run."""
+    if not _in_flow_run():
+        raise Waiting(text)
     from prefect import get_client
     from prefect.exceptions import Pause
     from prefect.flow_runs import suspend_flow_run
@@ -84,8 +88,6 @@ def ask(key: str, text: str) -> dict[str, Any]:
         by: str = ""
         reason: str = ""
 
-    if not flow_run.id:
-        raise Pause(text)
     over = {flow_run.id, flow_run.root_flow_run_id}
     if outermost := resumable_run():
         if decision := suspend_flow_run(wait_for_input=Decision, flow_run_id=UUID(outermost), timeout=None, key=key):

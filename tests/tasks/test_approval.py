@@ -3,10 +3,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from prefect.exceptions import Pause
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.errors import RatchetError, Waiting
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.tracking import Tracking
@@ -48,7 +47,7 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
 def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, tmp_path):
     first = made("1", "a")
     come_to(tmp_path, first, "math-44")  # no gate of this recipe's
-    with pytest.raises(Pause, match=r"approve curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
+    with pytest.raises(Waiting, match=r"approve curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
         come_to(tmp_path, first)
     assert "curated" in in_process("approve", "--home", tmp_path) and "waits" in in_process(
         "approve", "--home", tmp_path
@@ -58,7 +57,7 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
     assert "ratchet.approval.curated" in journal and "curated approved by" in journal
     come_to(tmp_path, made("1", "b"))  # the same content
 
-    with pytest.raises(Pause):
+    with pytest.raises(Waiting):
         come_to(tmp_path, made("2", "c"))
     in_process("approve", "tiny-seed0-pipeline", "--reject", "too few", "--home", tmp_path)
     with pytest.raises(
@@ -73,7 +72,7 @@ def test_what_waits_must_be_named_clearly(made, tmp_path):
     with pytest.raises(RatchetError, match=r"'tiny'\. Nothing waits"):
         in_process("approve", "tiny", "--home", tmp_path)
     for content, key in (("1", "a"), ("2", "b")):
-        with pytest.raises(Pause):
+        with pytest.raises(Waiting):
             come_to(tmp_path, made(content, key))
     with pytest.raises(RatchetError, match=r"2 of what waits .*aaaaaaaaaaaa .*bbbbbbbbbbbb .*name one"):
         in_process("approve", "tiny", "--home", tmp_path)
