@@ -1,5 +1,6 @@
 """`ratchet approve`: what a person decides where a recipe has a gate."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
