@@ -51,7 +51,7 @@ def approve(
 
 
 def _resumed(decision: "Approval", settings: Settings) -> bool:
-    """Have Prefect start the run again that it has suspended until this decision; whether it does."""
+    """Have Prefect start the run again that it has suspended until this decision: to go on, or to fail with the reason. Whether it does."""
     from ratchet.cli.prefect_server import configure_prefect, server_address
 
     configure_prefect(settings)
@@ -61,9 +61,8 @@ def _resumed(decision: "Approval", settings: Settings) -> bool:
     from prefect.exceptions import NotPausedError
     from prefect.flow_runs import resume_flow_run
 
-    answer = {"approved": decision.approved, "by": decision.by, "reason": decision.reason}
     try:
-        resume_flow_run(UUID(decision.flow_run), run_input=answer)
+        resume_flow_run(UUID(decision.flow_run))
     except NotPausedError:
         return False
     return True

@@ -35,13 +35,13 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
             approval, summary=words, run=f"{recipe.name}-seed{recipe.seed}", flow_run=prefect_page.resumable_run()
         )
         approvals.save(approval)
-        answer = prefect_page.ask(
+        resumed_by = prefect_page.ask(
             approval.key,
             f"The run waits for a person to approve {name}: {words}. Look at it with `ratchet show {artifacts[0].ref}` "
             f"or `ratchet ui`; then `ratchet approve {recipe.name}`, or with --reject REASON, and the same command "
             "again.",
         )
-        approval = approval.decided(**answer)
+        approval = approval.decided(True, resumed_by)
         approvals.save(approval)
     assert run.tracking is not None  # a plan has returned
     run.tracking.event("tags", run.root, tags={f"ratchet.approval.{name}": f"{approval}; {approval.summary}"})

@@ -70,31 +70,26 @@ def resumable_run() -> str:
     return str(outermost.id) if outermost.deployment_id else ""
 
 
-def ask(key: str, text: str) -> dict[str, Any]:
-    """What a person has decided on the page of the run: `approved`, `by`, `reason`. Until then the run is suspended
-    where a worker can start it again, and over elsewhere. Raises Prefect's Pause with the text, Waiting outside of a
-    Prefect run."""
+def ask(key: str, text: str) -> str:
+    """Who has let the run go on from here, where a worker can start it again: until then it is suspended. Elsewhere it
+    is over. Raises Prefect's Pause with the text, Waiting outside of a Prefect run."""
     if not _in_flow_run():
         raise Waiting(text)
     from prefect import get_client
     from prefect.exceptions import Pause
     from prefect.flow_runs import suspend_flow_run
-    from prefect.input import RunInput
     from prefect.runtime import flow_run
     from prefect.states import Cancelled
 
-    class Decision(RunInput):
-        approved: bool = True
-        by: str = ""
-        reason: str = ""
-
     over = {flow_run.id, flow_run.root_flow_run_id}
-    if outermost := resumable_run():
-        if decision := suspend_flow_run(wait_for_input=Decision, flow_run_id=UUID(outermost), timeout=None, key=key):
-            return decision.model_dump(include={"approved", "by", "reason"})
-        over.remove(outermost)
-    log(text)
     with get_client(sync_client=True) as client:
+        if outermost := resumable_run():
+            suspend_flow_run(flow_run_id=UUID(outermost), timeout=None, key=key)  # does nothing the second time
+            state = client.read_flow_run(UUID(outermost)).state
+            if state and state.is_running():
+                return "who resumed the run in Prefect"
+            over.remove(outermost)
+        log(text)
         for each in over:
             client.set_flow_run_state(UUID(each), Cancelled(message=text), force=True)
     raise Pause(text)
