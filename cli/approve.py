@@ -51,7 +51,7 @@ def approve(
 
 
 def _resumed(decision: "Approval", settings: Settings) -> bool:
-    """Have Prefect start the run again that it has suspended until this decision: to go on, or to fail with the reason. Whether it does."""
+    """Have Prefect start the run again that it has suspended, to go on or to fail with the reason; whether it does."""
     from ratchet.cli.prefect_server import configure_prefect, server_address
 
     configure_prefect(settings)
