@@ -165,7 +165,7 @@ def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, t
 @pytest.mark.slow
 def test_a_job_at_its_time_limit_saves_a_checkpoint_and_is_submitted_again(cluster, flow, straight, tmp_path):
     """SLURM looks at its clock once a minute, so the test has it send the signal now."""
-    running = flow("--time=5")
+    running = flow("--time=60")
     under_way(running, tmp_path)
     (job,) = cluster.jobs()
     cluster.ask("scancel", "--batch", "--signal=USR1", job)
