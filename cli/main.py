@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from ratchet.cli.approve import approve
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
 from ratchet.cli.export import export, push
@@ -30,7 +31,7 @@ from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
-from ratchet.infra.errors import NotGiven, RatchetError, in_words
+from ratchet.infra.errors import NotGiven, RatchetError, Waiting, in_words
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
@@ -43,7 +44,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-INTERRUPTED = 130
+INTERRUPTED, WAITING = 130, 3
 LEAVE_AFTER_S = 20
 
 RecipeArgument = Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")]
@@ -296,7 +297,7 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
-for command in (lineage, diff, decontaminate, deploy, why, export, push, verify, recipes):
+for command in (approve, lineage, diff, decontaminate, deploy, why, export, push, verify, recipes):
     app.command()(command)
 app.add_typer(judge, name="judge")
 
@@ -338,12 +339,19 @@ def _run_flow(
         flow = flow.named(title) if title else flow
         # To find what is made, nobody waits for a server of our own to start; one that is up shows that run too.
         prefect = server_address(settings) is not None or not all(step.done for step in plan.plan)
+        suspended: tuple[type[BaseException], ...] = ()
         if prefect:
             stack.enter_context(prefect_server(settings))
             stack.enter_context(without_heartbeats())
+            from prefect.exceptions import Pause
+
+            suspended = (Pause,)
         watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
         with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
-            result = flow(recipe, *arguments)
+            try:
+                result = flow(recipe, *arguments)
+            except suspended as waiting:
+                raise Waiting(str(waiting)) from None
     show_result(caller.opened, result)
 
 
@@ -366,7 +374,8 @@ def _on_signal(number: int, frame: Any) -> None:
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue."""
+    """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue, a run
+    that waits for a person in code 3."""
     for handled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(handled, _on_signal)
     try:
@@ -375,8 +384,10 @@ def main() -> None:
         told = in_words(error)
         if os.environ.get("RATCHET_DEBUG") or not told:
             raise
-        errors.print(f"[bold red]Error:[/] {escape(told)}", soft_wrap=True)
-        sys.exit(2)
+        waits = isinstance(error, Waiting)
+        said = "[bold yellow]Waiting:[/]" if waits else "[bold red]Error:[/]"
+        errors.print(f"{said} {escape(told)}", soft_wrap=True)
+        sys.exit(WAITING if waits else 2)
 
 
 def _leave() -> None:

@@ -6,6 +6,7 @@ from ratchet.flows.curate import curate_each
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.tasks.approval import gate
 from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run
@@ -36,6 +37,7 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
         problems = curated or curate_each(recipe)
         check_mixes(recipe, problems)
         training = list(problems.values())
+        gate(recipe, "curated", training)
 
         run.phase("Train")
         if start:
@@ -48,6 +50,7 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
         evaluations = []
         if "start" in recipe.evaluation.after and not only:
             evaluations.append(evaluate_model(recipe, checkpoint, "start", training))
+        gate(recipe, "start", [checkpoint], evaluations)
         stages = recipe.training.stages[names.index(only) if only and start else 0 :]
         for stage in stages:
             checkpoint = train_stage(recipe, stage, checkpoint, problems, validation_problems(recipe, stage))
@@ -55,6 +58,7 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
                 evaluations.append(evaluate_model(recipe, checkpoint, stage.name, training))
             if stage.name == only:
                 break
+            gate(recipe, stage.name, [checkpoint], evaluations)
         if not only:
             register(recipe, checkpoint, evaluations)
         return Trained(checkpoint, tuple(evaluations))

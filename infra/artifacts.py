@@ -289,8 +289,6 @@ class ArtifactStore:
             if not resumable:
                 shutil.rmtree(path)
                 path.mkdir()
-            for left in path.rglob(f"*{HALF_WRITTEN}"):
-                left.unlink()
             with disk_errors(self.root):
                 yield Draft(path)
 
@@ -298,6 +296,8 @@ class ArtifactStore:
                inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = ()) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
         finished_at = time.time()
+        for left in draft.path.rglob(f"*{HALF_WRITTEN}"):  # not earlier: somebody elsewhere may have been writing it
+            left.unlink()
         files = {}
         for file in sorted(p for p in draft.path.rglob("*") if p.is_file() and p.name != MANIFEST):
             files[str(file.relative_to(draft.path))] = {"bytes": file.stat().st_size, "sha256": sha256_file(file)}

@@ -18,6 +18,10 @@ class NotGiven(RatchetError):
     """What a recipe leaves to those who run it, and they have not given: a plan cannot do without, an estimate can."""
 
 
+class Waiting(RatchetError):
+    """The run is over for now, until a person decides."""
+
+
 def in_words(error: Exception) -> str:
     """The line a person reads of an error that is theirs to fix; nothing for a defect of ours."""
     if isinstance(error, RatchetError):

@@ -22,6 +22,8 @@ class Settings:
     """The interpreter that trainers and evaluators run under (`RATCHET_PYTHON`): may be another environment's."""
     launcher: str = ""
     """What runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
+    slurm: Path | None = None
+    """The head of the batch scripts of SLURM jobs, in which process groups then run (`RATCHET_SLURM`)."""
 
     @property
     def tracked_elsewhere(self) -> bool:
@@ -51,11 +53,13 @@ def load_settings(home: str | Path | None = None) -> Settings:
     for place in (root, *root.parents):
         if place.exists() and not place.is_dir():
             raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes the directory to keep things in.")
+    slurm = os.environ.get("RATCHET_SLURM")
     return Settings(
         home=root,
         tracking_uri=_tracking_uri() or f"sqlite:///{root / 'mlflow.db'}",
         python=os.environ.get("RATCHET_PYTHON") or sys.executable,
         launcher=os.environ.get("RATCHET_LAUNCHER", ""),
+        slurm=Path(slurm).expanduser().resolve() if slurm else None,
     )
 
 

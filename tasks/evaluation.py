@@ -138,8 +138,8 @@ def evaluate_model(
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
-        argv = [run.settings.python, "-P", "-m", "ratchet.evaluation.main"]
-        run_worker(argv, spec, draft, f"evaluate-{label}", recipe.training.hardware.processes, follow)
+        processes = recipe.training.hardware.processes
+        run_worker("ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, processes)
         (draft.path / IMPORTED).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore, code_version
-from ratchet.infra.errors import RatchetError, nearest
+from ratchet.infra.errors import RatchetError, Waiting, nearest
 from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.recipe import Recipe
@@ -243,11 +243,13 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
     )  # fmt: skip
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
-    status: Status = "KILLED"  # by Ctrl-C, or cancelled in Prefect: no Exception either
+    status: Status = "KILLED"  # by Ctrl-C, or cancelled in Prefect: no Exception either; or it waits for a person
     try:
         with _active(run):
             yield run
         status = "FINISHED"
+    except Waiting:
+        raise
     except Exception:
         status = "FAILED"
         raise

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import Artifact
+from ratchet.infra.errors import Waiting
 
 _FEW = 200
 """Rows of a table that are shown; the artifact has the rest."""
@@ -54,6 +56,43 @@ def link(address: str, text: str) -> None:
         from prefect.artifacts import create_link_artifact
 
         create_link_artifact(address, link_text=text, description=text)
+
+
+def resumable_run() -> str:
+    """The id of the outermost flow run, where a worker can start it again; else nothing."""
+    if not _in_flow_run():
+        return ""
+    from prefect import get_client
+    from prefect.runtime import flow_run
+
+    with get_client(sync_client=True) as client:
+        outermost = client.read_flow_run(UUID(flow_run.root_flow_run_id))
+    return str(outermost.id) if outermost.deployment_id else ""
+
+
+def ask(key: str, text: str) -> str:
+    """Who has let the run go on from here, where a worker can start it again: until then it is suspended. Elsewhere it
+    is over. Raises Prefect's Pause with the text, Waiting outside of a Prefect run."""
+    if not _in_flow_run():
+        raise Waiting(text)
+    from prefect import get_client
+    from prefect.exceptions import Pause
+    from prefect.flow_runs import suspend_flow_run
+    from prefect.runtime import flow_run
+    from prefect.states import Cancelled
+
+    over = {flow_run.id, flow_run.root_flow_run_id}
+    with get_client(sync_client=True) as client:
+        if outermost := resumable_run():
+            suspend_flow_run(flow_run_id=UUID(outermost), timeout=None, key=key)  # does nothing the second time
+            state = client.read_flow_run(UUID(outermost)).state
+            if state and state.is_running():
+                return "who resumed the run in Prefect"
+            over.remove(outermost)
+        log(text)
+        for each in over:
+            client.set_flow_run_state(UUID(each), Cancelled(message=text), force=True)
+    raise Pause(text)
 
 
 def _table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:

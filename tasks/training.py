@@ -1,13 +1,10 @@
 """Warm start and stages: each runs as one process group under torch's launcher, never inside the flow's process."""
 
 import json
-import os
-import shlex
 import shutil
-import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,10 +14,10 @@ import pyarrow.parquet as pq
 from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
-from ratchet.infra.process_group import core_count, free_port, last_lines, process_group
+from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
+from ratchet.infra.process_group import last_lines
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.settings import Settings
 from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
@@ -37,7 +34,8 @@ PASS_RATES = Step("pass_rates", 3, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps without it after which an alarm has cleared, and is told again when it returns: a batch's numbers jump."""
-STATUS = "status.json"
+ATTEMPTS = 3
+"""Of a group whose machines are taken from it each time before it gets any further."""
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
@@ -62,7 +60,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
         inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
 
     def check() -> None:
-        on_each_machine(recipe.training.hardware.machines, active_run().settings)
+        launcher_of(active_run().settings).check(recipe.training.hardware.machines)
         if recipe.model.path:
             check_model(recipe.model.path)
 
@@ -138,7 +136,7 @@ def train_stage(
 
 def _check(recipe: Recipe) -> None:
     settings = active_run().settings
-    on_each_machine(recipe.training.hardware.machines, settings)
+    launcher_of(settings).check(recipe.training.hardware.machines)
     recipe.training.engine.check(settings.python)
 
 
@@ -194,11 +192,8 @@ def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
         measures = spec["kind"] == "pass_rates"
         file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
         follow = StageFollower(run, file, start) if spec["kind"] == "stage" and start else MetricsFollower(run, file)
-        module = (run.settings.python, "-P", "-m", "ratchet.training.launch")
-        launcher = (*on_each_machine(hardware.machines, run.settings), *module)
-        meeting = () if hardware.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         work = {**spec, "work_dir": str(draft.path)}
-        run_worker(launcher, work, draft, name, hardware.processes, follow, meeting)
+        run_worker("ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines)
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
         if measures:
             draft.extra["headline"] = _describe_pass_rates(draft)
@@ -225,55 +220,52 @@ def _describe_pass_rates(draft: Draft) -> str:
     return f"{draft.counts['problems']:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
 
 
-def on_each_machine(machines: int, settings: Settings) -> list[str]:
-    """What in front of a command runs it on each machine of the process group; empty for this machine alone."""
-    if machines == 1:
-        return []
-    command = shlex.split(settings.launcher)
-    if not command:
-        raise RatchetError(
-            f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
-            "RATCHET_LAUNCHER, in a SLURM allocation to 'srun --ntasks-per-node=1' (docs/training.md, Several "
-            "machines), or train on this one with --set training.hardware.machines=1."
-        )
-    if shutil.which(command[0]) is None:
-        raise RatchetError(f"RATCHET_LAUNCHER is {settings.launcher!r}, and there is no program {command[0]!r} here.")
-    return command
-
-
 def run_worker(
-    argv: Sequence[str], spec: dict[str, Any], draft: Draft, name: str, processes: int, follow: "MetricsFollower",
-    more: Sequence[str] = (),
+    module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower", processes: int,
+    machines: int = 1,
 ) -> None:  # fmt: skip
-    """Run a worker process group to its end, following its metrics: `argv`, the specification's file, and `more`.
-    Raises RatchetError with its own message."""
+    """Run a module as a worker process group to its end, following its metrics; again when its machines are taken from
+    it. What a killed run has finished is not run again. Raises RatchetError with the group's own message."""
     run = active_run()
-    status_file = draft.path / STATUS
-    status_file.unlink(missing_ok=True)
-    spec_file = draft.path / "spec.json"
-    write_atomically(spec_file, json.dumps(spec, indent=1, ensure_ascii=False))
-    log = run.settings.logs / f"{run.tracking.run_id if run.tracking else 'plan'}-{name}.log"
-    environment = worker_environment(processes)
-    with process_group([*argv, str(spec_file), *more], log, environment) as process:
-        while process.poll() is None:
+    spec_file, status_file = draft.path / "spec.json", draft.path / STATUS
+    log = run.settings.logs / f"{draft.path.name}.log"  # also of the run that has gone on with another's job
+    argv = (run.settings.python, "-P", "-m", module, str(spec_file))
+    group = Group(argv, machines, processes, draft.path, log)
+    wanted = json.dumps(spec, indent=1, ensure_ascii=False)
+    status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
+    write_atomically(spec_file, wanted)
+    attempts = ATTEMPTS
+    while status.get("state") != "finished":
+        furthest = follow.furthest
+        try:
+            with launcher_of(run.settings).launch(group, run.watcher.note) as worker:
+                while (code := worker.poll()) is None:
+                    follow.poll()
+                    time.sleep(POLL_S)
+        except TakenAway as reason:
             follow.poll()
-            time.sleep(POLL_S)
+            attempts = ATTEMPTS if follow.furthest > furthest else attempts - 1
+            if not attempts:
+                raise RatchetError(
+                    f"{name}: its machines were taken from it {ATTEMPTS} times before it got any further; at last: "
+                    f"{reason}. Give it more time or other machines; the end of {log}:\n{last_lines(log, 25)}"
+                ) from reason
+            run.watcher.note(f"{name}: {reason}; going on from what it has saved")
+            continue
+        follow.poll()
+        status = _status(status_file)
+        if status.get("state") == "failed":
+            raise RatchetError(f"{name}: {status['message']}")
+        if code or status.get("state") != "finished":
+            raise RatchetError(
+                f"{name} ended with code {code} before it was finished. The end of {log}:\n"
+                f"{last_lines(log, 25)}\nRun the same command again to continue from the last checkpoint."
+            )
     follow.poll()
-    status = json.loads(status_file.read_text()) if status_file.is_file() else {}
-    if status.get("state") == "failed":
-        raise RatchetError(f"{name}: {status['message']}")
-    if process.returncode or status.get("state") != "finished":
-        raise RatchetError(
-            f"{name} ended with code {process.returncode} before it was finished. The end of {log}:\n"
-            f"{last_lines(log, 25)}\nRun the same command again to continue from the last checkpoint."
-        )
 
 
-def worker_environment(processes: int) -> dict[str, str]:
-    """The environment of trainers and evaluators: cores divided among them, and no threads that spin while waiting."""
-    threads = str(max(1, core_count() // processes))
-    quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    return {**os.environ, **quiet, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
+def _status(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text()) if file.is_file() else {}
 
 
 class MetricsFollower:
@@ -285,6 +277,8 @@ class MetricsFollower:
         self.child = run.current_child
         self.offset, self.line = 0, b""  # the byte behind the last line that was read, and that line
         self.last: dict[str, Any] = {}
+        self.furthest = 0
+        """The last step, or response, that it has ever come to."""
         self.alarmed: dict[str, int] = {}  # the step at which an alarm was last on
 
     def poll(self) -> None:
@@ -297,6 +291,7 @@ class MetricsFollower:
             for end, record in read_lines(self.path, self.offset):
                 file.seek(self.offset)
                 self.offset, self.line = end, file.read(end - self.offset)
+                self.furthest = max(self.furthest, record.get("step", record.get("done", 0)))
                 self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 
 from ratchet.infra.artifacts import disk_errors, replace_directory, sha256_file
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.launcher import STOP
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
 
@@ -33,11 +34,23 @@ KEPT = 2
 """The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
 
 
+class Stopped(Exception):
+    """A stage has saved a checkpoint and ends before its time, because it was asked to."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(f"after step {steps}")
+        self.steps = steps
+
+
 class Checkpoints:
     """The checkpoints of one stage. On several machines `directory` must be shared."""
 
     def __init__(self, directory: Path, policy: Policy) -> None:
         self._directory, self._policy = directory, policy
+
+    def stop_asked(self) -> bool:
+        """Whether the stage is to save and end, as the file STOP beside its checkpoints says. Collective."""
+        return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
         """Write a checkpoint that exists either whole or not at all, then delete those that are not kept. Collective.

@@ -12,10 +12,13 @@ them is.
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
+from ratchet.training import ranks
 
 
 def launch(specification: Path, meeting: str = "localhost:0") -> None:
@@ -42,16 +45,26 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # ours is the task's; torch's stay behind in the system's
         max_restarts=0,  # a stage that failed is started again by its step, from its last checkpoint
     )
+    if hardware.machines > 1:
+        threading.Thread(target=_watch, args=(hardware.timeout_minutes,), daemon=True).start()
     try:
         elastic_launch(config, _rank)(specification)
     except RendezvousError as error:
         reason = (
-            f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes: "
-            f"{error or 'some did not come'}. RATCHET_LAUNCHER must run its command once on each of them, and each "
-            "must reach that port."
+            f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes, or "
+            f"one has fallen silent since: {error or 'some did not come'}. RATCHET_LAUNCHER must run its command once "
+            "on each of them, and each must reach that port."
         )
-        one_rank.write_status(Path(spec["work_dir"]), "failed", reason, 0)
+        work = Path(spec["work_dir"])
+        if not (work / "status.json").is_file():  # where a rank has not said why
+            one_rank.write_status(work, "failed", reason, 0)
         sys.exit(2)
+
+
+def _watch(timeout_minutes: float) -> None:
+    while True:  # connections are made at times that only torch knows
+        ranks.give_up_silence(timeout_minutes)
+        time.sleep(5)
 
 
 def _rank(specification: Path) -> None:

@@ -15,7 +15,7 @@ from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training import ranks
 from ratchet.training.alarms import alarms, memory
 from ratchet.training.batches import Batches, Collected
-from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import describe, samples
 from ratchet.training.journal import Journal
@@ -40,7 +40,8 @@ def train(
     stage: Stage, seed: int, training: Training, curriculum: Curriculum, worker: RolloutWorker, batches: Batches,
     learner: Learner, checkpoints: Checkpoints, journals: Journals, validation: Mapping[str, Sequence[Problem]],
 ) -> None:  # fmt: skip
-    """Run the stage from the curriculum's state to its end. Collective; the last step always has a checkpoint."""
+    """Run the stage from the curriculum's state to its end. Collective; the last step always has a checkpoint.
+    Raises Stopped, behind one, when it is asked to end."""
     journals.decisions.take(curriculum.decisions)
     saving_s = 0.0
     while not curriculum.finished:
@@ -104,12 +105,15 @@ def train(
         journals.decisions.take(curriculum.decisions)
         if step % training.samples_every == 0 or curriculum.finished:
             journals.samples.take(samples(collected.sampled, step, worker.tokenizer))
-        if best or curriculum.finished or step % training.checkpoint_every == 0:
+        stop = checkpoints.stop_asked() and not curriculum.finished
+        if best or stop or curriculum.finished or step % training.checkpoint_every == 0:
             saving = time.perf_counter()
             journals.sync()
             state = {part: owner.state_dict() for part, owner in stateful(curriculum, learner, batches).items()}
             checkpoints.save(step, state, score)
             saving_s = time.perf_counter() - saving
+        if stop:
+            raise Stopped(step)
 
 
 def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:

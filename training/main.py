@@ -14,7 +14,8 @@ The specification, JSON:
 Written: `metrics.jsonl`, `decisions.jsonl` (every prompt dropped and why, every reset), `samples.jsonl` (rollouts to
 read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command again continues
 from the last checkpoint, to the same weights bit for bit.
-Ends with 0 when finished, 2 after an error that the user can fix (also in `status.json`).
+A file `stop` in the work directory has it save a checkpoint after the step at work, and end.
+Ends with 0 when finished or stopped, 2 after an error that the user can fix (also in `status.json`).
 """
 
 import json
@@ -40,13 +41,14 @@ def main(specification: Path) -> int:
         _check_files(spec)
         from ratchet.training import process  # torch, transformers and DeepSpeed: seconds
 
-        steps = process.run(spec, work)
+        state, steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        write_status(work, "failed", str(error), 0)
+        if not isinstance(error, ranks.Lost) or not (work / "status.json").is_file():  # else it has said why
+            write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
-        write_status(work, "finished", "", steps)
+        write_status(work, state, "", steps)
     return 0
 
 

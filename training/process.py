@@ -22,7 +22,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.batches import Batches
-from ratchet.training.checkpoint import Checkpoints, writing
+from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journal
 from ratchet.training.learner import Learner
@@ -36,10 +36,16 @@ from ratchet.verifiers.submission import JudgeSettings
 PASS_RATES = "pass_rates.jsonl"
 
 
-def run(spec: dict[str, Any], work: Path) -> int:
-    """Run a warm start, a stage or a measurement; the number of steps it took. Raises RatchetError."""
+def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
+    """Run a warm start, a stage or a measurement; how it ended (finished, or stopped as it was asked to) and after how
+    many steps. Raises RatchetError."""
     _quiet()
     recipe = Recipe.model_validate(spec["recipe"])
+    with ranks.in_touch(recipe.training.hardware.timeout_minutes):
+        return _run(recipe, spec, work)
+
+
+def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
     ranks.join(recipe.training.hardware.timeout_minutes)
     if ranks.rank() == 0:
         work.mkdir(parents=True, exist_ok=True)
@@ -48,14 +54,18 @@ def run(spec: dict[str, Any], work: Path) -> int:
     if spec["kind"] == "pass_rates":
         steps = _measure_pass_rates(recipe, spec, work)
     else:
-        policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+        try:
+            policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+        except Stopped as stopped:
+            ranks.leave()
+            return "stopped", stopped.steps
         draft = work / ".model"
         with writing(work):
             policy.save_model(draft)
             if ranks.rank() == 0:
                 replace_directory(draft, work / "model")
     ranks.leave()
-    return steps
+    return "finished", steps
 
 
 def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:

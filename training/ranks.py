@@ -3,8 +3,10 @@
 import ctypes
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -12,7 +14,12 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import _get_default_store
 
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
+
+
+class Lost(RatchetError):
+    """Another machine of the group has fallen silent."""
 
 
 def die_with_launcher() -> None:
@@ -49,6 +56,35 @@ def join(timeout_minutes: float = 30) -> None:
     deepspeed.init_distributed(
         dist_backend=backend, auto_mpi_discovery=False, timeout=timedelta(minutes=timeout_minutes)
     )
+    give_up_silence(timeout_minutes)
+
+
+def give_up_silence(timeout_minutes: float) -> None:
+    """Have the kernel close each connection of this process whose other end acknowledges nothing for so long. Torch
+    waits without end for an answer of the store by which ranks and launchers find one another."""
+    if sys.platform != "linux":
+        return
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # no socket, or closed meanwhile
+            connection = socket.socket(fileno=int(descriptor))
+            with suppress(OSError):  # none of TCP's
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(60_000 * timeout_minutes))
+            connection.detach()  # it is not ours to close
+
+
+@contextmanager
+def in_touch(timeout_minutes: float) -> Iterator[None]:
+    """Say in words that another machine has fallen silent. Raises Lost."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not (isinstance(error, torch.distributed.DistError) or "Timed out waiting" in str(error)):
+            raise
+        raise Lost(
+            f"Another machine has not answered for {timeout_minutes:g} minutes (training.hardware.timeout_minutes), or "
+            f"closed its connection: {str(error).splitlines()[0]}. When the network is well, the same command goes on "
+            "from the last checkpoint."
+        ) from error
 
 
 def leave() -> None:

@@ -14,7 +14,7 @@ from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.training import ranks
-from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.journal import Journal
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import MicroBatch, Policy, Sample
@@ -89,7 +89,7 @@ def train(
 ) -> int:  # fmt: skip
     """One pass over the traces from `first_step` on; the number of steps it has. Collective.
 
-    The last step always has a checkpoint.
+    The last step always has a checkpoint. Raises Stopped, behind one, when it is asked to end.
     """
     batches = batch_order(len(samples), settings.batch_size, seed)
     watched, since = {"loss": 0.0, "tokens": 0.0}, time.perf_counter()  # on this rank, since the last report
@@ -116,7 +116,10 @@ def train(
             metrics.write(record)
             watched.update(loss=0.0, tokens=0.0)
             since = time.perf_counter()
-        if done % settings.checkpoint_every == 0 or done == len(batches):
+        stop = checkpoints.stop_asked() and done < len(batches)
+        if stop or done % settings.checkpoint_every == 0 or done == len(batches):
             metrics.sync()
             checkpoints.save(done, {})
+        if stop:
+            raise Stopped(done)
     return len(batches)

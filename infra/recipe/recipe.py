@@ -66,16 +66,22 @@ class Recipe(Section):
     evaluation: Evaluation = Evaluation()
     verification: Verification = Verification()
     registry: Registry = Registry()
+    approve: Where[tuple[str, ...]] = ()
+    """What a person approves before the run goes on: `curated`, the problems, before anything is trained on them; the
+    checkpoint `start`; or a stage by its name. Each with its evaluation, where there is one (docs/operations.md)."""
 
     def curation_of(self, domain: str) -> Curation:
         return self.curation.get(domain) or Curation()
 
     @model_validator(mode="after")
-    def _evaluated_stages_exist(self) -> "Recipe":
+    def _named_stages_exist(self) -> "Recipe":
         known = ["start", *(stage.name for stage in self.training.stages)]
         for name in self.evaluation.after:
             if name not in known:
                 raise ValueError(f"evaluation.after names {name!r}; there is {', '.join(known)}")
+        for name in self.approve:
+            if name not in ("curated", *known):
+                raise ValueError(f"approve names {name!r}; there is {', '.join(('curated', *known))}")
         benchmarks = [benchmark.name for benchmark in self.evaluation.benchmarks]
         for stage in self.training.stages:
             for name in stage.validation:

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -66,17 +67,22 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     return work / "model"
 
 
-def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **changes) -> subprocess.Popen:
-    """A stage as a process of this test's; `before` and `after` what launches it."""
+def specification(work: Path, model: Path, **changes) -> dict[str, Any]:
+    """A stage, with the files that it reads."""
     (work / "tmp").mkdir(parents=True, exist_ok=True)
     code = [replace(p, problem_id=f"code-{p.problem_id}", domain="code", difficulty=None) for p in sums(3)]
     for domain, problems in (("math", sums(40)), ("code", code)):
         pq.write_table(to_table(problems), work / f"{domain}.parquet")
-    spec = {
+    return {
         "kind": "stage", "recipe": RECIPE.model_dump(mode="json"), "stage": "math-12", "model_dir": str(model),
         "problems": {domain: str(work / f"{domain}.parquet") for domain in ("math", "code")},
         "traces": None, "validation": {}, "pass_rates": None, "work_dir": str(work / "work"), **changes,
     }  # fmt: skip
+
+
+def start(work: Path, model: Path, before: tuple = (), after: tuple = (), **changes) -> subprocess.Popen:
+    """A stage as a process of this test's; `before` and `after` what launches it."""
+    spec = specification(work, model, **changes)
     (work / "spec.json").write_text(json.dumps(spec))
     command = [*before, sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json"), *after]
     with open(work / "log", "a") as log:

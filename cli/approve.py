@@ -1,0 +1,68 @@
+"""`ratchet approve`: what a person decides where a recipe has a gate."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from ratchet.infra.approvals import Approval
+
+
+def approve(
+    which: Annotated[
+        str, typer.Argument(help="A recipe, a run (`tiny-seed0`), or what it waits with; none lists all that wait.")
+    ] = "",
+    reject: Annotated[str, typer.Option("--reject", metavar="REASON", help="Do not let the run go on.")] = "",
+    home: Annotated[str | None, typer.Option("--home", help="Where the run keeps everything.")] = None,
+) -> None:
+    """Let a run go on that waits at a gate of its recipe (`approve`), or reject what it waits with.
+
+    The decision is kept with what it is about: the same content is not asked about again. A run that Prefect has
+    suspended is resumed; one of a terminal goes on with its own command.
+
+    Example: `ratchet approve tiny --reject "too many truncated"`
+    """
+    from ratchet.infra.approvals import Approvals
+
+    settings = load_settings(home)
+    approvals = Approvals(settings)
+    if not which:
+        table = columns("run", "gate", "decision", "what")
+        for each in approvals.all():
+            table.add_row(each.run, each.gate, "waits" if each.approved is None else str(each), each.summary)
+        print_whole(table)
+        return
+    if Path(which).is_file():
+        which = load_recipe(which).name
+    decision = approvals.open(which).decided(not reject, reason=reject)
+    approvals.save(decision)
+    console.print(f"{decision}: {', '.join(decision.artifacts)}", soft_wrap=True, markup=False)
+    if decision.flow_run and _resumed(decision, settings):
+        console.print("Prefect starts the run again.")
+    elif decision.approved:
+        console.print("The same command as before goes on.")
+
+
+def _resumed(decision: "Approval", settings: Settings) -> bool:
+    """Have Prefect start the run again that it has suspended, to go on or to fail with the reason; whether it does."""
+    from ratchet.cli.prefect_server import configure_prefect, server_address
+
+    configure_prefect(settings)
+    if not (address := server_address(settings)):
+        return False
+    os.environ["PREFECT_API_URL"] = address
+    from prefect.exceptions import NotPausedError
+    from prefect.flow_runs import resume_flow_run
+
+    try:
+        resume_flow_run(UUID(decision.flow_run))
+    except NotPausedError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""What a person decides before a run goes on: one small file in the home for each gate that a run has come to.
+
+It is known by what is to be approved, and not by the run: approved once, the same content passes in every run.
+"""
+
+import getpass
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ratchet.infra.artifacts import Artifact, content_key, write_atomically
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.settings import Settings
+
+
+@dataclass(frozen=True)
+class Approval:
+    recipe: str
+    gate: str
+    """`curated`, `start`, or a stage."""
+    key: str
+    artifacts: tuple[str, ...]
+    """What is to be approved."""
+    summary: str
+    run: str
+    """The last that has come here: what its names begin with."""
+    flow_run: str = ""
+    """The same in Prefect, where it is suspended until somebody decides."""
+    approved: bool | None = None
+    by: str = ""
+    at: float = 0.0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        said = "approved" if self.approved else "rejected"
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
+        return f"{self.gate} {said} by {self.by}, {when}{f': {self.reason}' if self.reason else ''}"
+
+    def decided(self, approved: bool, by: str = "", reason: str = "") -> "Approval":
+        return replace(self, approved=approved, by=by or getpass.getuser(), at=time.time(), reason=reason)
+
+
+class Approvals:
+    """The gates that runs of a home have come to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.home / "approvals"
+
+    def of(self, recipe: str, gate: str, artifacts: Sequence[Artifact]) -> Approval:
+        """What is known of this content at this gate; undecided when nothing is."""
+        names = [(f"{artifact.kind}/{artifact.name}", artifact.content()) for artifact in artifacts]
+        asked = Approval(recipe, gate, content_key(names)[:12], tuple(a.ref for a in artifacts), "", "")
+        file = self._file(asked)
+        return _read(file) if file.is_file() else asked
+
+    def all(self) -> list[Approval]:
+        """Oldest first."""
+        return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
+
+    def open(self, which: str) -> Approval:
+        """The one that waits, or was rejected, of a recipe, a run, or an artifact of this name. Raises RatchetError."""
+        waiting = [each for each in self.all() if not each.approved]
+        found = [
+            each
+            for each in waiting
+            if which in (each.recipe, *each.artifacts) or f"{which}-".startswith(f"{each.run}-")
+        ]
+        if len(found) == 1:
+            return found[0]
+        there = ", ".join(f"{each.artifacts[0]} ({each.gate} of {each.run})" for each in found or waiting)
+        raise RatchetError(
+            f"{len(found) or 'None'} of what waits for approval is {which!r}. "
+            f"{f'There is {there}: name one of them.' if there else 'Nothing waits.'}"
+        )
+
+    def save(self, approval: Approval) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._file(approval), json.dumps(asdict(approval), indent=1, ensure_ascii=False))
+
+    def _file(self, approval: Approval) -> Path:
+        return self._folder / f"{approval.recipe}-{approval.gate}-{approval.key}.json"
+
+
+def _read(file: Path) -> Approval:
+    facts = json.loads(file.read_text())
+    return Approval(**facts | {"artifacts": tuple(facts["artifacts"])})

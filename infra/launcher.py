@@ -1,0 +1,114 @@
+"""Who starts the process group of a step: this machine, several that are already ours, or a scheduler.
+
+A launcher has two methods, `check` and `launch`; what it launches is polled until it has ended. Nothing else differs
+between a laptop and a cluster, and none of it is in an artifact's key.
+"""
+
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import core_count, free_port, process_group
+from ratchet.infra.settings import Settings
+
+ON_EACH_NODE = "srun --ntasks-per-node=1 --kill-on-bad-exit=1"
+STOP = "stop"
+"""A file of this name in its directory asks a group to save what it has and end."""
+STATUS = "status.json"
+"""A group's last word: `state` (finished, failed, or stopped as it was asked to), and a `message`."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is to be started."""
+
+    argv: tuple[str, ...]
+    """The same on each machine; on several, HOST:PORT at which they meet is added."""
+    machines: int
+    processes: int
+    """On each machine, for whom its cores are divided."""
+    work: Path
+    """Where it writes; for a step of its own, on one file system with us."""
+    log: Path
+
+
+class TakenAway(Exception):
+    """A group did nothing wrong and has no machines any more: why. It can be launched again."""
+
+
+class Running(Protocol):
+    """A group that was started."""
+
+    def poll(self) -> int | None:
+        """The code it has ended with, None until then. Raises TakenAway."""
+        ...
+
+
+class Launcher(Protocol):
+    def check(self, machines: int) -> None:
+        """Raises RatchetError where a group on so many machines could not be started."""
+        ...
+
+    def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
+        """Start a group, or find the one that runs already; on the way out it is ended. `say` is told what it waits
+        for. What an earlier group left as its status is deleted first."""
+        ...
+
+
+def launcher_of(settings: Settings) -> Launcher:
+    if settings.slurm:
+        from ratchet.infra.slurm import Slurm
+
+        return Slurm(settings)
+    return Local(settings.launcher)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes of this machine, which die with us; or of several, behind a command that starts them there."""
+
+    on_each: str
+
+    def check(self, machines: int) -> None:
+        self._prefix(machines)
+
+    def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
+        forget(group)
+        meeting = () if group.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
+        threads = str(max(1, core_count() // group.processes))
+        environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
+        return process_group([*self._prefix(group.machines), *group.argv, *meeting], group.log, environment)
+
+    def _prefix(self, machines: int) -> list[str]:
+        """What in front of a command runs it on each machine; empty for this machine alone."""
+        if machines == 1:
+            return []
+        command = shlex.split(self.on_each)
+        if not command:
+            raise RatchetError(
+                f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
+                "RATCHET_SLURM to submit jobs, or, in a SLURM allocation, RATCHET_LAUNCHER to "
+                f"'{ON_EACH_NODE}' (docs/operations.md), or train on this one with --set training.hardware.machines=1."
+            )
+        if shutil.which(command[0]) is None:
+            raise RatchetError(f"RATCHET_LAUNCHER is {self.on_each!r}, and there is no program {command[0]!r} here.")
+        return command
+
+
+def forget(group: Group) -> None:
+    """What an earlier group of the same work has left for its reader or its successor."""
+    for name in (STATUS, STOP):
+        (group.work / name).unlink(missing_ok=True)
+
+
+def environment_of_groups() -> dict[str, str]:
+    """The environment of trainers and evaluators: no threads that spin while waiting."""
+    quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
+    return {**os.environ, **quiet, "PYTHONUNBUFFERED": "1"}

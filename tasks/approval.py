@@ -1,0 +1,52 @@
+"""Gates: where the recipe wants a person to look before the run goes on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ratchet.infra.approvals import Approvals
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.tasks import prefect_page
+from ratchet.tasks.pipeline_run import PlannedStep, active_run
+from ratchet.tasks.step import summary
+
+
+def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
+    """Pass where the recipe has no gate of this name, or somebody has approved these artifacts. Else the run ends here
+    with what to look at, or is suspended where Prefect can start it again. Raises RatchetError when they were rejected.
+
+    `evaluations` are what there is to go by, beside the artifacts.
+    """
+    if name not in recipe.approve:
+        return
+    run = active_run()
+    approvals = Approvals(run.settings)
+    if run.planning:
+        known = all(artifact.finished for artifact in artifacts)
+        if not (known and approvals.of(recipe.name, name, artifacts).approved):
+            reason = f"the run waits here for `ratchet approve {recipe.name}`"
+            run.plan.append(PlannedStep(f"approval of {name}", artifacts[0], (), False, reason))
+        return
+    approval = approvals.of(recipe.name, name, artifacts)
+    if approval.approved is None:
+        words = "; ".join(f"{artifact.ref} ({summary(artifact)})" for artifact in (*artifacts, *evaluations))
+        approval = replace(
+            approval, summary=words, run=f"{recipe.name}-seed{recipe.seed}", flow_run=prefect_page.resumable_run()
+        )
+        approvals.save(approval)
+        resumed_by = prefect_page.ask(
+            approval.key,
+            f"The run waits for a person to approve {name}: {words}. Look at it with `ratchet show {artifacts[0].ref}` "
+            f"or `ratchet ui`; then `ratchet approve {recipe.name}`, or with --reject REASON, and the same command "
+            "again.",
+        )
+        approval = approval.decided(True, resumed_by)
+        approvals.save(approval)
+    assert run.tracking is not None  # a plan has returned
+    run.tracking.event("tags", run.root, tags={f"ratchet.approval.{name}": f"{approval}; {approval.summary}"})
+    if not approval.approved:
+        raise RatchetError(
+            f"{approval}. Change the recipe; or, to go on all the same, `ratchet approve {approval.artifacts[0]}`."
+        )
+    run.watcher.say(f"✓ {approval}")

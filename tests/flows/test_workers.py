@@ -1,0 +1,124 @@
+"""A Prefect server and a worker of a process pool: a run that is suspended for a person, and one that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ratchet.infra.process_group import free_port, process_group
+from tests.flows.conftest import MINI, ROOT
+
+AUTOMATIONS = ROOT / "examples" / "operations" / "automations.yaml"
+
+
+class Server:
+    """A Prefect server with a pool, a worker and the deployments of the mini recipe."""
+
+    def __init__(self, api: str, environment: dict[str, str]) -> None:
+        self.api, self.environment = api, environment
+
+    def command(self, *argv: str | Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, argv)], cwd=ROOT, env=self.environment, capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def ask(self, path: str, **body: Any) -> Any:
+        return httpx.post(f"{self.api}/{path}", json=body, timeout=30).raise_for_status().json()
+
+    def start(self, deployment: str, **parameters: Any) -> str:
+        found = httpx.get(f"{self.api}/deployments/name/{deployment}", timeout=30).raise_for_status().json()
+        return self.ask(f"deployments/{found['id']}/create_flow_run", parameters=parameters)["id"]
+
+    def states(self, run: str) -> list[str]:
+        found = httpx.get(f"{self.api}/flow_run_states/", params={"flow_run_id": run}, timeout=30).json()
+        return [state["name"] for state in sorted(found, key=lambda state: state["timestamp"])]
+
+    def wait(self, run: str, state: str, seconds: float = 240) -> list[str]:
+        deadline = time.monotonic() + seconds
+        while (seen := self.states(run))[-1] != state:
+            assert time.monotonic() < deadline and seen[-1] not in ("Failed", "Completed"), seen
+            time.sleep(0.5)
+        return seen
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, finished_home: Path) -> Iterator[Server]:
+    home, port = tmp_path_factory.mktemp("server"), free_port()
+    api = f"http://127.0.0.1:{port}/api"
+    environment = os.environ | {
+        "PREFECT_HOME": str(home), "PREFECT_API_URL": api, "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "RATCHET_HOME": str(finished_home),
+    }  # fmt: skip
+    prefect = [sys.executable, "-m", "prefect"]
+    with ExitStack() as running:
+        argv = [*prefect, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        running.enter_context(process_group(argv, home / "server.log", environment))
+        deadline = time.monotonic() + 120
+        while not answers(api):
+            assert time.monotonic() < deadline, (home / "server.log").read_text()
+            time.sleep(0.5)
+        up = Server(api, environment)
+        up.command("prefect", "work-pool", "create", "here", "--type", "process")
+        up.command("ratchet.cli.main", "deploy", MINI, "--pool", "here", "--home", finished_home)
+        up.command("prefect", "automation", "create", "--from-file", AUTOMATIONS)
+        argv = [*prefect, "worker", "start", "--pool", "here"]
+        running.enter_context(process_group(argv, home / "worker.log", environment))
+        yield up
+
+
+def answers(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/health", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_home):
+    for decide in ("terminal", "page"):
+        name = f"math-24-{decide}"
+        run = server.start("pipeline/pipeline-mini", overrides=[f"name={name}", "approve=[math-24]"])
+        assert "Crashed" not in server.wait(run, "Suspended")
+        if decide == "terminal":
+            server.command("ratchet.cli.main", "approve", name, "--home", finished_home)
+        else:
+            server.ask(f"flow_runs/{run}/resume")
+        assert "Failed" not in server.wait(run, "Completed")
+    said = server.command("ratchet.cli.main", "approve", "--home", finished_home)
+    assert "math-24 approved by who resumed the run in Prefect" in said
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
+    run = server.start("train/train-mini", overrides=["training.stages.1.steps=12"])
+    drafts = finished_home / "artifacts" / ".drafts"
+    deadline = time.monotonic() + 240
+    while not list(drafts.glob("checkpoint-code-32-*/checkpoints/*")):
+        assert time.monotonic() < deadline, server.states(run)
+        time.sleep(0.1)
+    os.kill(process_of(run), signal.SIGKILL)
+    seen = server.wait(run, "Completed")
+    assert seen[seen.index("Crashed") : seen.index("Crashed") + 2] == ["Crashed", "Resubmitted"]
+
+
+def process_of(run: str) -> int:
+    """The process in which a worker runs this flow."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            named = f"PREFECT__FLOW_RUN_ID={run}".encode() in (process / "environ").read_bytes()
+            if named and b"prefect" in (process / "cmdline").read_bytes():
+                return int(process.name)
+        except OSError:  # it ended while we looked
+            continue
+    raise AssertionError("no such process")

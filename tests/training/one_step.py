@@ -1,0 +1,25 @@
+"""The step of a flow that trains, in a process that can be killed: `python -m tests.training.one_step SPEC.json`."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from ratchet.infra.artifacts import Draft
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import plan_run
+from ratchet.tasks.training import MetricsFollower, run_worker
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background would have it ignored
+spec = json.loads(Path(sys.argv[1]).read_text())
+work, recipe = Path(spec["work_dir"]), Recipe.model_validate(spec["recipe"])
+work.mkdir(exist_ok=True)
+with plan_run(recipe, load_settings()) as run:
+    hardware = recipe.training.hardware
+    try:
+        follow = MetricsFollower(run, work / "metrics.jsonl")
+        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines)
+    except RatchetError as error:
+        sys.exit(f"error: {error}")

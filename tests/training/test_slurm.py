@@ -1,0 +1,183 @@
+"""A stage as a SLURM job: killed, cancelled, preempted, too long, or on a node that fails, it goes on to the same
+weights as one that was left alone."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.launcher import STOP, Group, launcher_of
+from ratchet.infra.settings import Settings
+from tests.training.slurm_cluster import Cluster, slurm_cluster
+from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by their names
+    ENVIRONMENT,
+    RECIPE,
+    ROOT,
+    learnt_model,
+    metrics,
+    specification,
+    start,
+    wait,
+    weights,
+)
+
+Flow = Callable[..., "subprocess.Popen[str]"]
+
+
+def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
+    """Run by bash as SLURM does."""
+    head, work = tmp_path / "head.sh", tmp_path / "work's"
+    work.mkdir()
+    head.write_text("#!/bin/bash\n#SBATCH --time=1\nset -euo pipefail\nexport PREPARED=7\n")
+    wait_for_it = "while not os.path.exists(sys.argv[1]): time.sleep(0.05)"
+    program = f"import os, sys, time\n{wait_for_it}\nsys.exit(int(os.environ['PREPARED']))"
+    group = Group((sys.executable, "-c", program, str(work / STOP)), 1, 2, work, tmp_path / "log")
+    launcher = launcher_of(Settings(tmp_path, "", sys.executable, slurm=head))
+    script = launcher.script(group)
+    assert script.index("--signal") < script.index("--time=1") < script.index("PREPARED=7")
+    (work / STOP).touch()  # of an earlier job
+    job = subprocess.Popen(["bash", "-c", script])
+    assert wait(lambda: not (work / STOP).exists(), 10)
+    time.sleep(0.3)
+    assert job.poll() is None
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(10) == 7
+    with pytest.raises(RatchetError, match=r"RATCHET_SLURM is .*No such"):
+        launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "none")).check(1)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with slurm_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def recipe() -> dict[str, Any]:
+    """A stage of half a minute and more."""
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["training"]["checkpoint_every"] = 15
+    recipe["training"]["stages"][0] |= {"steps": 40, "max_difficulty": None, "drop_easy_each_epoch": False}
+    return recipe
+
+
+@pytest.fixture(scope="module")
+def straight(recipe: dict[str, Any], learnt_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """The stage, left alone."""
+    work = tmp_path_factory.mktemp("straight")
+    assert start(work, learnt_model, recipe=recipe).wait(300) == 0, (work / "log").read_text()
+    return work
+
+
+@pytest.fixture
+def flow(cluster: Cluster, recipe: dict[str, Any], learnt_model: Path, tmp_path: Path) -> Iterator[Flow]:  # noqa: F811
+    """Starts the flow of a stage, which submits a job with these options."""
+    flows = []
+
+    def start_flow(*options: str) -> "subprocess.Popen[str]":
+        spec = specification(tmp_path, learnt_model, recipe=recipe)
+        (tmp_path / "flow.json").write_text(json.dumps(spec))
+        where = {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*options))}
+        environment = ENVIRONMENT | cluster.environment | where
+        argv = [sys.executable, "-m", "tests.training.one_step", str(tmp_path / "flow.json")]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        flows.append(subprocess.Popen(argv, cwd=ROOT, env=environment, **output))
+        return flows[-1]
+
+    yield start_flow
+    for each in flows:
+        each.kill()
+
+
+def ended(flow: "subprocess.Popen[str]", seconds: float = 600) -> str:
+    """What a flow has said that came to its end."""
+    said, _ = flow.communicate(timeout=seconds)
+    assert flow.returncode == 0, said
+    return said
+
+
+def under_way(flow: "subprocess.Popen[str]", work: Path) -> None:
+    assert wait(lambda: len(metrics(work)) >= 3 or flow.poll() is not None, 600)
+    assert flow.poll() is None and flow.stdout, flow.communicate()[0]
+
+
+@pytest.mark.slow
+def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp_path):
+    killed = flow()
+    under_way(killed, tmp_path)
+    killed.kill()
+    killed.wait()
+    (job,) = cluster.jobs()
+    said = ended(flow())
+    assert f"SLURM job {job} is at this work already" in said
+    assert max(cluster.jobs("all"), key=int) == job  # none after it
+    assert weights(tmp_path) == weights(straight)
+
+    assert "SLURM" not in ended(flow())  # killed behind the end of its job, a flow has nothing left to submit
+
+
+@pytest.mark.slow
+def test_a_flow_that_is_interrupted_cancels_its_job(cluster, flow, straight, tmp_path):
+    interrupted = flow()
+    under_way(interrupted, tmp_path)
+    interrupted.send_signal(signal.SIGINT)
+    interrupted.wait(30)
+    assert wait(lambda: not cluster.jobs(), 15)
+    ended(flow())
+    assert weights(tmp_path) == weights(straight)
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
+    running = flow()
+    under_way(running, tmp_path)
+    (job,) = cluster.jobs()
+    cluster.ask("scontrol", "update", f"nodename={cluster.node}", "state=down", "reason=test")
+    failed = time.monotonic()
+    assert wait(lambda: cluster.jobs("pending") == [job], 30)
+    cluster.ask("scontrol", "update", f"nodename={cluster.node}", "state=resume")
+    assert wait(lambda: cluster.jobs("running") == [job], 300 - (time.monotonic() - failed))
+    assert "pending" in ended(running)
+    assert weights(tmp_path) == weights(straight)
+
+
+@pytest.mark.slow
+def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, tmp_path):
+    """Where the partition cancels what it preempts, SLURM does not start it again: it is submitted anew."""
+    running = flow("--no-requeue", "--exclusive")
+    under_way(running, tmp_path)
+    (job,) = cluster.jobs()
+    urgent = cluster.ask("sbatch", "--parsable", "--partition=urgent", "--exclusive", "--wrap=sleep 5")
+    said = ended(running)
+    assert f"SLURM job {job} is at its end (preempted)" in said
+    assert len(set(re.findall(r"SLURM job (\d+)", said)) - {job, urgent}) == 1
+    assert weights(tmp_path) == weights(straight)
+
+
+@pytest.mark.slow
+def test_a_job_at_its_time_limit_saves_a_checkpoint_and_is_submitted_again(cluster, flow, straight, tmp_path):
+    """SLURM looks at its clock once a minute, so the test has it send the signal now."""
+    running = flow("--time=60")
+    under_way(running, tmp_path)
+    (job,) = cluster.jobs()
+    cluster.ask("scancel", "--batch", "--signal=USR1", job)
+    said = ended(running)
+    assert f"SLURM job {job} is at its end (stopped)" in said
+    assert weights(tmp_path) == weights(straight)
+
+
+@pytest.mark.slow
+def test_options_that_slurm_refuses_are_told_before_anything_runs(cluster, tmp_path):
+    settings = Settings(tmp_path, "", sys.executable, slurm=cluster.head("--partition=none"))
+    with pytest.raises(RatchetError, match=r"SLURM refuses: .*partition"):
+        launcher_of(settings).check(1)
+    with pytest.raises(RatchetError, match="SLURM refuses"):
+        launcher_of(Settings(tmp_path, "", sys.executable, slurm=cluster.head())).check(2)  # nodes that there are not
