@@ -33,7 +33,7 @@ def take_tests(row: Row, *names: str) -> Any:
     try:
         return take_structure(row, name)
     except Malformed:
-        if script.lstrip()[:1] in ("{", "["):
+        if str(script).lstrip()[:1] in ("{", "["):
             raise
         return script
 
