@@ -149,6 +149,6 @@ def rating_in_contests(directory: Path, benchmark: str, contests: Sequence[Conte
     asked = pd.read_parquet(directory / "questions.parquet", columns=["problem_id", "source_url"], filters=wanted)
     rows = rows[rows.outcome != "infra_error"].merge(asked, on="problem_id").sort_values("sample", kind="stable")
     right = (rows.outcome == "passed").groupby(rows.source_url)
-    tries = {problem: outcomes[:SUBMISSIONS] for problem, outcomes in right.agg(list).items()}
+    tries = {str(problem): outcomes[:SUBMISSIONS] for problem, outcomes in right.agg(list).items()}
     known = [contest for contest in contests if contest.problems.keys() & tries.keys()]
     return contest_rating(known, [tries] * len(known)) if known else None

@@ -9,7 +9,6 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks import prefect_page
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
-from ratchet.tasks.step import summary
 
 
 def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
@@ -30,7 +29,7 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
         return
     approval = approvals.of(recipe.name, name, artifacts)
     if approval.approved is None:
-        words = "; ".join(f"{artifact.ref} ({summary(artifact)})" for artifact in (*artifacts, *evaluations))
+        words = "; ".join(f"{artifact.ref} ({artifact.summary})" for artifact in (*artifacts, *evaluations))
         approval = replace(
             approval, summary=words, run=f"{recipe.name}-seed{recipe.seed}", flow_run=prefect_page.resumable_run()
         )

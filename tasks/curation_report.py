@@ -102,7 +102,7 @@ def _headlines(rules: pd.DataFrame, kept: int, decontaminated: Mapping[str, Any]
 def _rules(rules: pd.DataFrame) -> list[Row]:
     shares = (rules.dropped / rules.rows_in.clip(lower=1)).map("{:.1%}".format)
     shown = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
-    return shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records")
+    return _records(shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}))
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
@@ -173,11 +173,15 @@ def _coverage_drawing(decontaminated: Manifest) -> Drawing:
     return draw("coverage", [("", paint)], width=7.2)
 
 
+def _records(table: pd.DataFrame) -> list[Row]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
 def _items_met(rejected: pa.Table) -> list[Row]:
     rows = rejected.filter(pc.field("step") == "decontaminate")["evidence"].to_pylist()
     items = [(found["benchmark"], found["item"]) for found in map(json.loads, rows) if "item" in found]
     most = pd.DataFrame(items, columns=["benchmark", "item"]).value_counts().head(10)
-    return most.rename("rows dropped").reset_index().to_dict("records")
+    return _records(most.rename("rows dropped").reset_index())
 
 
 def _nearest(paraphrases: Manifest | None) -> list[Row]:

@@ -274,9 +274,8 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     """What the interpreter does at exit: registered functions, then flushing."""
     try:
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, _output):
-            if _is_open(stream):
-                stream.flush()
+        for stream in filter(_is_open, (sys.stdout, _output)):
+            stream.flush()
     except BaseException as error:
         if record["status"] == "done":
             return {"status": "raised", "detail": describe(error)}
