@@ -80,7 +80,8 @@ def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, s
         for question, pick in chosen.items():
             if question in asked.index:
                 own = {label: rows.loc[rows.problem_id == question] for label, rows in given.items()}
-                written[pick.file] = _page(question, dict(asked.loc[question].items()), benchmark, own)
+                facts = {str(name): value for name, value in asked.loc[question].items()}
+                written[pick.file] = _page(question, facts, benchmark, own)
     return written
 
 

@@ -256,7 +256,7 @@ def _open_streams() -> None:
     global _output
     reader = io.BufferedReader(io.FileIO(0, "r", closefd=False))
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(reader, encoding="utf-8")
-    if not _is_open(_output):
+    if _output is None or not _is_open(_output):
         writer = io.BufferedWriter(io.FileIO(1, "w", closefd=False))
         _output = io.TextIOWrapper(writer, encoding="utf-8")
     sys.stdout = sys.__stdout__ = _output
@@ -265,7 +265,7 @@ def _open_streams() -> None:
 
 def _is_open(stream: Any) -> bool:
     try:
-        return stream is not None and not getattr(stream, "closed", False)
+        return not getattr(stream, "closed", False)
     except ValueError:  # detached from its descriptor
         return False
 
@@ -274,8 +274,9 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
     """What the interpreter does at exit: registered functions, then flushing."""
     try:
         atexit._run_exitfuncs()
-        for stream in filter(_is_open, (sys.stdout, _output)):
-            stream.flush()
+        for stream in (sys.stdout, _output):
+            if stream is not None and _is_open(stream):
+                stream.flush()
     except BaseException as error:
         if record["status"] == "done":
             return {"status": "raised", "detail": describe(error)}
