@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -196,7 +197,7 @@ def main() -> None:
         words += [word for each in arguments.overrides for word in ("--set", each)]
         shown = ", ".join(CURVES[measured] for measured in family.curves)
         section = [
-            f"    python -m benchmarks.ablations {' '.join(words)} --write docs/results.md", "",
+            f"    python -m benchmarks.ablations {shlex.join(words)} --write docs/results.md", "",
             f"{family.text} ± is the standard error across seeds; differences are paired by seed. The last column is "
             f"the compute until the training pass rate, a mean of {WINDOW} steps, first reached {arguments.reach:.0%}.",
             "", *lines, "", f"![Over tokens sampled, beside the baseline: {shown}](images/{family.picture})",
