@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.prefect_server import prefect_elsewhere, require_answer
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
@@ -34,6 +33,8 @@ def deploy(
             "Say which work pool: --pool NAME. `prefect work-pool create NAME --type process` makes one. "
             "To run flows on this machine from a form, without a pool: `ratchet ui`."
         )
+    from ratchet.cli.prefect_server import prefect_elsewhere, require_answer
+
     api = prefect_elsewhere()
     if not api:
         raise RatchetError(

@@ -168,7 +168,7 @@ def written(settings, monkeypatch) -> str:
     monkeypatch.setattr("ratchet.infra.mlflow_mirror.GIVE_UP_AFTER_S", 0)
     monkeypatch.setattr("ratchet.infra.mlflow_mirror.AGAIN_S", 0)
     tracking, root = write_a_run(settings)
-    tracking.event("text", root, text="seed: 1", name="recipe.json")
+    tracking.event("text", root, text='{"seed": 1}', name="recipe.json")
     tracking.event("end", f"{root}.2", status="FINISHED")
     tracking.event("end", root, status="FINISHED")
     tracking.close(wait_s=1)
