@@ -8,13 +8,12 @@ import typer
 from rich.text import Text
 
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.lineage import Lineage, scores
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from ratchet.infra.artifacts import Artifact
     from ratchet.infra.run_record import RunRecord, RunStep
 
 HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
@@ -32,6 +31,8 @@ def lineage(
     Example: `ratchet lineage math_train.json --down`
     """
     from ratchet.cli.inspection import lineage_tree
+    from ratchet.infra.artifacts import GIVEN_KINDS, ArtifactStore
+    from ratchet.infra.lineage import Lineage, scores
     from ratchet.infra.run_record import find_run
 
     settings = load_settings(home)
@@ -43,8 +44,8 @@ def lineage(
     else:
         artifacts = [known.find(what)]
     print_whole(lineage_tree(known, artifacts, down))
-    reached = {score.key for artifact in artifacts for score in scores([artifact, *known.ahead(artifact)])}
     if down:
+        reached = {score.key for artifact in artifacts for score in scores([artifact, *known.ahead(artifact)])}
         console.print(f"\n{len(reached)} scores reached.")
 
 
@@ -108,7 +109,9 @@ class _Change:
         return _different(dict(_own(self.a.output)), dict(_own(self.b.output)))
 
 
-def _own(artifact: Artifact) -> Iterator[tuple[str, Any]]:
+def _own(artifact: "Artifact") -> Iterator[tuple[str, Any]]:
+    from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS
+
     manifest = artifact.manifest
     yield from flat(manifest["parameters"]).items()
     yield "version of the step", manifest["step_version"]

@@ -62,7 +62,9 @@ def prefect_elsewhere() -> str:
     variable = "PREFECT_API_URL"
     address, user, password = without_login(os.environ.get(variable, ""), variable)
     if user:
-        os.environ |= {variable: address, "PREFECT_API_AUTH_STRING": f"{user}:{password}"}
+        os.environ[variable] = address
+    if password:
+        os.environ["PREFECT_API_AUTH_STRING"] = f"{user}:{password}"
     return address
 
 

@@ -15,7 +15,7 @@ from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import bound_socket, process_group
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import Settings, is_server
 from ratchet.infra.tracking import run_page, start_mirror
 
 
@@ -26,7 +26,7 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
     """
     for recipe in recipes:
         load_recipe(recipe)
-    remote, elsewhere = settings.tracked_elsewhere, prefect_elsewhere()
+    remote, elsewhere = is_server(settings.tracking_uri), prefect_elsewhere()
     mlflow = settings.tracking_uri if remote else f"http://{HOST}:{mlflow_port}"
     api = elsewhere or f"http://{HOST}:{prefect_port}/api"
     prefect = api.removesuffix("/api")

@@ -12,8 +12,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ class Journal:
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
             if batch[0][1]["event"] not in FILES:
-                self._deliver([event for _, event in batch])
+                self._deliver(batch[0][1], partial(self._send, [event for _, event in batch]))
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
@@ -100,10 +101,10 @@ class Journal:
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if event["event"] in FILES:
-                self._deliver([event])
+                self._deliver(event, partial(self._send, [event]))
             self.files = place
         if self._redraw and self.path.stem in self.runs:
-            self.pages.run_told(self.runs, self.experiment_id)
+            self._deliver("the run's page", partial(self.pages.run_told, self.runs, self.experiment_id))
             self._redraw = False
         self.complete = self.ended and self.files == self.offset
         if sent or self.complete or self.problem:
@@ -111,13 +112,14 @@ class Journal:
             self.save()
         return sent
 
-    def _deliver(self, events: list[dict[str, Any]]) -> None:
+    def _deliver(self, what: Any, send: Callable[[], None]) -> None:
+        """Send it, or pass over what MLflow refuses and will always refuse."""
         try:
-            self._send(events)
+            send()
         except (MlflowException, OSError) as error:
             if not REFUSED & _codes(error):
                 raise
-            print(f"{self.path.name}: MLflow refuses {events[0]}: {error}", flush=True)
+            print(f"{self.path.name}: MLflow refuses {what}: {error}", flush=True)
 
     def _send(self, events: list[dict[str, Any]]) -> None:
         kind = events[0]["event"]
@@ -266,9 +268,12 @@ class Journal:
     def _end(self, status: str, at: float) -> None:
         """End what the writer has left open."""
         for run in self.runs.values():
-            if self.client.get_run(run).info.status == "RUNNING":
-                self.client.set_terminated(run, status, int(at * 1000))
+            self._deliver(f"the end of {run}", partial(self._end_run, run, status, at))
         self.ended = self._redraw = True
+
+    def _end_run(self, run: str, status: str, at: float) -> None:
+        if self.client.get_run(run).info.status == "RUNNING":
+            self.client.set_terminated(run, status, int(at * 1000))
 
 
 def _codes(error: BaseException) -> set[Any]:

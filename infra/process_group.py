@@ -72,6 +72,8 @@ def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -
 
 def last_lines(log: Path, count: int) -> str:
     """The end of what a process has said."""
+    if not log.is_file():
+        return "(it has written nothing)"
     return "\n".join(log.read_text(errors="replace").splitlines()[-count:])
 
 

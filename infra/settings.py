@@ -26,11 +26,6 @@ class Settings:
     """The head of the batch scripts of SLURM jobs, in which process groups then run (`RATCHET_SLURM`)."""
 
     @property
-    def tracked_elsewhere(self) -> bool:
-        """Whether MLflow is a server, which keeps files too; else it is a database, and files are in the home."""
-        return is_server(self.tracking_uri)
-
-    @property
     def artifacts(self) -> Path:
         return self.home / "artifacts"
 
@@ -53,6 +48,7 @@ def load_settings(home: str | Path | None = None) -> Settings:
     for place in (root, *root.parents):
         if place.exists() and not place.is_dir():
             raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes the directory to keep things in.")
+    without_login(os.environ.get("OPENLINEAGE_URL", ""), "OPENLINEAGE_URL")  # a mistake is told now
     slurm = os.environ.get("RATCHET_SLURM")
     return Settings(
         home=root,
@@ -96,7 +92,8 @@ def _tracking_uri() -> str:
             "or sqlite:////PATH."
         )
     if scheme in ("http", "https") and user:
-        os.environ |= {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+        given_login = {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
+        os.environ |= {name: value for name, value in given_login.items() if value}
     elif not password:
         return given
     elif scheme == "postgresql":

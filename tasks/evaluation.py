@@ -15,6 +15,7 @@ from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
+from ratchet.infra.launcher import launcher_of
 from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
@@ -163,6 +164,7 @@ def _check(recipe: Recipe, subject: Subject) -> None:
     it has answered may be all that is wanted."""
     settings = active_run().settings
     if not isinstance(subject, Endpoint):
+        launcher_of(settings).check(1)
         if subject.kind != FILE_KIND:
             recipe.training.engine.check(settings.python)
         return

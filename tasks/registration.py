@@ -75,6 +75,8 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
         return [*checks, {"told": "no best before", "passed": True}]
     if different := setting_differences(best, scores):
         return [*checks, {"told": f"the best was asked otherwise: {'; '.join(different)}", "passed": False}]
+    if gate.benchmark not in best["benchmarks"]:
+        return [*checks, {"told": f"the best was not asked {gate.benchmark}", "passed": False}]
     for name in scores["benchmarks"]:
         if name not in best["benchmarks"] or (name != gate.benchmark and gate.most_lost is None):
             continue

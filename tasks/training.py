@@ -303,7 +303,7 @@ class MetricsFollower:
             self.alarmed[name] = record["step"]
         for words in record.get("intervened", ()):
             self.run.watcher.note(f"after step {record['step']}: {words}")
-        if self.run.tracking:
+        if facts and self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
         self.run.watcher.progress(record["step"], record.get("steps"), facts)
 

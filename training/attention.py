@@ -12,14 +12,14 @@ from ratchet.infra.recipe.training import Hardware
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:
-    """Raises RatchetError where sequences are to be packed, or shared, and the model's attention is not the above."""
+    """Raises RatchetError where sequences are to be packed, or shared, and the model has other than full attention in sdpa."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
     if not ours and (hardware.packed or hardware.sequence_ranks > 1):
         raise RatchetError(
             "training.hardware.packed and sequence_ranks need full attention in PyTorch's own implementation (sdpa), "
             f"and the layers of this {model.config.model_type} are {', '.join(sorted(kinds))} in "
-            f"{model.config._attn_implementation}: --set training.hardware.packed=false"
+            f"{model.config._attn_implementation}: --set training.hardware.packed=false, and sequence_ranks=1"
         )
 
 

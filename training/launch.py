@@ -47,6 +47,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
     )
     if hardware.machines > 1:
         threading.Thread(target=_watch, args=(hardware.timeout_minutes,), daemon=True).start()
+    os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
         elastic_launch(config, _rank)(specification)
     except RendezvousError as error:

@@ -22,6 +22,10 @@ class Lost(RatchetError):
     """Another machine of the group has fallen silent."""
 
 
+LAUNCHER_PID = "RATCHET_LAUNCHER_PID"
+"""Of the process whose children the ranks are; in a container it may be the first of all."""
+
+
 def die_with_launcher() -> None:
     """Ask the kernel to kill this rank when its launcher is gone, and end cleanly on SIGTERM. Called first of all.
 
@@ -29,7 +33,7 @@ def die_with_launcher() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == 1:  # gone before we asked
+        if os.getppid() != int(os.environ.get(LAUNCHER_PID, os.getppid())):  # gone before we asked
             os._exit(143)
     # An exception instead of an instant death: open pools and files are closed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
