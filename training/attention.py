@@ -12,7 +12,7 @@ from ratchet.infra.recipe.training import Hardware
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:
-    """Raises RatchetError where sequences are to be packed, or shared, and the model has other than full attention in sdpa."""
+    """Raises RatchetError where sequences are to be packed or shared, and the model's attention is not full in sdpa."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
     if not ours and (hardware.packed or hardware.sequence_ranks > 1):
