@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def approve(
     which: Annotated[
-        str, typer.Argument(help="A recipe, a run (`tiny-seed0`), or what it waits with; none lists all that wait.")
+        str, typer.Argument(help="A recipe, a run (`tiny-seed0`), or what it waits with; without it, all are listed.")
     ] = "",
     reject: Annotated[str, typer.Option("--reject", metavar="REASON", help="Do not let the run go on.")] = "",
     home: Annotated[str | None, typer.Option("--home", help="Where the run keeps everything.")] = None,

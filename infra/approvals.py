@@ -60,19 +60,18 @@ class Approvals:
         return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
 
     def open(self, which: str) -> Approval:
-        """The one that waits, or was rejected, of a recipe, a run, or an artifact of this name. Raises RatchetError."""
-        waiting = [each for each in self.all() if not each.approved]
-        found = [
-            each
-            for each in waiting
-            if which in (each.recipe, *each.artifacts) or f"{which}-".startswith(f"{each.run}-")
-        ]
+        """What waits at a gate of this recipe or run; or what is not approved, rejected too, by the name of an
+        artifact. Raises RatchetError when that is nothing, or several."""
+        waiting = [each for each in self.all() if each.approved is None]
+        found = [e for e in waiting if which == e.recipe or f"{which}-".startswith(f"{e.run}-")]
+        found = found or [each for each in self.all() if not each.approved and which in each.artifacts]
         if len(found) == 1:
             return found[0]
         there = ", ".join(f"{each.artifacts[0]} ({each.gate} of {each.run})" for each in found or waiting)
+        if found:
+            raise RatchetError(f"{which!r} names {len(found)} that wait: {there}. Name one of the artifacts.")
         raise RatchetError(
-            f"{len(found) or 'None'} of what waits for approval is {which!r}. "
-            f"{f'There is {there}: name one of them.' if there else 'Nothing waits.'}"
+            f"Nothing that waits is named {which!r}. {f'There is {there}.' if there else 'Nothing waits.'}"
         )
 
     def save(self, approval: Approval) -> None:

@@ -74,7 +74,7 @@ def test_what_waits_must_be_named_clearly(made, tmp_path):
     for content, key in (("1", "a"), ("2", "b")):
         with pytest.raises(Waiting):
             come_to(tmp_path, made(content, key))
-    with pytest.raises(RatchetError, match=r"2 of what waits .*aaaaaaaaaaaa .*bbbbbbbbbbbb .*name one"):
+    with pytest.raises(RatchetError, match=r"names 2 that wait.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
         in_process("approve", "tiny", "--home", tmp_path)
 
 
