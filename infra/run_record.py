@@ -23,8 +23,6 @@ class RunStep:
     output: Artifact
     inputs: tuple[Artifact, ...]
     cached: bool
-    status: str = ""
-    """FINISHED, FAILED or KILLED; empty while it works, or where its run was killed at once."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,6 @@ class RunRecord:
     recipe: Mapping[str, Any]
     steps: Sequence[RunStep]
     """In the order in which they began: what a step reads comes before it."""
-    status: str = ""
 
     @property
     def ends(self) -> list[Artifact]:
@@ -49,7 +46,6 @@ class _Told:
     start: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)
-    status: str = ""
 
 
 def read_run(journal: Path) -> RunRecord:
@@ -66,18 +62,16 @@ def read_run(journal: Path) -> RunRecord:
                 run.tags |= event["tags"]
             case "text" if event["name"] == "recipe.json":
                 run.recipe = json.loads(event["text"])
-            case "end":
-                run.status = event["status"]
     root = told.get(journal.stem)
     if root is None:
         raise RatchetError(f"{journal}: no run has begun in it.")
     steps = [
         RunStep(id, run.start["name"], _artifact(run.start["output"]), tuple(map(_artifact, run.start["inputs"])),
-                run.start["cached"], run.status)
+                run.start["cached"])
         for id, run in told.items()
         if run.start.get("output")
     ]  # fmt: skip
-    return RunRecord(journal.stem, root.start["name"], root.tags, root.recipe, steps, root.status)
+    return RunRecord(journal.stem, root.start["name"], root.tags, root.recipe, steps)
 
 
 def find_run(settings: Settings, what: str) -> RunRecord | None:

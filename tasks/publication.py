@@ -151,7 +151,7 @@ def croissant(
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": artifact.name,
-        "description": f"{manifest['counts']['kept']:,} problems whose answers a program can check, made from "
+        "description": f"{pq.read_metadata(table).num_rows:,} problems whose answers a program can check, made from "
         f"{', '.join(a.name for a in raw)}.",
         "license": licence,
         "url": url or _name(artifact),
