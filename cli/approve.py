@@ -52,17 +52,19 @@ def approve(
 
 def _resumed(decision: "Approval", settings: Settings) -> bool:
     """Have Prefect start the run again that it has suspended, to go on or to fail with the reason; whether it does."""
-    from ratchet.cli.prefect_server import configure_prefect, server_address
+    from ratchet.cli.prefect_server import answering, configure_prefect, require_answer, server_address
 
     configure_prefect(settings)
     if not (address := server_address(settings)):
         return False
+    require_answer(address)
     os.environ["PREFECT_API_URL"] = address
-    from prefect.exceptions import NotPausedError
+    from prefect.exceptions import NotPausedError, ObjectNotFound
     from prefect.flow_runs import resume_flow_run
 
     try:
-        resume_flow_run(UUID(decision.flow_run))
-    except NotPausedError:
+        with answering(address):
+            resume_flow_run(UUID(decision.flow_run))
+    except (NotPausedError, ObjectNotFound):
         return False
     return True

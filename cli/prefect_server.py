@@ -41,7 +41,9 @@ def prefect_server(settings: Settings) -> Iterator[None]:
         "--port", str(port), "--log-level", "error", "--lifespan", "on",
     ]  # fmt: skip
     address = f"http://{HOST}:{port}/api"
-    environment = {**os.environ, "PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+    # Neither pages nor blocks: to register these it would import every integration there is.
+    spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
+    environment = {**os.environ, **spare}
     log = settings.logs / "prefect-server.log"
     os.environ["PREFECT_API_URL"] = address
     try:

@@ -32,6 +32,7 @@ from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
 from ratchet.infra.artifacts import disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.launcher import STATUS
 from ratchet.infra.problems import PROBLEM_SCHEMA, Problem
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.domain import Domain, domain_of
@@ -40,7 +41,7 @@ from ratchet.verifiers.prompts import user_message
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
-GENERATIONS, SCORES, STATUS, PROGRESS = "generations.parquet", "scores.json", "status.json", "progress.jsonl"
+GENERATIONS, SCORES, PROGRESS = "generations.parquet", "scores.json", "progress.jsonl"
 QUESTIONS = "questions.parquet"
 SAMPLING = {"temperature", "top_p", "max_tokens"}
 OF_PROBLEM = ("problem_id", "source", "source_id", "source_url", "released")

@@ -1,12 +1,14 @@
 """A process group on Kubernetes: `RATCHET_LAUNCHER='python -m ratchet.infra.kubernetes TEMPLATE.yaml'`.
 
-Runs a command once in each pod of a Job or of Kubeflow's TrainJob, made of the template (docs/operations.md), and
-deletes that when it is over, or when this process is ended. The flow, and with it this process, runs where `kubectl` is
-and sees the same home as the pods.
+Runs a command once in each pod of a Job or of Kubeflow's TrainJob, made from the template (docs/operations.md), and
+deletes the job when it is over, or when this process is ended. The flow, and with it this process, runs where `kubectl`
+is and sees the same home as the pods. The pods get the flow's RATCHET_* variables, without its tokens: those belong in
+a Secret that the template names.
 """
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,39 +25,51 @@ PORT = 29500
 
 
 def manifest(template: dict[str, Any], command: Sequence[str]) -> dict[str, Any]:
-    """What runs `command` in each pod. Its last word, where the machines of a flow meet, gives way to the first pod."""
+    """The job that runs `command` in each pod. Its last argument, where processes meet, becomes the first pod."""
     made, argv = deepcopy(template), list(command[:-1])
-    # The same work has the same name: while it is there, Kubernetes refuses another.
+    # The same work has the same name, so that what a killed flow left is found. A home runs a step once at a time.
     name = "ratchet-" + hashlib.sha256(json.dumps(argv).encode()).hexdigest()[:12]
     made.setdefault("metadata", {})["name"] = name
     if made["kind"] == "TrainJob":
         meet = 'exec "$@" "$PET_MASTER_ADDR:$PET_MASTER_PORT"'  # which Kubeflow's torch runtime sets
-        made["spec"]["trainer"]["command"] = ["sh", "-c", meet, "sh", *argv]
+        container = made["spec"]["trainer"]
+        container["command"] = ["sh", "-c", meet, "sh", *argv]
     else:
         pod = made["spec"]["template"]["spec"]
-        pod["containers"][0]["command"] = [*argv, f"{name}-0.{pod['subdomain']}:{PORT}"]
+        container = pod["containers"][0]
+        container["command"] = [*argv, f"{name}-0.{pod['subdomain']}:{PORT}"]
+    given = container.setdefault("env", [])
+    ours = {name for name in os.environ if name.startswith("RATCHET_") and not name.endswith("_TOKEN")}
+    given += [{"name": name, "value": os.environ[name]} for name in sorted(ours - {each["name"] for each in given})]
     return made
 
 
 def run(template: Path, command: Sequence[str]) -> int:
-    """0 when every pod has ended with 0, else 1."""
+    """0 when every pod has ended with 0, else 1. While the cluster does not answer, it is asked again."""
     wanted = manifest(yaml.safe_load(template.read_text()), command)
     space = ["--namespace", wanted["metadata"].get("namespace", "default")]
-    thing = [f"{wanted['kind'].lower()}/{wanted['metadata']['name']}", *space]
-    _kubectl("create", "--filename=-", given=json.dumps(wanted))
+    job = [f"{wanted['kind'].lower()}/{wanted['metadata']['name']}", *space]
+    delete = ("delete", *job, "--cascade=foreground", "--wait", "--ignore-not-found")
+    _kubectl(*delete).check_returncode()  # its flow was killed, and its pods may still write
+    _kubectl("create", "--filename=-", given=json.dumps(wanted)).check_returncode()
     try:
         while True:
-            status = json.loads(_kubectl("get", *thing, "--output=json")).get("status", {})
+            found = _kubectl("get", *job, "--output=json", "--ignore-not-found")
+            if found.returncode == 0 and not found.stdout.strip():
+                print(f"{job[0]} was deleted while it ran.", file=sys.stderr)
+                return 1
+            status = json.loads(found.stdout).get("status", {}) if found.returncode == 0 else {}
             true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
             if true & {"Complete", "Failed"}:
                 return int("Failed" in true)
             time.sleep(POLL_S)
     finally:
-        _kubectl("delete", *thing, "--cascade=foreground", "--wait")
+        _kubectl(*delete)
 
 
-def _kubectl(*arguments: str, given: str = "") -> str:
-    return subprocess.run(["kubectl", *arguments], input=given, stdout=subprocess.PIPE, text=True, check=True).stdout
+def _kubectl(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Its errors go to our own, the log of the group."""
+    return subprocess.run(["kubectl", *arguments], input=given, stdout=subprocess.PIPE, text=True, check=False)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ STOP = "stop"
 STATUS = "status.json"
 """A group's last word: `state` (finished, failed, or stopped as it was asked to), and a `message`."""
 
+OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "OPENLINEAGE_", "PGPASSWORD")
+
 
 @dataclass(frozen=True)
 class Group:
@@ -109,6 +111,8 @@ def forget(group: Group) -> None:
 
 
 def environment_of_groups() -> dict[str, str]:
-    """The environment of trainers and evaluators: no threads that spin while waiting."""
+    """The environment of trainers and evaluators: no threads that spin while waiting, and no logins to what only the
+    flow and its mirror talk to."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    return {**os.environ, **quiet, "PYTHONUNBUFFERED": "1"}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_FLOW)}
+    return {**ours, **quiet, "PYTHONUNBUFFERED": "1"}

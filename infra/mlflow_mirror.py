@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -45,6 +45,7 @@ from ratchet.infra.openlineage import LineageEvents
 from ratchet.infra.settings import is_server
 
 POLL_S = 0.3
+ROUND_S = 3.0  # between looks at runs under way: their numbers go together, and a page is that much late
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the whole hash is a tag
 TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # that a page shows, the last ones; the artifact has the rest
@@ -346,11 +347,19 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
                     print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {told}", flush=True)
                     journal.problem = told
                     journal.save()
-        alone = not any(writer_lives(journal.path) for journal in pending)
+        alone = _alone(pending)
         if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
             return False
-        if failed or not sent:
-            time.sleep(AGAIN_S if failed else POLL_S)
+        if failed:
+            time.sleep(AGAIN_S)
+        elif not sent or not alone:
+            next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
+            while time.monotonic() < next_round and _alone(pending) == alone:  # who waits for us to end does not wait
+                time.sleep(0.1)
+
+
+def _alone(journals: Iterable[Journal | LineageEvents]) -> bool:
+    return not any(writer_lives(journal.path) for journal in journals)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,7 @@ class LineageEvents:
         state = json.loads(self._state_file.read_text()) if self._state_file.is_file() else {}
         self.offset: int = state.get("offset", 0)
         self.complete: bool = state.get("complete", False)
-        base, user, password = without_login(address, "OPENLINEAGE_URL")
-        key = os.environ.get("OPENLINEAGE_API_KEY")
-        self._client = httpx.Client(
-            auth=(user, password) if user else None, headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=TIMEOUT_S,
-        )  # fmt: skip
-        self._url = f"{base.rstrip('/')}/{os.environ.get('OPENLINEAGE_ENDPOINT', 'api/v1/lineage').lstrip('/')}"
+        self._address = address
         self._namespace = os.environ.get("OPENLINEAGE_NAMESPACE", "ratchet")
         self._experiment = ""
         self._open: dict[str, dict[str, Any]] = {}
@@ -79,7 +74,8 @@ class LineageEvents:
         return sent
 
     def _post(self, event: Mapping[str, Any]) -> None:
-        answer = self._client.post(self._url, json=event)
+        client, url = _collector(self._address)
+        answer = client.post(url, json=event)
         if answer.status_code in REFUSED:
             print(f"{self.path.name}: OpenLineage refuses {event}: {answer.text[:500]}", flush=True)
             return
@@ -154,6 +150,16 @@ class LineageEvents:
             rows = _facet("1-0-2/OutputStatisticsOutputDatasetFacet", rowCount=table["rows"])
             dataset["outputFacets"] = {"outputStatistics": rows}
         return dataset
+
+
+@cache  # one connection for all journals
+def _collector(address: str) -> tuple[httpx.Client, str]:
+    """The client of a collector, logged in, and where it takes events."""
+    base, user, password = without_login(address, "OPENLINEAGE_URL")
+    key = os.environ.get("OPENLINEAGE_API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    client = httpx.Client(auth=(user, password) if user else None, headers=headers, timeout=TIMEOUT_S)
+    return client, f"{base.rstrip('/')}/{os.environ.get('OPENLINEAGE_ENDPOINT', 'api/v1/lineage').lstrip('/')}"
 
 
 def _run_id(run: str) -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ratchet.infra.errors import RatchetError
@@ -40,7 +41,7 @@ class Slurm:
 
     def check(self, machines: int) -> None:
         """Have SLURM check the options, without submitting anything."""
-        _sbatch(["--test-only", f"--nodes={machines}"], f"{self._head()}\ntrue\n")
+        _check(machines, self._head())
 
     @contextmanager
     def launch(self, group: Group, say: Callable[[str], None]) -> Iterator["Job"]:
@@ -184,6 +185,11 @@ def _squeue(*which: str) -> list[list[str]]:
     if done.returncode and "Invalid job id" not in done.stderr:
         raise Unreachable(done.stderr.strip() or f"squeue ended with code {done.returncode}")
     return [line.split("|") for line in done.stdout.splitlines()]
+
+
+@cache  # each step of a plan asks the same
+def _check(machines: int, head: str) -> None:
+    _sbatch(["--test-only", f"--nodes={machines}"], f"{head}\ntrue\n")
 
 
 def _sbatch(options: list[str], script: str) -> str:

@@ -279,6 +279,7 @@ class MetricsFollower:
         self.last: dict[str, Any] = {}
         self.furthest = 0
         """The last step, or response, that it has ever come to."""
+        self.repeated = 0  # records up to here come again after a resume, and are the same
         self.alarmed: dict[str, int] = {}  # the step at which an alarm was last on
 
     def poll(self) -> None:
@@ -287,12 +288,14 @@ class MetricsFollower:
         with open(self.path, "rb") as file:
             file.seek(self.offset - len(self.line))
             if file.read(len(self.line)) != self.line:  # a resumed stage cut the file back to its checkpoint
-                self.offset, self.line = 0, b""
+                self.offset, self.line, self.repeated = 0, b"", self.furthest
             for end, record in read_lines(self.path, self.offset):
                 file.seek(self.offset)
                 self.offset, self.line = end, file.read(end - self.offset)
-                self.furthest = max(self.furthest, record.get("step", record.get("done", 0)))
-                self._record(record)
+                reached = record.get("step", record.get("done", 0))
+                self.furthest = max(self.furthest, reached)
+                if reached > self.repeated:
+                    self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:
         self.last = record

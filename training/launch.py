@@ -16,6 +16,7 @@ import threading
 import time
 from pathlib import Path
 
+from ratchet.infra.launcher import STATUS
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
@@ -57,7 +58,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
             "on each of them, and each must reach that port."
         )
         work = Path(spec["work_dir"])
-        if not (work / "status.json").is_file():  # where a rank has not said why
+        if not (work / STATUS).is_file():  # where a rank has not said why
             one_rank.write_status(work, "failed", reason, 0)
         sys.exit(2)
 

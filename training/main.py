@@ -25,6 +25,7 @@ from typing import Any
 
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.launcher import STATUS
 from ratchet.training import ranks
 
 # Packages that DeepSpeed and transformers load only because they are installed; together they double the start-up.
@@ -44,7 +45,7 @@ def main(specification: Path) -> int:
         state, steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        if not isinstance(error, ranks.Lost) or not (work / "status.json").is_file():  # else it has said why
+        if not isinstance(error, ranks.Lost) or not (work / STATUS).is_file():  # else it has said why
             write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
@@ -64,7 +65,7 @@ def _check_files(spec: dict[str, Any]) -> None:
 def write_status(work: Path, state: str, message: str, steps: int) -> None:
     work.mkdir(parents=True, exist_ok=True)
     status = {"state": state, "message": message, "steps": steps}  # two ranks may fail at once: the last one's stays
-    write_atomically(work / "status.json", json.dumps(status, ensure_ascii=False))
+    write_atomically(work / STATUS, json.dumps(status, ensure_ascii=False))
 
 
 if __name__ == "__main__":

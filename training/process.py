@@ -16,6 +16,7 @@ from ratchet.infra import journal
 from ratchet.infra.artifacts import replace_directory, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.launcher import STATUS
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
@@ -49,7 +50,7 @@ def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
     ranks.join(recipe.training.hardware.timeout_minutes)
     if ranks.rank() == 0:
         work.mkdir(parents=True, exist_ok=True)
-        (work / "status.json").unlink(missing_ok=True)
+        (work / STATUS).unlink(missing_ok=True)
     ranks.barrier()
     if spec["kind"] == "pass_rates":
         steps = _measure_pass_rates(recipe, spec, work)
