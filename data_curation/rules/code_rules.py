@@ -2,7 +2,6 @@
 
 import re
 
-from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, seen
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
@@ -241,4 +240,4 @@ def no_golden_solution(problem: Problem, limits: Rules) -> Evidence | None:
     return {"golden_solutions": len(solutions), "of_them_python": 0}
 
 
-RULES = (interactive, special_judge, platform_template, image, no_golden_solution, non_english, too_brief)
+RULES = (interactive, special_judge, platform_template, image, no_golden_solution, non_english)

@@ -3,7 +3,6 @@
 import re
 
 from ratchet.data_curation.rules.answers import no_answer
-from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
 from ratchet.data_curation.rules.language import non_english
@@ -253,4 +252,4 @@ def _unwrapped(answer: str | None) -> str:
     return text.strip(" $().,!*{}\n\t")
 
 
-RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, too_brief, long_answer)
+RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, long_answer)

@@ -15,7 +15,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.rule_scores import TRUTH_SCHEMA
+from ratchet.examples.tiny_world.rule_scores import TRUTH_SCHEMA
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import CodeProblem
 from ratchet.examples.tiny_world.code_rows import CodeRows

@@ -77,8 +77,6 @@ class Rules(Section):
 
     off: tuple[str, ...] = ()
     """Rules that are not applied."""
-    min_prompt_words: int = 3
-    """Fewer words than this, without a number or a formula, state no problem."""
     max_answer_characters: int = 100
     max_answer_numbers: int = 8
     """An answer with more numbers than this is long or complex, and hard to verify."""
@@ -195,9 +193,6 @@ class Curation(Section):
     `hf://datasets/org/name/file`), or files that the recipe generates (`generated://NAME/FILE`)."""
     benchmarks: tuple[str, ...] = ()
     """Held-out files that nothing kept may be contaminated with, named as `inputs`."""
-    truth: str | None = None
-    """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
-    else reads it."""
     columns: dict[str, str] = {}
     """Which columns of the inputs hold what: a problem's field, or `metadata.NAME`, to the column's name, as in
     `{prompt: question, answer: target}`. None: a published layout, told by the columns there are."""

@@ -43,7 +43,7 @@ def test_math_rules_are_precise(math):
     # There is no proof, no yes or no, and nothing but English in these two sets.
     assert dropped["no_answer"] == 2
     assert dropped["proof"] + dropped["true_false"] + dropped["non_english"] <= 2
-    assert dropped["sub_questions"] == dropped["too_brief"] == 0 and dropped["long_answer"] <= 40
+    assert dropped["sub_questions"] == 0 and dropped["long_answer"] <= 40
 
 
 def test_rules_on_published_statements_that_were_labelled(shared_data):

@@ -1,6 +1,6 @@
-"""How well curation did, against what is known of each raw row. Pure functions of tables; curation never sees them.
+"""How well curation did on this world, against what is known of each raw row, which curation never sees.
 
-The convention, for every number in the report:
+The convention:
 
 * A dirty row names the rule it should fall to (`expected`) and all that may take it (`acceptable`: a copy of a
   benchmark item can be found by its n-grams or as a whole). `step:*` accepts any rule of the step.
