@@ -214,7 +214,8 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture, or words that point at one, beside a text without a number of its own."""
+    """A picture, or words that point at one, beside a text without a number of its own; or a question that only a
+    picture can answer, which is then what the evidence shows."""
     found = needed(problem.prompt)
     return seen(found) if found else None
 

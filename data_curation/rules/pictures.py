@@ -1,6 +1,6 @@
 """Does a statement lean on a picture that is not there? It has one, or words that point at one, and either nothing else
-to work on, or what it asks for stands in the picture alone. Otherwise a picture may be an ornament; one that is drawn in
-code, and a table, can be read."""
+to work on, or what it asks for stands in the picture alone. Otherwise a picture may be an ornament; one that is drawn
+in code, and a table, can be read."""
 
 import re
 
@@ -14,7 +14,7 @@ PICTURE = any_of(
     flags=re.DOTALL | re.IGNORECASE,
 )
 """By link, or the mark that one was lost."""
-_IN_CODE = re.compile(
+IN_CODE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy|picture|pspicture)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL
 )
 _TABLE = re.compile(
@@ -61,19 +61,27 @@ _SHADED = re.compile(  # not "the shaded region $ABC$", nor "the mirror (the sha
 _BOUNDS = re.compile(
     r"\b(?:inside|outside|between|bounded|enclosed|formed|overlap\w*|common|created|under|above|within|remain\w*)\b"
 )
-_FUNCTION = r"\$(?:y ?= ?)?(?P<{}>[a-z]|[A-Z](?=\())(?:\^\{{?-1\}}?)?(?:\([a-z]\))?(?: ?= ?a ?[xy]\b[^$]{{0,40}})?[,.]?\$"
-_GRAPH = re.compile(  # "Below is the graph of $f$", "The graph of $y = f(x)$ is shown"
-    r"\b[Bb]elow (?:is|are) [^.$]{0,40}\bgraphs? of [^.$]{0,50}" + _FUNCTION.format("f") + r"|\bgraphs? of [^.$]{0,50}"
-    + _FUNCTION.format("g")
-    + r"[^.]{0,60}?\b(?:shown|(?:is|are) given|drawn|pictured|depicted|provided|(?:below|here)(?! the)|in (?:the )?[Ff]ig|in the diagram)"
+_FUNCTION = (  # $f$, $y = F(x)$, $y = ax^2 + bx + c$
+    r"\$(?:y ?= ?)?(?P<{}>[a-z]|[A-Z](?=\())(?:\^\{{?-1\}}?)?(?:\([a-z]\))?(?: ?= ?a ?[xy]\b[^$]{{0,40}})?[,.]?\$"
 )
-_SAID_OF_IT = r"\\begin\{cases|polynomial|quadratic|linear|cubic|quartic|pass|through|vertex|intercept|roots?\b|zeros?\b|asymptote|m(?:ax|in)imum"
+_GRAPH = re.compile(  # "Below is the graph of $f$", "The graph of $y = f(x)$ is shown"
+    r"\b[Bb]elow (?:is|are) [^.$]{0,40}\bgraphs? of [^.$]{0,50}"
+    + _FUNCTION.format("f")
+    + r"|\bgraphs? of [^.$]{0,50}"
+    + _FUNCTION.format("g")
+    + r"[^.]{0,60}?\b(?:shown|(?:is|are) given|drawn|pictured|depicted|provided|(?:below|here)(?! the)"
+    r"|in (?:the )?[Ff]ig|in the diagram)"
+)
+_SAID_OF_IT = (
+    r"\\begin\{cases|polynomial|quadratic|linear|cubic|quartic|pass|through|vertex|intercept|roots?\b|zeros?\b|asymptote"
+    r"|m(?:ax|in)imum"
+)
 _WANTED = re.compile(  # "Find $AX$", "what is the measure of angle PMN"
-    r"\b(?i:find|determine|compute|calculate|what(?: is| are|'s)|how (?:many|long)\b[^.?!$]{0,50}?\b(?:is|are|in|does))"
+    r"\b(?i:find|determine|compute|calculate|what(?: is| are|'s)|how (?:many|long)\b[^.?!$]{0,50}?\b(?:is|in|does))"
     r"(?: (?:the )?(?:number of )?[\w ]{2,20}? in)?(?: the)?"
-    r"(?:(?: [\w-]+){0,2} (?:value|length|measure|size|area|perimeter|sine?|cos(?:ine)?|tan(?:gent)?)(?: of)?(?: the)?)?"
+    r"(?:(?: [\w-]+){0,2} (?:value|length|measure|size|area|perimeter|sine|cosine|tangent) of(?: the)?)?"
     r"(?: (?:angle|segment|line segment|line|side|triangle|arc|quadrilateral|polygon))?"
-    r" (?P<name>\$[^$]{1,40}\$|[∠△]?[A-Z]{2,4}\b|[xyz]\b)(?!(?: and \S+)?[- ]coordinate)"
+    r" (?P<name>\$[^$]{1,40}\$|[∠△]?[A-Z]{2,4}\b|[xyz]\b)(?!(?: and \S+)?[- ](?:coordinate|component|axis))"
 )
 _A_NAME = re.compile(  # and nothing else: no formula
     r"\$?(?:\\(?:angle|triangle|Delta|overline|overarc|widehat|sin|cos|tan)\s*|m ?(?=\\angle)|[{∠△ ])*"
@@ -88,14 +96,14 @@ _BROKEN_OFF = re.compile(  # before it, unless by a word that points at it
 
 
 def without_pictures(text: str) -> str:
-    return PICTURE.sub(" ", _IN_CODE.sub(" ", text))
+    return PICTURE.sub(" ", IN_CODE.sub(" ", text))
 
 
 def needed(text: str) -> re.Match[str] | None:
     """The picture, or the words that point at one, without which a text has next to nothing to work on; or what it asks
     for and only a picture can show."""
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
-    if _IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
+    if IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
     found = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:

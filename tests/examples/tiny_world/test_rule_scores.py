@@ -14,10 +14,10 @@ from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.majority_vote import vote
 from ratchet.data_curation.readers import read_problems
-from ratchet.examples.tiny_world.rule_scores import score_rules
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
 from ratchet.data_curation.validation import validate_tests
+from ratchet.examples.tiny_world.rule_scores import score_rules
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.recipe.load import load_recipe

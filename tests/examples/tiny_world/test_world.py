@@ -5,8 +5,8 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.examples.tiny_world.rule_scores import TRUTH_SCHEMA
 from ratchet.examples.tiny_world import code_problems, math_problems
+from ratchet.examples.tiny_world.rule_scores import TRUTH_SCHEMA
 from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.problems import PROBLEM_SCHEMA
 
