@@ -2,7 +2,7 @@
 
 `tests/data_curation/rules/public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that
 it should take and of those that it should leave. `half` says what the labels were for: U are of files that no rule was
-mended on, B and V were looked at once; the others were mended on. The texts are public and are not here: give files that
+mended on, B and V were looked at once; the others were mended on. The texts are public, and not here: give files that
 hold them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html`
 files (Google's competitions), or with a textbook in CNXML or PreTeXt.
 
@@ -48,7 +48,7 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
         if path.is_dir():
             tasks = ({"text": statement(p.read_text())} for p in sorted(path.rglob("problem.md")))
             pages = ({"text": _text(_PRE.sub(r"\n\1\n", p.read_text()))} for p in sorted(path.rglob("problem.html")))
-            rows: Iterable[Any] = chain(tasks, pages, ({"text": text} for text in exercises(path)))
+            rows: Iterable[Any] = chain(tasks, pages, ({"text": text, "answer": answer} for text, answer in exercises(path)))
         else:
             rows = read_rows(path)
         for row in rows:

@@ -86,7 +86,7 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
     r"(?:yes|no)(?:[.,;:!(\n]|\W*\Z)(?![^\n]*\d)",  # "no solution" is the answer to another question
-    r"(?:in)?correct\b|(?:im)?possible\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
+    r"(?:(?:in)?correct|(?:im)?possible)\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
 )
 _TRUTH_IF_ASKED = any_of(
     r"right|wrong|can(?:not|'t)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?",
