@@ -48,7 +48,8 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
         if path.is_dir():
             tasks = ({"text": statement(p.read_text())} for p in sorted(path.rglob("problem.md")))
             pages = ({"text": _text(_PRE.sub(r"\n\1\n", p.read_text()))} for p in sorted(path.rglob("problem.html")))
-            rows: Iterable[Any] = chain(tasks, pages, ({"text": text, "answer": answer} for text, answer in exercises(path)))
+            printed = ({"text": text, "answer": answer} for text, answer in exercises(path))
+            rows: Iterable[Any] = chain(tasks, pages, printed)
         else:
             rows = read_rows(path)
         for row in rows:

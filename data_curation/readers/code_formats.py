@@ -50,9 +50,12 @@ def leetcode(row: Row) -> Row:
 
 
 def humaneval(row: Row) -> Row:
-    """HumanEval and HumanEval+: the statement is a function header with a docstring, which the solution continues.
-    Above it may stand functions that the tests use too."""
-    entry_point, prompt = take_text(row, "entry_point"), take_text(row, "prompt")
+    """HumanEval, HumanEval+, BigCodeBench: the statement is a function header with a docstring, which the solution
+    continues. Above it may stand functions that the tests use too."""
+    prompt = take_text(row, "complete_prompt", "prompt")
+    entry_point = take(row, "entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
+    if not isinstance(entry_point, str):
+        raise Malformed("entry_point", "missing, and there is no function in the prompt")
     test = row.pop("test") or ""
     suite = from_tables(test, entry_point) or from_assertions(test, entry_point, prompt)
     solution = take(row, "canonical_solution")

@@ -1,6 +1,7 @@
 """Layouts without a name of their own: each field of a problem is in the column that the recipe names, or else in the
 first of the usual ones that says anything."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from ratchet.data_curation.readers.columns import (
     Row,
     answer_text,
     final_answer,
-    last_boxed,
+    marked_answer,
     take,
     take_answer,
     take_date,
@@ -74,6 +75,7 @@ CODE_COLUMNS = {
     "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
 }
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
+_NUMBER = re.compile(r"\s*-?[\d,]*\.?\d+\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others write where there is none
 
 
@@ -94,8 +96,8 @@ def plain_any(row: Row, columns: Columns) -> Row:
 
 def plain_math(row: Row, columns: Columns) -> Row:
     r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
-    Open-Reasoner-Zero, TRL's prompt data sets; without an answer column, as in NuminaMath-CoT and the original MATH,
-    the answer is what the solution's last `\boxed{}` holds."""
+    Open-Reasoner-Zero, TRL's prompt data sets; without an answer column, as in NuminaMath-CoT, the original MATH and
+    rStar, the answer is what the solution's last line `#### 18` or its last `\boxed{}` holds."""
     if "prompt" not in columns:
         with_options(row, *MATH_COLUMNS["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
@@ -109,10 +111,17 @@ def plain_math(row: Row, columns: Columns) -> Row:
         problem["prompt"] = "".join([*before, problem["prompt"]])
         row.pop("messages", None)  # NuminaMath-CoT: statement and solution once more, as a chat
     if problem["answer"] is None and "answer" not in columns:
-        problem["answer"] = next((last_boxed(row[name]) for name in SOLUTIONS if isinstance(row.get(name), str)), None)
+        problem["answer"] = next(filter(None, (_reference(row.get(name)) for name in SOLUTIONS)), None)
     if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
         problem["answer"] = None
     return problem
+
+
+def _reference(solution: Any) -> str | None:
+    """What a solution is marked to come to; or all of it, where it is a number."""
+    if isinstance(solution, float | int) or (isinstance(solution, str) and _NUMBER.fullmatch(solution)):
+        return answer_text(solution)
+    return marked_answer(solution) if isinstance(solution, str) else None
 
 
 def verl_math(row: Row, truth: Any) -> Row:
