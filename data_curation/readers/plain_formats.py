@@ -54,11 +54,12 @@ _TAKE = {
 MATH_COLUMNS = {
     "prompt": (
         "problem", "question", "prompt", "Problem", "Question", "content", "input", "Input",
-        "problem_statement", "informal_statement", "conversations", "messages",
+        "problem_statement", "informal_statement", "conversations", "messages", "sQuestion", "original_text", "text",
     ),
     "answer": (
         "answer", "final_answer", "expected_answer", "gold_answer", "correct_answer", "reference_answer", "golden",
-        "gold", "ground_truth", "Answer", "target", "answers", "Output Answer", "informal_solution",
+        "gold", "ground_truth", "Answer", "target", "answers", "Output Answer", "informal_solution", "lSolutions",
+        "ans",
     ),
     "source_url": ("url", "source_url", "link"),
     "released": ("released", "date"),
@@ -68,14 +69,14 @@ CODE_COLUMNS = {
     "tests": ("tests", "test_cases", "test", "test_code", "input_output"),
     "entry_point": ("entry_point", "fn_name"),
     "starter_code": ("starter_code",),
-    "golden_solutions": ("solutions", "golden_solutions", "solution"),
+    "golden_solutions": ("solutions", "golden_solutions", "solution", "code"),
     "source_url": ("url", "source_url", "link"),
     "released": ("released", "date", "contest_date"),
     "time_limit_s": ("time_limit_s", "time_limit"),
     "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
 }
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
-_NUMBER = re.compile(r"\s*-?[\d,]*\.?\d+\s*")
+_A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others write where there is none
 
 
@@ -118,10 +119,10 @@ def plain_math(row: Row, columns: Columns) -> Row:
 
 
 def _reference(solution: Any) -> str | None:
-    """What a solution is marked to come to; or all of it, where it is a number."""
-    if isinstance(solution, float | int) or (isinstance(solution, str) and _NUMBER.fullmatch(solution)):
-        return answer_text(solution)
-    return marked_answer(solution) if isinstance(solution, str) else None
+    """What a solution is marked to come to; or all of it, where it is a number or a word."""
+    if isinstance(solution, str):
+        return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
+    return answer_text(solution) if isinstance(solution, float | int) else None
 
 
 def verl_math(row: Row, truth: Any) -> Row:
