@@ -54,7 +54,8 @@ _TAKE = {
 MATH_COLUMNS = {
     "prompt": (
         "problem", "question", "prompt", "Problem", "Question", "content", "input", "Input",
-        "problem_statement", "informal_statement", "conversations", "messages", "sQuestion", "original_text", "text",
+        "problem_statement", "informal_statement", "conversations", "messages", "question_text", "sQuestion",
+        "original_text", "text",
     ),
     "answer": (
         "answer", "final_answer", "expected_answer", "gold_answer", "correct_answer", "reference_answer", "golden",
