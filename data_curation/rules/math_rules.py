@@ -130,7 +130,6 @@ _PROOF = any_of(
     r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
     rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
     rf"{_START}explain (?:why|that)\b",
-    r"\b(?:to be|must be|has to be) (?:proved|proven|shown) (?:that|to)\b",
     r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint[.:].*", re.IGNORECASE | re.DOTALL)
@@ -175,9 +174,7 @@ _ANSWERED = re.compile(  # "Subproblem 0: What is …? Solution: …": only what
 )
 _IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", re.IGNORECASE)  # "… as $\frac mn$. What is $m+n$?"
 _ALSO = any_of(
-    r"\beach of the following:[^.?!;]{1,80};",
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b",
-    r"[.;]\s+(?:find|determine|compute) also\b",
     r"\bfind\b[^.?!;]{1,160}[^.?!;\s,] and (?:then )?(?:find|determine)\b",
     r"\breturn the (?:two )?answers\b",
 )

@@ -21,11 +21,20 @@ from ratchet.examples.tiny_world.code_rows import CodeRows
 from ratchet.examples.tiny_world.math_problems import MathProblem
 from ratchet.examples.tiny_world.math_rows import MathRows
 from ratchet.examples.tiny_world.raw_rows import Row
-from ratchet.examples.tiny_world.rule_scores import TRUTH_SCHEMA
 from ratchet.infra.problems import problem_id, to_table
 
 VERSION = 2
 """Raise it when the same settings and seed would now give other files."""
+TRUTH_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),  # row number in the raw file, from 0: `source_id` after reading
+        pa.field("label", pa.string(), nullable=False),  # `clean`, `look_alike` (clean as well), or what was done
+        pa.field("expected", pa.string()),  # "step:rule"; null for a clean row
+        pa.field("acceptable", pa.list_(pa.string()), nullable=False),
+        pa.field("partner", pa.int64()),  # of a copy: the row number of its original
+        pa.field("benchmark_item", pa.string()),  # of a contaminated row: the item's problem_id
+    ]
+)
 
 
 def generate_world(
