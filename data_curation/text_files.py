@@ -39,8 +39,8 @@ class TextFile:
     def batches(self) -> Iterator[Batch]:
         """Every row of the file, in order. Raises RatchetError when the file turns out to be damaged."""
         for chunk in _chunks(self.path):
-            table = chunk if isinstance(chunk, pa.Table) else self._typed(chunk)
-            rows = chunk[self.text_column].to_pylist() if isinstance(chunk, pa.Table) else chunk
+            table = self._typed(chunk) if isinstance(chunk, list) else chunk
+            rows = chunk if isinstance(chunk, list) else chunk[self.text_column].to_pylist()
             texts, unusable = [], {}
             for at, row in enumerate(rows):
                 try:
@@ -117,7 +117,7 @@ def _shape(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
     kinds: dict[str, pa.DataType | None] = {}  # None: JSON text
     rows = 0
     for chunk in _chunks(path):
-        if isinstance(chunk, pa.Table):
+        if not isinstance(chunk, list):
             return chunk.schema.remove_metadata(), pq.read_metadata(path).num_rows, frozenset()
         rows += len(chunk)
         records = [row for row in chunk if not isinstance(row, Malformed)]
