@@ -1,7 +1,7 @@
 """Exercises of textbooks in CNXML (OpenStax) or PreTeXt, as data sets hold them: the instruction over a group of
 them, then the exercise, formulas as LaTeX between dollars, pictures as Markdown has them.
 
-    python -m benchmarks.book_exercises BOOK      as JSON lines with a `problem` each
+    python -m benchmarks.book_exercises BOOK      as JSON lines with `problem` and `answer`
 """
 
 import json
@@ -28,7 +28,11 @@ _GROUP = re.compile(
 )
 
 
-def exercises(book: Path) -> Iterator[str]:
+Exercise = tuple[str, str | None]
+"""Its text, and its solution where the book prints one."""
+
+
+def exercises(book: Path) -> Iterator[Exercise]:
     """The exercises in all `.cnxml` and `.ptx` files below a directory. A file that is no XML is passed over."""
     for path in sorted(book.rglob("*")):
         if path.suffix in (".cnxml", ".ptx", ".mbx", ".xml") and "generated" not in str(path.relative_to(book)):
@@ -39,10 +43,10 @@ def exercises(book: Path) -> Iterator[str]:
             yield from _of_cnxml(root) if path.suffix == ".cnxml" else _of_pretext(root)
 
 
-def _of_cnxml(root: ET.Element) -> Iterator[str]:
+def _of_cnxml(root: ET.Element) -> Iterator[Exercise]:
     instruction = ""
 
-    def walk(element: ET.Element) -> Iterator[str]:
+    def walk(element: ET.Element) -> Iterator[Exercise]:
         nonlocal instruction
         for child in element:
             match _tag(child):
@@ -57,14 +61,16 @@ def _of_cnxml(root: ET.Element) -> Iterator[str]:
                 case "exercise":
                     problem = child.find("{*}problem")
                     if problem is not None and (text := _tidy(_cnxml(problem))):
-                        yield _under(_GROUP.sub("", instruction), text)
+                        solution = child.find("{*}solution")
+                        answer = None if solution is None else _tidy(_inside(solution)) or None
+                        yield _under(_GROUP.sub("", instruction), text), answer
                 case _:
                     yield from walk(child)
 
     yield from walk(root)
 
 
-def _of_pretext(root: ET.Element) -> Iterator[str]:
+def _of_pretext(root: ET.Element) -> Iterator[Exercise]:
     parents = {child: parent for parent in root.iter() for child in parent}
     for exercise in root.iter("exercise"):
         group: ET.Element | None = parents.get(exercise)
@@ -76,7 +82,9 @@ def _of_pretext(root: ET.Element) -> Iterator[str]:
         if statement is None:
             statement = exercise.find("webwork/statement")
         if statement is not None and (text := _tidy(_pretext(statement))):
-            yield _under(re.sub(r"^In (?:the following )?[Ee]xercises?[^,]{0,60},\s*", "", instruction), text)
+            answer = exercise.find("answer")
+            told = None if answer is None else _tidy(_pretext_inside(answer)) or None
+            yield _under(re.sub(r"^In (?:the following )?[Ee]xercises?[^,]{0,60},\s*", "", instruction), text), told
 
 
 def _under(instruction: str, text: str) -> str:
@@ -199,8 +207,8 @@ def _pretext_inside(cell: ET.Element) -> str:
 
 
 def main() -> None:
-    for text in exercises(Path(sys.argv[1])):
-        print(json.dumps({"problem": text}, ensure_ascii=False))
+    for text, answer in exercises(Path(sys.argv[1])):
+        print(json.dumps({"problem": text, "answer": answer}, ensure_ascii=False))
 
 
 if __name__ == "__main__":

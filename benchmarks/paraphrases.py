@@ -118,7 +118,7 @@ def report(domain: str, items: Sequence[Item], positive: dict[str, Set], other: 
         print(f"{name:36} {len(rows):6,} {dropped:8.3f} {listed:17.3f} {shown} {len(found.item) / len(rows):12.2f}"
               f"   {len(rows) / seconds:,.0f} rows/s")  # fmt: skip
     thresholds = (0.3, 0.4, 0.5, 0.6, 0.7)
-    print(f"\nwithout a judge, drop_above  {'  '.join(f'{t:6g}' for t in thresholds)}")
+    print(f"\nrows at least so like an item{'  '.join(f'{t:6g}' for t in thresholds)}")
     for name, rows in (positive | other).items():
         found = find(rows, items, embed, -1.0, nearest=1)
         print(f"{name:28} " + "  ".join(f"{np.mean(found.similarity >= t):6.3f}" for t in thresholds))

@@ -2,9 +2,9 @@
 
 `tests/data_curation/rules/public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that
 it should take and of those that it should leave. `half` says what the labels were for: U are of files that no rule was
-mended on, B was looked at once; the others were mended on. The texts are public and are not here: give files that hold
-them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html` files
-(Google's competitions), or with a textbook in CNXML or PreTeXt.
+mended on, B and V were looked at once; the others were mended on. The texts are public, and not here: give files that
+hold them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html`
+files (Google's competitions), or with a textbook in CNXML or PreTeXt.
 
     python -m benchmarks.public_rules DATA/*.json* codeforces/ osbooks-prealgebra-bundle/ APEXCalculusPTX/
 """
@@ -25,6 +25,7 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.columns import take_answer
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
+from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.problems import Problem, problem_id
 from ratchet.infra.recipe.curation import Rules
@@ -42,12 +43,13 @@ def labels() -> list[dict[str, Any]]:
 
 
 def problems(paths: Iterable[Path]) -> Iterator[Problem]:
-    """Every statement in the files, as a problem of either domain."""
+    """Every statement in the files, as a problem of either domain; one with a drawing in code also without it."""
     for path in paths:
         if path.is_dir():
             tasks = ({"text": statement(p.read_text())} for p in sorted(path.rglob("problem.md")))
             pages = ({"text": _text(_PRE.sub(r"\n\1\n", p.read_text()))} for p in sorted(path.rglob("problem.html")))
-            rows: Iterable[Any] = chain(tasks, pages, ({"text": text} for text in exercises(path)))
+            printed = ({"text": text, "answer": answer} for text, answer in exercises(path))
+            rows: Iterable[Any] = chain(tasks, pages, printed)
         else:
             rows = read_rows(path)
         for row in rows:
@@ -57,13 +59,13 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
                 f"{row[n]}{gap}" for n, gap in (("context", "\n\n"), ("Body", " "), ("body", " ")) if row.get(n)
             )
             text = next((row[name] for name in STATEMENTS if isinstance(row.get(name), str)), "")
-            prompt = clean_statement(context + text)[0]
             try:
                 answer = take_answer(dict(row), *MATH_COLUMNS["answer"])
             except Malformed:
                 answer = None
-            for domain in ("math", "code"):
-                yield Problem(problem_id(domain, prompt), domain, prompt, answer=answer)
+            for prompt in {clean_statement(context + said)[0] for said in (text, IN_CODE.sub(" ", text))}:
+                for domain in ("math", "code"):
+                    yield Problem(problem_id(domain, prompt), domain, prompt, answer=answer)
 
 
 def statement(markup: str) -> str:

@@ -32,7 +32,7 @@ from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, ar
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Decontamination
 
-VERSION = 4
+VERSION = 5
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -104,16 +104,16 @@ def _read_items(
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
         first = 0
-        for batch in file.batches():
-            addresses = named_column(batch.table, URL_COLUMNS)
-            for at, text in enumerate(batch.texts.to_pylist()):
+        for table, found, _ in file.batches():
+            addresses = named_column(table, URL_COLUMNS)
+            for at, text in enumerate(found.to_pylist()):
                 if text is None:
                     without_text.append(f"{benchmark}:{first + at}")
                     continue
                 texts.append(strip_templates(text)[0] or text)
                 names.append((benchmark, str(first + at)))
                 urls.append(str(addresses[at].as_py()) if addresses is not None else "")
-            first += len(batch.texts)
+            first += len(found)
     if not texts:
         raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item with a text. Are these the right files?")
     return texts, names, urls, without_text
@@ -132,12 +132,12 @@ def _judge(
         for file in files:
             shared = sum(other.path.name == file.path.name for other in files) > 1
             name, first = str(file.path) if shared else file.path.name, done
-            for batch in file.batches():
-                findings = find(batch.texts, index, settings)
-                rejections = reject(findings, settings, None, named_column(batch.table, URL_COLUMNS), item_urls)
-                rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in batch.unusable.items()}
+            for read, texts, unusable in file.batches():
+                findings = find(texts, index, settings)
+                rejections = reject(findings, settings, None, named_column(read, URL_COLUMNS), item_urls)
+                rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in unusable.items()}
                 facts = _facts(name, done - first, findings)
-                table = pa.table([*fitted(batch.table, own).columns, *facts], schema=kept_schema)
+                table = pa.table([*fitted(read, own).columns, *facts], schema=kept_schema)
                 rows = sorted(rejections)
                 reasons = [(rejections[row].rule, to_json(rejections[row].evidence)) for row in rows]
                 dropped = table.take(pa.array(rows, pa.int64()))

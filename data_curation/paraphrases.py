@@ -21,7 +21,7 @@ from ratchet.data_curation.split import Rejection, Split, add_metadata, partitio
 from ratchet.infra.recipe.curation import Paraphrases
 
 STEP = "paraphrases"
-RULES = ("similar", "judged_same")
+RULES = ("judged_same",)
 ROWS_AT_ONCE = 1024
 JUDGE = """Below are two problem statements. Would a person who has solved the first one have solved the second one too?
 
@@ -132,8 +132,7 @@ def reject_paraphrases(
     settings: Paraphrases,
     judged: Mapping[int, Reply] | None = None,
 ) -> Iterator[Split]:
-    """The step, batch by batch: reject rows that the judge takes for an item (`judged_same`) or, without a judge, that
-    are `drop_above` like one (`similar`).
+    """The step, batch by batch: reject rows that the judge takes for an item (`judged_same`); none without a judge.
 
     Evidence: benchmark and item with its text, the similarity, and the judge's name and words. Each kept row's metadata
     gains `paraphrases`: the nearest item that was shortlisted, and how many pairs the judge could not decide.
@@ -147,25 +146,18 @@ def reject_paraphrases(
             unsure = sum(judged[pair].same is None for pair in near) if judged is not None else 0
             undecided += unsure
             measured.append({**(_named(found, near[0]) if near else {}), **({"undecided": unsure} if unsure else {})})
-            rejections.append(_reject(found, near, settings, judged))
+            rejections.append(_reject(found, near, settings, judged) if judged is not None else None)
         shortlisted = sum(bool(facts) for facts in measured)
         last = int(found.begins[first + len(batch)])
         counts = {"shortlisted": shortlisted, "pairs": last - int(found.begins[first]), "undecided": undecided}
         yield partition(STEP, RULES, add_metadata(batch, STEP, measured), rejections, **counts)
 
 
-def _reject(
-    found: Shortlist,
-    near: range,
-    settings: Paraphrases,
-    judged: Mapping[int, Reply] | None,
-) -> Rejection | None:
+def _reject(found: Shortlist, near: range, settings: Paraphrases, judged: Mapping[int, Reply]) -> Rejection | None:
     for pair in near:  # the nearest first
-        evidence = _named(found, pair) | {"item_text": found.items[found.item[pair]].text}
-        if judged is not None and judged[pair].same:
+        if judged[pair].same:
+            evidence = _named(found, pair) | {"item_text": found.items[found.item[pair]].text}
             return Rejection("judged_same", evidence | {"judge": settings.judge.model, "said": judged[pair].shown})
-        if settings.drop_above is not None and found.similarity[pair] >= settings.drop_above:
-            return Rejection("similar", evidence | {"threshold": settings.drop_above})
     return None
 
 

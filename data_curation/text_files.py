@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers.raw_files import PARQUET_MAGIC, Malformed, read_rows
+from ratchet.data_curation.readers.columns import take_statement
+from ratchet.data_curation.readers.raw_files import PARQUET_ROWS, Malformed, Row, parsed, raw_rows
 from ratchet.infra.errors import RatchetError
 
 TEXT_COLUMNS = (
@@ -22,17 +23,9 @@ TEXT_COLUMNS = (
     "input", "content", "messages", "conversations", "conversation",
 )  # fmt: skip
 _CHATS = (("role", "content"), ("from", "value"))  # OpenAI's names for who speaks and what, and ShareGPT's
-_USERS = ("user", "human")
 BATCH_ROWS = 8192
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some rows. `texts[i]` is the text of row i of `table`, null where there is none, for the reason `unusable[i]`."""
-
-    table: pa.Table
-    texts: pa.Array
-    unusable: dict[int, str]
+Batch = tuple[pa.Table, pa.Array, dict[int, str]]
+"""Some rows; the text of each, null where it has none; and of these the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,59 +35,46 @@ class TextFile:
     rows: int
     text_column: str
     json_columns: frozenset[str]
-    is_parquet: bool
 
     def batches(self) -> Iterator[Batch]:
         """Every row of the file, in order. Raises RatchetError when the file turns out to be damaged."""
-        for table, values, unusable in self._parquet() if self.is_parquet else self._rows():
-            texts = [_text(value) for value in values]
-            blank = {row: "no text" for row, text in enumerate(texts) if text is None}
-            yield Batch(table, pa.array(texts, pa.large_string()), blank | unusable)
+        for chunk in _chunks(self.path):
+            table = self._typed(chunk) if isinstance(chunk, list) else chunk
+            rows = chunk if isinstance(chunk, list) else chunk[self.text_column].to_pylist()
+            texts, unusable = [], {}
+            for at, row in enumerate(rows):
+                try:
+                    if isinstance(row, Malformed):
+                        raise row
+                    value = row.get(self.text_column) if chunk is rows else row
+                    texts.append(take_statement({self.text_column: value}, self.text_column))
+                except Malformed as fault:
+                    texts.append(None)
+                    unusable[at] = str(fault)
+            yield table, pa.array(texts, pa.large_string()), unusable
 
-    def _parquet(self) -> Iterator[tuple[pa.Table, list[Any], dict[int, str]]]:
-        try:
-            for part in pq.ParquetFile(self.path).iter_batches(BATCH_ROWS):
-                table = pa.Table.from_batches([part])
-                yield table, table.column(self.text_column).to_pylist(), {}
-        except (pa.ArrowException, OSError) as error:
-            raise RatchetError(f"{self.path}: cannot be read ({error}). Fetch the file again.") from error
-
-    def _rows(self) -> Iterator[tuple[pa.Table, list[Any], dict[int, str]]]:
-        for rows in _chunks(self.path):
-            records = [{} if isinstance(row, Malformed) else row for row in rows]
-            columns = [[record.get(name) for record in records] for name in self.schema.names]
-            for at, name in enumerate(self.schema.names):
-                if name in self.json_columns:
-                    columns[at] = [None if value is None else json.dumps(value) for value in columns[at]]
-            arrays = [pa.array(c, field.type) for c, field in zip(columns, self.schema, strict=True)]
-            unusable = {at: str(row) for at, row in enumerate(rows) if isinstance(row, Malformed)}
-            yield pa.table(arrays, schema=self.schema), [r.get(self.text_column) for r in records], unusable
+    def _typed(self, rows: Sequence[Row | Malformed]) -> pa.Table:
+        arrays = []
+        for field in self.schema:
+            values = [None if isinstance(row, Malformed) else row.get(field.name) for row in rows]
+            if field.name in self.json_columns:
+                values = [None if value is None else json.dumps(value) for value in values]
+            arrays.append(pa.array(values, field.type))
+        return pa.table(arrays, schema=self.schema)
 
 
 def open_text_file(path: Path, text_column: str | None = None) -> TextFile:
     """The file with its schema. `text_column` defaults to the first of `TEXT_COLUMNS` that holds text, or a chat, of
     which the last user's message is the text. Raises RatchetError for a file that cannot be read or has no such column.
     """
-    try:
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == PARQUET_MAGIC
-        if is_parquet:
-            with pq.ParquetFile(path) as parquet:
-                schema, rows = parquet.schema_arrow.remove_metadata(), parquet.metadata.num_rows
-                json_columns: frozenset[str] = frozenset()
-        else:
-            schema, rows, json_columns = _json_schema(path)
-    except FileNotFoundError:
-        raise RatchetError(f"{path}: no such file. Check the path.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
+    schema, rows, json_columns = _shape(path)
     there = f"its columns are {', '.join(schema.names)}"
     if text_column is not None and text_column not in schema.names:
         raise RatchetError(f"{path}: there is no column {text_column!r}, {there}.")
     usual = [name for text in TEXT_COLUMNS for name in schema.names if name.lower() == text]
     for name in [text_column] if text_column else usual:
         if name in json_columns or _holds_text(schema.field(name).type):
-            return TextFile(path, schema, rows, name, json_columns, is_parquet)
+            return TextFile(path, schema, rows, name, json_columns)
     if text_column:
         kind = schema.field(text_column).type
         raise RatchetError(f"{path}: column {text_column!r} is {kind} and holds no text, {there}.")
@@ -132,20 +112,13 @@ def _holds_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _text(value: Any) -> str | None:
-    """None when nothing is said."""
-    if isinstance(value, list):
-        turns = [turn for turn in value if isinstance(turn, dict)]
-        asked = [turn.get(text) for turn in turns for who, text in _CHATS if turn.get(who) in _USERS]
-        value = asked[-1] if asked else None
-    return value.encode(errors="replace").decode() if isinstance(value, str) and value.strip() else None
-
-
-def _json_schema(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
+def _shape(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
     """Types of all columns, the number of rows, and the columns that are kept as JSON text."""
     kinds: dict[str, pa.DataType | None] = {}  # None: JSON text
     rows = 0
     for chunk in _chunks(path):
+        if not isinstance(chunk, list):
+            return chunk.schema.remove_metadata(), pq.read_metadata(path).num_rows, frozenset()
         rows += len(chunk)
         records = [row for row in chunk if not isinstance(row, Malformed)]
         for name in dict.fromkeys(name for record in records for name in record):
@@ -179,7 +152,10 @@ def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType |
         return None
 
 
-def _chunks(path: Path) -> Iterator[list[Any]]:
-    rows = read_rows(path)
-    while chunk := list(islice(rows, BATCH_ROWS)):
-        yield chunk
+def _chunks(path: Path) -> Iterator[pa.Table | list[Row | Malformed]]:
+    raw = raw_rows(path)
+    for first in raw:
+        if isinstance(first, pa.RecordBatch):
+            yield pa.Table.from_batches([first, *islice(raw, BATCH_ROWS // PARQUET_ROWS - 1)])  # type: ignore[list-item]
+        else:
+            yield [row for one in (first, *islice(raw, BATCH_ROWS - 1)) for row in parsed(one)]

@@ -15,7 +15,6 @@ from ratchet.data_curation import (
     decontamination,
     deduplication,
     funnel,
-    rule_scores,
     rules,
     validation,
 )
@@ -46,9 +45,9 @@ from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 6, "problems")
-NORMALISE = Step("normalise", 7, "problems")
-RULES = Step("rules", 5, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 7, "problems")
+NORMALISE = Step("normalise", 8, "problems")
+RULES = Step("rules", 6, "problems")
 DECONTAMINATE = Step("decontaminate", 4, "problems")
 DEDUPLICATE = Step("deduplicate", 5, "problems")
 VALIDATE_TESTS = Step("validate_tests", 5, "problems", resumable=True)
@@ -209,10 +208,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
 
 def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
-    """The curated data set: the last step's rows, all rejects, the funnel, the data card, and, where the truth of
-    each row is known, how well each rule did against it."""
-    known = recipe.curation_of(domain).truth
-    truth = given_files(recipe, [known]) if known else []
+    """The curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
 
     def make(draft: Draft) -> None:
         rejects = (batch for step in steps for batch in row_batches(step.rejected))
@@ -230,13 +226,8 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         pq.write_table(table, draft.path / "funnel.parquet")
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
-        scores = rule_scores.score_rules(pq.read_table(truth[0].path), rejected, kept) if truth else []
-        if truth:
-            (draft.path / "rule_scores.json").write_text(json.dumps([vars(s) for s in scores], indent=1))
-            for s in scores:
-                draft.extra["metrics"] |= {f"precision/{s.rule}": s.precision, f"recall/{s.rule}": s.recall}
         manifests = [step.manifest for step in steps]
-        document = curation_report.document(domain, table, kept, rejected, manifests, reasons, scores)
+        document = curation_report.document(domain, table, kept, rejected, manifests, reasons)
         (draft.path / "report.html").write_text(to_html(document))
         (draft.path / "card.md").write_text(curation_report.card(document, domain, len(kept)))
         for name, image in document.images.items():
@@ -245,9 +236,8 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         draft.extra["shown"] = ["report.html", "card.md", *document.images]
 
     parameters = {"domain": domain, "not_done": list(missing)}
-    inputs = [*steps, *truth]
     name, title = f"{domain}-curated", f"curated {domain}"
-    return run_step(CURATED, name, parameters=parameters, inputs=inputs, make=make, title=title, whole=inputs)
+    return run_step(CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
 
 
 def _rows_in(first: Artifact) -> int:

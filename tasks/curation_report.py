@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import samples
-from ratchet.data_curation.rule_scores import RuleScore
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
 from ratchet.infra.pages.drawing import count_axis, draw
@@ -39,9 +38,8 @@ def document(
     rejected: pa.Table,
     steps: Sequence[Manifest],
     not_done: Mapping[str, str],
-    scores: Sequence[RuleScore] = (),
 ) -> Document:
-    """`steps` are the manifests of the chain, in order; `scores` say how well each rule did, where that is known."""
+    """`steps` are the manifests of the chain, in order."""
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
@@ -55,7 +53,6 @@ def document(
         ],
         "items": _items_met(rejected),
         "paraphrases": _nearest(paraphrases),
-        "scores": [vars(score) for score in scores],
         "samples": _samples(rejected),
         "sources": _sources(steps),
         "made": [_made(manifest) for manifest in steps],

@@ -20,7 +20,7 @@ from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import ask_judge, check_judge
 
-PARAPHRASES = Step("paraphrases", 2, "problems")
+PARAPHRASES = Step("paraphrases", 3, "problems")
 
 SAMPLE_ROWS = 20_000
 """Rows whose words are counted, from all parts of the file, beside all items."""

@@ -50,7 +50,7 @@ def report(
         from ratchet.tasks.training_report import training_sections
 
         behind = store.ancestors([*evaluations, *curated.values()], used)
-        curation = [section for one in curated.items() for section in _curation_sections(*one)]
+        curation = [_curation_section(*one) for one in curated.items()]
         caption = "Rows kept (blue) and rejected (orange). A click leads to what a step has made."
         whole = Section("From the raw files to the scores", drawing=_picture(run, behind, title), caption=caption)
         text = "Every artifact behind these scores, with what it was made from, raw files first."
@@ -157,19 +157,14 @@ def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["benchmark"])  # stable: checkpoints stay in order
 
 
-def _curation_sections(domain: str, problems: Artifact) -> list[Section]:
+def _curation_section(domain: str, problems: Artifact) -> Section:
     from ratchet.tasks.curation_report import funnel_drawing
 
     funnel = pq.read_table(problems.path / "funnel.parquet")
     missing = problems.manifest["parameters"]["not_done"]
     text = "Rows in, rows dropped by each rule, rows out." + (f" Not done: {', '.join(missing)}." if missing else "")
     drawing, caption = funnel_drawing(funnel, f"funnel-{domain}"), "Rows left (blue) and dropped (orange)."
-    sections = [Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)]
-    scores = problems.path / "rule_scores.json"
-    if scores.is_file():
-        text = "Against what the tiny world did to each row, which curation never reads."
-        sections.append(Section(f"How well each rule did: {domain}", text, json.loads(scores.read_text()), folded=True))
-    return sections
+    return Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)
 
 
 def _picture(run: PipelineRun, behind: Sequence[Artifact], title: str) -> Drawing:

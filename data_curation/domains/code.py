@@ -7,6 +7,10 @@ from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS
 from ratchet.data_curation.rules import code_rules
 
 
+def _header_and_check(columns: set[str]) -> bool:
+    return bool(columns & {"prompt", "complete_prompt"}) and has(columns, "canonical_solution", "test")
+
+
 def _question_and_tests(columns: set[str]) -> bool:
     return bool(columns & {*CODE_COLUMNS["prompt"]} and columns & {*CODE_COLUMNS["tests"]})
 
@@ -15,7 +19,7 @@ CODE = CurationPlan(
     plain=code_formats.plain_code,
     formats=(
         Format("leetcode", lambda c: has(c, "task_id", "completion", "entry_point"), code_formats.leetcode),
-        Format("humaneval", lambda c: has(c, "prompt", "canonical_solution", "test"), code_formats.humaneval),
+        Format("humaneval", _header_and_check, code_formats.humaneval),
         Format("codeeval-pro", lambda c: has(c, "raw_problem", "new_problem", "test_code"), code_formats.codeeval_pro),
         Format("mbpp", lambda c: has(c, "code", "test_list"), code_formats.mbpp),
         Format("codeforces", lambda c: has(c, "description", "official_tests"), code_formats.codeforces),

@@ -50,14 +50,20 @@ def leetcode(row: Row) -> Row:
 
 
 def humaneval(row: Row) -> Row:
-    """HumanEval and HumanEval+: the statement is a function header with a docstring, which the solution continues.
-    Above it may stand functions that the tests use too."""
-    entry_point, prompt = take_text(row, "entry_point"), take_text(row, "prompt")
+    """HumanEval, HumanEval+, BigCodeBench, ODEX: the statement is a function header with a docstring, or below what is
+    asked, which the solution continues. Above it may stand functions that the tests use too."""
+    prompt = take_text(row, "complete_prompt", "prompt")
+    entry_point = take(row, "entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
+    if not isinstance(entry_point, str):
+        raise Malformed("entry_point", "missing, and there is no function in the prompt")
     test = row.pop("test") or ""
+    if isinstance(test, list):
+        test = "".join([take(row, "test_start") or "", *test])
     suite = from_tables(test, entry_point) or from_assertions(test, entry_point, prompt)
     solution = take(row, "canonical_solution")
-    golden = [f"{prompt}{solution}"] if solution else []
-    return tested(row, suite) | {"prompt": prompt, "starter_code": prompt, "golden_solutions": golden}
+    golden = [f"{prompt}{solution}{take(row, 'suffix') or ''}"] if solution else []
+    asked = "\n\n".join(filter(None, (take(row, "intent"), prompt)))
+    return tested(row, suite) | {"prompt": asked, "starter_code": prompt, "golden_solutions": golden}
 
 
 def codeeval_pro(row: Row) -> Row:
@@ -156,7 +162,9 @@ def plain_code(row: Row, columns: Columns) -> Row:
         problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
         row |= {key: value for key, value in metadata.items() if key not in row}
     spec, entry_point = problem["tests"], problem["entry_point"]
-    if isinstance(spec, str):
+    if isinstance(spec, list) and all(isinstance(assertion, str) for assertion in spec):
+        spec = "\n".join(spec)
+    if isinstance(spec, str) and spec:
         suite = from_script(spec, entry_point)
     else:
         suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)

@@ -145,13 +145,15 @@ def take_number(row: Row, *names: str) -> float | None:
 
 
 def answer_text(value: Any) -> str | None:
-    """A reference answer as text. A list is a list of accepted answers, of which the first stands for all; of an object
-    it is what its `answer` says; a whole number published as 142.0 is 142."""
+    """A reference answer as text. A list is a list of accepted answers, of which the first stands for all, but one of
+    numbers the values of several unknowns; of an object it is what its `answer` says; a whole number published as 142.0
+    is 142."""
     if isinstance(value, str) and value.lstrip()[:2] in ('["', "['"):
         with contextlib.suppress(Malformed):
             value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):
-        value = next(iter(value), None)
+        numbers = len(value) > 1 and all(isinstance(one, float | int) for one in value)
+        value = ", ".join(str(answer_text(one)) for one in value) if numbers else next(iter(value), None)
     if isinstance(value, dict) and "answer" in value:
         return answer_text(value["answer"])
     if isinstance(value, dict | bytes):

@@ -1,6 +1,7 @@
 """Layouts without a name of their own: each field of a problem is in the column that the recipe names, or else in the
 first of the usual ones that says anything."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from ratchet.data_curation.readers.columns import (
     Row,
     answer_text,
     final_answer,
-    last_boxed,
+    marked_answer,
     take,
     take_answer,
     take_date,
@@ -53,11 +54,13 @@ _TAKE = {
 MATH_COLUMNS = {
     "prompt": (
         "problem", "question", "prompt", "Problem", "Question", "content", "input", "Input",
-        "problem_statement", "informal_statement", "conversations", "messages",
+        "problem_statement", "informal_statement", "conversations", "messages", "question_text", "sQuestion",
+        "original_text", "text",
     ),
     "answer": (
         "answer", "final_answer", "expected_answer", "gold_answer", "correct_answer", "reference_answer", "golden",
-        "gold", "ground_truth", "Answer", "target", "answers", "Output Answer", "informal_solution",
+        "gold", "ground_truth", "Answer", "target", "answers", "Output Answer", "informal_solution", "lSolutions",
+        "ans",
     ),
     "source_url": ("url", "source_url", "link"),
     "released": ("released", "date"),
@@ -67,13 +70,14 @@ CODE_COLUMNS = {
     "tests": ("tests", "test_cases", "test", "test_code", "input_output"),
     "entry_point": ("entry_point", "fn_name"),
     "starter_code": ("starter_code",),
-    "golden_solutions": ("solutions", "golden_solutions", "solution"),
+    "golden_solutions": ("solutions", "golden_solutions", "solution", "code"),
     "source_url": ("url", "source_url", "link"),
     "released": ("released", "date", "contest_date"),
     "time_limit_s": ("time_limit_s", "time_limit"),
     "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
 }
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
+_A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others write where there is none
 
 
@@ -94,8 +98,8 @@ def plain_any(row: Row, columns: Columns) -> Row:
 
 def plain_math(row: Row, columns: Columns) -> Row:
     r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
-    Open-Reasoner-Zero, TRL's prompt data sets; without an answer column, as in NuminaMath-CoT and the original MATH,
-    the answer is what the solution's last `\boxed{}` holds."""
+    Open-Reasoner-Zero, TRL's prompt data sets; without an answer column, as in NuminaMath-CoT, the original MATH and
+    rStar, the answer is what the solution's last line `#### 18` or its last `\boxed{}` holds."""
     if "prompt" not in columns:
         with_options(row, *MATH_COLUMNS["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
@@ -109,10 +113,17 @@ def plain_math(row: Row, columns: Columns) -> Row:
         problem["prompt"] = "".join([*before, problem["prompt"]])
         row.pop("messages", None)  # NuminaMath-CoT: statement and solution once more, as a chat
     if problem["answer"] is None and "answer" not in columns:
-        problem["answer"] = next((last_boxed(row[name]) for name in SOLUTIONS if isinstance(row.get(name), str)), None)
+        problem["answer"] = next(filter(None, (_reference(row.get(name)) for name in SOLUTIONS)), None)
     if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
         problem["answer"] = None
     return problem
+
+
+def _reference(solution: Any) -> str | None:
+    """What a solution is marked to come to; or all of it, where it is a number or a word."""
+    if isinstance(solution, str):
+        return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
+    return answer_text(solution) if isinstance(solution, float | int) else None
 
 
 def verl_math(row: Row, truth: Any) -> Row:

@@ -1,4 +1,4 @@
-"""Rule filters: problems whose answer cannot be verified, or that say too little, dropped with the words that show it.
+"""Rule filters: problems whose answer cannot be verified, or that are not whole, dropped with the words that show it.
 
 A rule is a function from a problem to evidence or None. Rules read words and structure, never bare substrings:
 "improve" asks for no proof, `P(A)` is no option, and a list of conditions is no list of questions.

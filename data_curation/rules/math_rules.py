@@ -3,7 +3,6 @@
 import re
 
 from ratchet.data_curation.rules.answers import no_answer
-from ratchet.data_curation.rules.brevity import too_brief
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
 from ratchet.data_curation.rules.language import non_english
@@ -87,7 +86,7 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
     r"(?:yes|no)(?:[.,;:!(\n]|\W*\Z)(?![^\n]*\d)",  # "no solution" is the answer to another question
-    r"(?:in)?correct\b|(?:im)?possible\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
+    r"(?:(?:in)?correct|(?:im)?possible)\b(?! \w)|not necessarily\b",  # "Possible alignments are: 72"
 )
 _TRUTH_IF_ASKED = any_of(
     r"right|wrong|can(?:not|'t)?|[tfyn]|[√×✓✗✘](?: \(\w+\))?",
@@ -131,7 +130,6 @@ _PROOF = any_of(
     r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
     rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
     rf"{_START}explain (?:why|that)\b",
-    r"\b(?:to be|must be|has to be) (?:proved|proven|shown) (?:that|to)\b",
     r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint[.:].*", re.IGNORECASE | re.DOTALL)
@@ -176,9 +174,7 @@ _ANSWERED = re.compile(  # "Subproblem 0: What is …? Solution: …": only what
 )
 _IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", re.IGNORECASE)  # "… as $\frac mn$. What is $m+n$?"
 _ALSO = any_of(
-    r"\beach of the following:[^.?!;]{1,80};",
     r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b",
-    r"[.;]\s+(?:find|determine|compute) also\b",
     r"\bfind\b[^.?!;]{1,160}[^.?!;\s,] and (?:then )?(?:find|determine)\b",
     r"\breturn the (?:two )?answers\b",
 )
@@ -215,7 +211,8 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture, or words that point at one, beside a text without a number of its own."""
+    """A picture, or words that point at one, beside a text without a number of its own; or a question that only a
+    picture can answer, which is then what the evidence shows."""
     found = needed(problem.prompt)
     return seen(found) if found else None
 
@@ -253,4 +250,4 @@ def _unwrapped(answer: str | None) -> str:
     return text.strip(" $().,!*{}\n\t")
 
 
-RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, too_brief, long_answer)
+RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, long_answer)

@@ -1,5 +1,6 @@
-"""Does a statement lean on a picture that is not there? Pictures, words that point at one, and whether the text has
-nothing to work on without: beside a number, a drawing in code or a table, a picture may be an ornament."""
+"""Does a statement lean on a picture that is not there? It has one, or words that point at one, and either nothing else
+to work on, or what it asks for stands in the picture alone. Otherwise a picture may be an ornament; one that is drawn
+in code, and a table, can be read."""
 
 import re
 
@@ -13,7 +14,7 @@ PICTURE = any_of(
     flags=re.DOTALL | re.IGNORECASE,
 )
 """By link, or the mark that one was lost."""
-_IN_CODE = re.compile(
+IN_CODE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy|picture|pspicture)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL
 )
 _TABLE = re.compile(
@@ -50,6 +51,44 @@ _NO_VALUE = re.compile(  # is asked for: a drawing, a reason
 )
 MOST_FORMULAS = 1
 """With more, or with a number, the text may say itself what is in its picture."""
+_SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
+_ASKS = re.compile(r"\?|\b(?:find|determine|compute|calculate|evaluate|what|how)\b", re.IGNORECASE)
+_SHADED = re.compile(  # not "the shaded region $ABC$", nor "the mirror (the shaded region)"
+    r"\b(?:the|an?|each|this|these) (?:[\w-]+ ){0,3}?(?:un|non-?)?shaded (?:region|area|part|portion|section)s?\b"
+    r"(?!\)| \$| \\| [A-Z]{2})|\b(?:is|are) (?:un)?shaded\b",
+    re.IGNORECASE,
+)
+_BOUNDS = re.compile(
+    r"\b(?:inside|outside|between|bounded|enclosed|formed|overlap\w*|common|created|under|above|within|remain\w*)\b"
+)
+_FUNCTION = (  # $f$, $y = F(x)$, $y = ax^2 + bx + c$
+    r"\$(?:y ?= ?)?(?P<{}>[a-z]|[A-Z](?=\())(?:\^\{{?-1\}}?)?(?:\([a-z]\))?(?: ?= ?a ?[xy]\b[^$]{{0,40}})?[,.]?\$"
+)
+_GRAPH = re.compile(  # "Below is the graph of $f$", "The graph of $y = f(x)$ is shown"
+    r"\b[Bb]elow (?:is|are) [^.$]{0,40}\bgraphs? of [^.$]{0,50}"
+    + _FUNCTION.format("f")
+    + r"|\bgraphs? of [^.$]{0,50}"
+    + _FUNCTION.format("g")
+    + r"[^.]{0,60}?\b(?:shown|(?:is|are) given|drawn|pictured|depicted|provided|(?:below|here)(?! the)"
+    r"|in (?:the )?[Ff]ig|in the diagram)"
+)
+_SAID_OF_IT = (
+    r"\\begin\{cases|polynomial|quadratic|linear|cubic|quartic|pass|through|vertex|intercept|roots?\b|zeros?\b|asymptote"
+    r"|m(?:ax|in)imum"
+)
+_WANTED = re.compile(  # "Find $AX$", "what is the measure of angle PMN"
+    r"\b(?i:find|determine|compute|calculate|what(?: is| are|'s)|how (?:many|long)\b[^.?!$]{0,50}?\b(?:is|in|does))"
+    r"(?: (?:the )?(?:number of )?[\w ]{2,20}? in)?(?: the)?"
+    r"(?:(?: [\w-]+){0,2} (?:value|length|measure|size|area|perimeter|sine|cosine|tangent) of(?: the)?)?"
+    r"(?: (?:angle|segment|line segment|line|side|triangle|arc|quadrilateral|polygon))?"
+    r" (?P<name>\$[^$]{1,40}\$|[∠△]?[A-Z]{2,4}\b|[xyz]\b)(?!(?: and \S+)?[- ](?:coordinate|component|axis))"
+)
+_A_NAME = re.compile(  # and nothing else: no formula
+    r"\$?(?:\\(?:angle|triangle|Delta|overline|overarc|widehat|sin|cos|tan)\s*|m ?(?=\\angle)|[{∠△ ])*"
+    r"(?:[A-Za-z]{1,4}|[a-z](?: ?[+-] ?[a-z])+)[},?. ]*\$?"
+)
+_MATH = re.compile(r"\$[^$]*\$|\\\(.*?\\\)|\\\[.*?\\\]|\b[A-Z]{1,9}\b|\b[b-z]\b", re.DOTALL)
+_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{[^}]*\}|\\[A-Za-z]+")
 _CONTINUES = re.compile(r"[ \t]*(?:[,.;:)'\"”’=<>]|[a-z(])")  # a sentence, behind a picture
 _BROKEN_OFF = re.compile(  # before it, unless by a word that points at it
     r"(?<!\bbelow)(?<!\babove)(?<!\bhere)(?<!\bshown)(?<!\bfollowing)(?<=[\w,('\"“‘=+*/<>≤≥-])[ \t]*\Z"
@@ -57,17 +96,44 @@ _BROKEN_OFF = re.compile(  # before it, unless by a word that points at it
 
 
 def without_pictures(text: str) -> str:
-    return PICTURE.sub(" ", _IN_CODE.sub(" ", text))
+    return PICTURE.sub(" ", IN_CODE.sub(" ", text))
 
 
 def needed(text: str) -> re.Match[str] | None:
-    """The picture, or the words that point at one, without which a text has next to nothing to work on."""
+    """The picture, or the words that point at one, without which a text has next to nothing to work on; or what it asks
+    for and only a picture can show."""
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
-    if _IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
+    if IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
+    found = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
-        return None
-    return PICTURE.search(text) or reference(text)
+        return _undescribed(text) or (_named_once(text) if found else None)
+    return found
+
+
+def _undescribed(text: str) -> re.Match[str] | None:
+    """A shaded region that is mentioned in the question only and has no bounds there, or the graph of a function of
+    which nothing else is said."""
+    mentions = [found[0] for found in _SENTENCE.finditer(text) if "shad" in found[0].lower()]
+    if len(mentions) == 1 and _ASKS.search(mentions[0]) and not _BOUNDS.search(text):
+        return _SHADED.search(text)
+    if found := _GRAPH.search(text):
+        name, rest = found["f"] or found["g"], text[found.end() :] + text[: found.start()]
+        return None if re.search(rf"(?<![a-zA-Z\\]){name}(?:\([a-z]\))? ?=|{_SAID_OF_IT}", rest) else found
+    return None
+
+
+def _named_once(text: str) -> re.Match[str] | None:
+    """What is asked for by the name of a point or a variable that the text has nowhere else."""
+    letters = _letters(" ".join(_MATH.findall(text)))
+    for found in _WANTED.finditer(text):
+        if _A_NAME.fullmatch(found["name"]) and any(letters.count(c) == 1 for c in _letters(found["name"])):
+            return found
+    return None
+
+
+def _letters(text: str) -> list[str]:
+    return [c for c in _COMMAND.sub(" ", text) if c.isascii() and c.isalpha()]
 
 
 def reference(text: str) -> re.Match[str] | None:

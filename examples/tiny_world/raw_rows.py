@@ -18,6 +18,8 @@ ACCEPTABLE = {
     "benchmark_copy": _CONTAMINATED,
     "benchmark_reworded": _CONTAMINATED,
     "wrong_answer": ("majority_vote:likely_wrong_reference", "majority_vote:*"),
+    # No rule takes them. The teacher cannot read them, so they end at its vote, or never solved.
+    "too_brief": ("difficulty:*", "majority_vote:*", "deduplicate:*", "validate_tests:*"),
     "malformed": ("normalise:malformed",),
     "wrong_tests": ("validate_tests:golden_fails",),
     "weak_tests": ("validate_tests:weak_tests",),

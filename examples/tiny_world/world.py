@@ -15,7 +15,6 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.rule_scores import TRUTH_SCHEMA
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import CodeProblem
 from ratchet.examples.tiny_world.code_rows import CodeRows
@@ -26,6 +25,16 @@ from ratchet.infra.problems import problem_id, to_table
 
 VERSION = 2
 """Raise it when the same settings and seed would now give other files."""
+TRUTH_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),  # row number in the raw file, from 0: `source_id` after reading
+        pa.field("label", pa.string(), nullable=False),  # `clean`, `look_alike` (clean as well), or what was done
+        pa.field("expected", pa.string()),  # "step:rule"; null for a clean row
+        pa.field("acceptable", pa.list_(pa.string()), nullable=False),
+        pa.field("partner", pa.int64()),  # of a copy: the row number of its original
+        pa.field("benchmark_item", pa.string()),  # of a contaminated row: the item's problem_id
+    ]
+)
 
 
 def generate_world(

@@ -77,8 +77,6 @@ class Rules(Section):
 
     off: tuple[str, ...] = ()
     """Rules that are not applied."""
-    min_prompt_words: int = 3
-    """Fewer words than this, without a number or a formula, state no problem."""
     max_answer_characters: int = 100
     max_answer_numbers: int = 8
     """An answer with more numbers than this is long or complex, and hard to verify."""
@@ -136,18 +134,14 @@ class Paraphrases(Section):
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
     """Less is not shortlisted. None: what the domain takes, 0.25, and 0.15 for code. That is for `words`; vectors of a
     model are nearer to each other, so look at a shortlist of yours first."""
-    drop_above: float | None = Field(default=None, gt=0, le=1)
-    """Without a judge: rows at least so like an item are dropped. None drops nothing, and the shortlist is reported."""
     judge: Judge = Judge()
-    """Who decides; with `kind: none`, nobody."""
+    """Who decides; with `kind: none`, nobody, and the shortlist is reported."""
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Paraphrases":
         if self.by in ("sentence-transformers", "endpoint") and not self.model:
             raise ValueError(f"by: {self.by} needs model, the name of what turns a text into a vector")
-        if self.drop_above is not None and self.judge.kind != "none":
-            raise ValueError("drop_above is for want of a judge: give one of the two")
-        if self.by == "none" and (self.judge.kind != "none" or self.drop_above is not None):
+        if self.by == "none" and self.judge.kind != "none":
             raise ValueError("by: none takes no such step; say what makes the shortlist, by: words for example")
         return self
 
@@ -195,9 +189,6 @@ class Curation(Section):
     `hf://datasets/org/name/file`), or files that the recipe generates (`generated://NAME/FILE`)."""
     benchmarks: tuple[str, ...] = ()
     """Held-out files that nothing kept may be contaminated with, named as `inputs`."""
-    truth: str | None = None
-    """A file that says of each raw row what should become of it: the rules are then scored against it, and nothing
-    else reads it."""
     columns: dict[str, str] = {}
     """Which columns of the inputs hold what: a problem's field, or `metadata.NAME`, to the column's name, as in
     `{prompt: question, answer: target}`. None: a published layout, told by the columns there are."""

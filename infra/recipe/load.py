@@ -14,7 +14,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.registry import add_to_import_path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
-PATHS = ("inputs", "benchmarks", "truth", "path", "tokenizer", "files")
+PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")
 """Fields, in any section, that hold a path, or several."""
 _LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")

@@ -96,18 +96,10 @@ def test_the_nearest_items_are_shortlisted():
 
 def test_without_a_judge_nothing_is_dropped_and_the_nearest_item_is_on_record():
     split = joined(reject_paraphrases(batches, found_by(SETTINGS), SETTINGS))
-    assert len(split.kept) == 3 and split.summary["dropped"] == {"similar": 0, "judged_same": 0}
+    assert len(split.kept) == 3 and split.summary["dropped"] == {"judged_same": 0}
     facts = [json.loads(metadata)["paraphrases"] for metadata in split.kept["metadata"].to_pylist()]
     assert facts[0]["benchmark"] == "bench" and facts[0]["item"] == "0" and facts[2] == {}
     assert split.summary["shortlisted"] == 2
-
-
-def test_by_choice_likeness_alone_drops():
-    near = SETTINGS.model_copy(update={"drop_above": 0.3})
-    split = joined(reject_paraphrases(batches, found_by(near), near))
-    assert {row["problem_id"] for row in split.rejected.to_pylist()} == {"p0", "p1"}, "and cannot tell the numbers"
-    evidence = json.loads(split.rejected["evidence"][0].as_py())
-    assert evidence["item_text"] == BENCHMARK["0"] and evidence["similarity"] >= evidence["threshold"] == 0.3
 
 
 def test_a_judge_decides_and_gives_its_reason(endpoint, tmp_path):
@@ -220,7 +212,6 @@ def test_a_missing_library_or_model_says_what_to_do(monkeypatch):
     ("given", "message"),
     [
         ({"by": "endpoint"}, "needs model"),
-        ({"by": "words", "drop_above": 0.5, "judge": {"kind": "openai", "model": "m"}}, "give one of the two"),
         ({"judge": {"kind": "openai", "model": "m"}}, "by: words for example"),
         ({"by": "words", "judge": {"kind": "openai", "early_stop": True}}, "no majority vote"),
     ],

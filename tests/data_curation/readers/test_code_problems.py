@@ -90,6 +90,29 @@ def test_classes_of_unittest_are_a_check_each_method(tmp_path):
     assert right.passed and not wrong.passed, (right, wrong)
 
 
+def test_relatives_of_humaneval_are_judged_by_their_own_tests(tmp_path):
+    header = 'def twice(x):\n    """Double it."""\n'
+    unit = "import unittest\nclass TestCases(unittest.TestCase):\n"
+    unit += "    def test_two(self):\n        self.assertEqual(twice(2), 4)\n"
+    rows = [
+        {"task_id": "BigCodeBench/0", "complete_prompt": header, "canonical_solution": "    return 2 * x\n",
+         "test": unit, "entry_point": "twice"},
+        {"task_id": 1, "prompt": "def f_1(x):\n\treturn ", "canonical_solution": "2 * x", "entry_point": "f_1",
+         "intent": "Double it.", "test_start": "\ndef check(candidate):",
+         "test": ["\n    assert candidate(1) == 2\n", "\n    assert candidate(2) == 4\n"]},
+        {"task_id": 2, "prompt": header, "canonical_solution": "    return 2 * x\n",
+         "test": "def check(twice):\n    assert twice(2) == 4\n\ncheck(twice)"},
+        {"task_id": 3, "prompt": "Double it.", "code": header + "    return 2 * x", "test": ["assert twice(2) == 4"]},
+    ]  # fmt: skip
+    found = [only(read_problems(write_json(tmp_path / f"{i}.json", [row]), "code")) for i, row in enumerate(rows)]
+    assert [problem.entry_point for problem in found] == ["twice", "f_1", "twice", "twice"]
+    assert found[1].prompt.startswith("Double it.")
+    golden = [(problem, problem.golden_solutions[0]) for problem in found]
+    wrong = [(problem, source.replace("2 * x", "3 * x")) for problem, source in golden]
+    with VerifierPool() as pool:
+        assert [v.passed for v in pool.run_programs(golden + wrong)] == [True] * 4 + [False] * 4
+
+
 def test_codeeval_pro_is_solved_with_the_first_of_two_problems(tmp_path):
     row = {
         "id": 0, "raw_problem": "# Twice x.\ndef f(x):\n", "raw_solution": "    return 2 * x\n",

@@ -132,6 +132,22 @@ def test_a_worked_solution_is_read_or_refused_wherever_a_reference_stands(tmp_pa
     assert split.kept["answer"].to_pylist() == ["18"] and len(split.rejected) == 1
 
 
+@pytest.mark.parametrize(
+    ("solution", "answer"),
+    [("6 + 3 = 9\n#### 9", "9"), ("So it is $\\boxed{9}$.", "9"), ("9.5", "9.5"), (9.0, "9"), ("true", "true"),
+     ("It is nine, as said.", None), (["9", "8"], None)],
+)  # fmt: skip
+def test_a_solution_alone_is_a_reference_where_it_ends_in_one_or_is_one(tmp_path, solution, answer):
+    path = write_json(tmp_path / "m.json", [{"problem": "P?", "solution": solution}])
+    assert only(read_problems(path, "math")).answer == answer
+
+
+def test_a_list_of_texts_is_of_accepted_answers_and_one_of_numbers_of_several_unknowns(tmp_path):
+    rows = [{"original_text": "P?", "ans": answer} for answer in (["5", "five"], [5.0], [7200.0, 2.5])]
+    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
+    assert split.kept["answer"].to_pylist() == ["5", "5", "7200, 2.5"]
+
+
 def test_a_row_without_an_answer_is_for_the_rules_to_judge(tmp_path):
     nothing = ["", None, "notfound", float("nan")]
     rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, *({"problem": "Find 1 + 1.", "answer": a} for a in nothing)]

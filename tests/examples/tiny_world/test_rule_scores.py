@@ -14,7 +14,6 @@ from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.majority_vote import vote
 from ratchet.data_curation.readers import read_problems
-from ratchet.data_curation.rule_scores import score_rules
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
 from ratchet.data_curation.validation import validate_tests
@@ -22,6 +21,7 @@ from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.examples.tiny_world.rule_scores import score_rules
 
 RECIPE = load_recipe(Path(__file__).parents[3] / "recipes" / "tiny.yaml")
 NEEDS_SANDBOX = ("validate_tests", "difficulty")

@@ -1,6 +1,6 @@
-"""How well curation did, against what is known of each raw row. Pure functions of tables; curation never sees them.
+"""How well curation did on this world, against what is known of each raw row, which curation never sees.
 
-The convention, for every number in the report:
+The convention:
 
 * A dirty row names the rule it should fall to (`expected`) and all that may take it (`acceptable`: a copy of a
   benchmark item can be found by its n-grams or as a whole). `step:*` accepts any rule of the step.
@@ -19,16 +19,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-TRUTH_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.int64(), nullable=False),  # row number in the raw file, from 0: `source_id` after reading
-        pa.field("label", pa.string(), nullable=False),  # `clean`, `look_alike` (clean as well), or what was done
-        pa.field("expected", pa.string()),  # "step:rule"; null for a clean row
-        pa.field("acceptable", pa.list_(pa.string()), nullable=False),
-        pa.field("partner", pa.int64()),  # of a copy: the row number of its original
-        pa.field("benchmark_item", pa.string()),  # of a contaminated row: the item's problem_id
-    ]
-)
 BY_DESIGN = (
     "majority_vote:no_majority", "majority_vote:tie", "majority_vote:no_answer", "majority_vote:no_attempt",
     "majority_vote:undecided", "difficulty:*", "length:*",

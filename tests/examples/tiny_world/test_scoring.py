@@ -1,7 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation.rule_scores import TRUTH_SCHEMA, accepts, score_rules
+from ratchet.examples.tiny_world.world import TRUTH_SCHEMA
+from tests.examples.tiny_world.rule_scores import accepts, score_rules
 
 
 def _truth(*rows):
