@@ -101,6 +101,8 @@ class WithCopy:
     version; collective."""
 
     copies: bool = True
+    beside: bool = False
+    continuous: bool = True
 
     def __init__(self, engine: Any, push: Callable[[str], None]) -> None:
         self.positions: int | None = engine.positions
