@@ -97,8 +97,8 @@ class Vllm(InferenceEngine):
 
 
 class WithCopy:
-    """`TrainingEngine` around a `VllmEngine` or a `VllmService`. `push` brings it the policy's present weights, under a
-    version; collective."""
+    """`TrainingEngine` around a `VllmEngine`. `push` brings it the policy's present weights, under a version;
+    collective."""
 
     copies: bool = True
     beside: bool = False

@@ -37,7 +37,10 @@ def servers(work: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if str(work / "work" / "checkpoints" / "vllm" / "vllm.url").encode() in (process / "cmdline").read_bytes():
+            if (
+                str(work / "work" / "checkpoints" / "vllm" / "vllm-0.url").encode()
+                in (process / "cmdline").read_bytes()
+            ):
                 found.append(int(process.name))
         except OSError:  # it ended while we looked
             continue
