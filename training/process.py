@@ -171,10 +171,11 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
     graded = any(is_graded(domain, stage) for domain in stage.domains)
     with (
         open_sampler(policy, recipe.training, model_dir, work) as sampler,
+        ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,
-            workers=max(1, core_count() // recipe.training.hardware.processes),
             settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
+            slots=slots,
         ) as pool,
     ):
         yield RolloutWorker(policy, sampler, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)
