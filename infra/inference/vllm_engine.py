@@ -378,11 +378,6 @@ def _arguments(
         "enforce_eager": not accelerated,
         "enable_sleep_mode": accelerated and among_ranks,
     }
-    if settings.speculative_tokens:
-        arguments["speculative_config"] = {
-            "method": "ngram", "num_speculative_tokens": settings.speculative_tokens, "prompt_lookup_min": 2,
-            "prompt_lookup_max": 4,
-        }  # fmt: skip
     if weight_transfer:
         from vllm.config import WeightTransferConfig
 

@@ -48,9 +48,6 @@ class Vllm(InferenceEngine):
     """Of a GPU's memory, for vLLM's weights and KV cache."""
     cpu_cache_gib: Where[int] = Field(default=1, ge=1)
     """GiB of KV cache where there is no GPU."""
-    speculative_tokens: int = Field(default=0, ge=0)
-    """Tokens to guess at a time from what followed the last ones before (n-grams of prompt and response), for vLLM to
-    accept or reject in one pass; the distribution of responses stays the same. 0 means off."""
     timeout_s: Where[float] = Field(default=300.0, gt=0)
     """An engine that makes no progress for so long has hung, and the run stops."""
 
