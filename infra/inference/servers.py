@@ -37,9 +37,9 @@ class Servers:
         self._count, self._lost = len(services), dict[int, str]()
 
     def receive(self, version: str) -> None:
-        failed, self._lost = self._push(version), {}
+        failed, before, self._lost = self._push(version), self._lost, {}
         for number, reason in failed.items():
-            self._lose(number, RatchetError(reason))
+            self._lose(number, RatchetError(reason), tell=number not in before)
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         pending, again, answers = iter(batches), deque[Sequence[Request]](), queue.SimpleQueue()
@@ -88,9 +88,10 @@ class Servers:
     def _asked(self) -> list[int]:
         return [number for number in range(self._count) if number not in self._lost]
 
-    def _lose(self, number: int, failure: Exception) -> None:
+    def _lose(self, number: int, failure: Exception, tell: bool = True) -> None:
         if number not in self._lost:
             self._lost[number] = str(failure)
             if not isinstance(failure, RatchetError) or not self._asked():
                 raise failure
-            print(f"going on with {len(self._asked())} of {self._count}: {failure}", file=sys.stderr, flush=True)
+            if tell:
+                print(f"going on with {len(self._asked())} of {self._count}: {failure}", file=sys.stderr, flush=True)
