@@ -1,6 +1,7 @@
 """The groups that one step learns from: the drawn prompts' rollouts, and of more prompts where those teach nothing."""
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,11 +10,13 @@ from typing import Any
 
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.recipe.training import Stage
+from ratchet.training import ranks
+from ratchet.training.advantages import OF_ONE_GROUP
 from ratchet.training.curriculum import Batch, Curriculum
 from ratchet.training.groups import Group, by_domain, from_json, group, to_json, with_advantages
 from ratchet.training.learner import Learner
 from ratchet.training.rewards import check_infra_errors
-from ratchet.training.rollout import RolloutWorker
+from ratchet.training.rollout import Rollout, RolloutWorker
 from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25
@@ -49,6 +52,10 @@ class Batches:
         self._worker, self._learner, self._max_infra_errors = worker, learner, max_infra_errors
         self.surplus: list[Group] = []
         """Groups that wait for the next step."""
+        reason = _waits_for_batch(stage)
+        self._early = worker.sampler.beside and not reason
+        if worker.sampler.beside and reason and ranks.rank() == 0:
+            print(f"stage {stage.name}: learns when all of a batch is sampled: {reason}", file=sys.stderr)
 
     def collect(self, batch: Batch) -> Collected:
         """Sample and judge the batch, and further ones as the stage allows. Collective.
@@ -64,7 +71,7 @@ class Batches:
         first = self._curriculum.draw_more({d: max(1, count - waiting[d]) for d, count in wanted.items()})
         fresh = self._sample(replace(batch, problems=first), collected)
         while True:
-            collected.groups = collected.groups + [g for g in fresh if not g.advantages.zero_variance]
+            collected.groups = collected.groups + _teaching(fresh, stage)
             collected.missing = wanted - _counts(collected.groups)  # none is negative
             more = self._curriculum.draw_more(self._needed(collected))
             if not more or collected.rounds > stage.dynamic_sampling_rounds:
@@ -87,13 +94,22 @@ class Batches:
         sampling = Sampling(temperature=batch.temperature, max_tokens=batch.stage.max_response_tokens)
         again = (f"round {collected.rounds}",) if collected.rounds else ()
         seed_parts = (self._seed, self._stage.name, batch.step, *again)
-        rollouts = self._worker.run(batch.problems, batch.rollouts, sampling, seed_parts)
+        expected = self._curriculum.expected_tokens(batch.problems)
+
+        def finished(fresh: list[Rollout]) -> None:
+            groups = group(fresh, batch.stage, self._seed)
+            self._learner.learn_early(_teaching(groups, batch.stage), batch.temperature)
+
+        rollouts = self._worker.run(
+            batch.problems, batch.rollouts, sampling, seed_parts, expected, finished if self._early else None
+        )
         errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
         check_infra_errors(errors, len(rollouts), self._max_infra_errors)
         collected.rounds += 1
         groups = group(rollouts, batch.stage, self._seed)
         collected.sampled += groups
         self._curriculum.record({g.problem_id: g.all_passed for g in groups})
+        self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
         return groups
 
     def state_dict(self) -> dict[str, Any]:
@@ -101,6 +117,20 @@ class Batches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.surplus = [from_json(members) for members in state["surplus"]]
+
+
+def _waits_for_batch(stage: Stage) -> str:
+    """Why what the stage learns from one group depends on others of its batch; "" where it does not."""
+    if stage.updates_per_batch > 1:
+        return f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"
+    if stage.advantage not in OF_ONE_GROUP:
+        return f"advantage {stage.advantage} may depend on all of it; {', '.join(OF_ONE_GROUP)} do not"
+    return ""
+
+
+def _teaching(groups: Sequence[Group], stage: Stage) -> list[Group]:
+    """Those that a step learns from: with dynamic sampling, others take the place of some."""
+    return [g for g in groups if not (stage.dynamic_sampling_rounds and g.advantages.zero_variance)]
 
 
 def _counts(groups: Sequence[Group]) -> Counter[str]:

@@ -50,6 +50,7 @@ class Stream:
 class CurriculumState:
     step: int = 0
     streams: dict[str, Stream] = field(default_factory=dict)  # by domain; none before `Curriculum.start`
+    tokens: dict[str, float] = field(default_factory=dict)  # of a response on average, at a problem's last attempts
 
 
 class Curriculum:
@@ -208,6 +209,18 @@ class Curriculum:
             stream.active = [i for i in stream.active if not stream.passes.get(i)]
         stream.epoch, stream.place, stream.passes = stream.epoch + 1, 0, {}
 
+    def note_tokens(self, tokens: Mapping[str, float]) -> None:
+        """Mean response lengths of what was drawn, by problem id."""
+        self.state.tokens.update({problem_id: round(mean, 1) for problem_id, mean in tokens.items()})
+
+    def expected_tokens(self, problems: Sequence[Problem]) -> dict[str, float]:
+        """Of a response to each, by problem id: what its last attempts had, before those the teacher's, and where
+        neither is known the mean of the others."""
+        known = {p.problem_id: self.state.tokens.get(p.problem_id, p.teacher_tokens) for p in problems}
+        found = [tokens for tokens in known.values() if tokens is not None]
+        typical = sum(found) / len(found) if found else 0.0
+        return {problem_id: typical if tokens is None else tokens for problem_id, tokens in known.items()}
+
     def advance(self) -> None:
         """The step has been learnt from."""
         self.state.step += 1
@@ -231,7 +244,8 @@ class Curriculum:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.interventions.load_state_dict(state["interventions"])
-        self.state = CurriculumState(state["step"], {name: Stream(**s) for name, s in state["streams"].items()})
+        streams = {name: Stream(**s) for name, s in state["streams"].items()}
+        self.state = CurriculumState(state["step"], streams, dict(state.get("tokens", {})))
         self.decisions.clear()  # those up to this state are on disk already
 
 

@@ -1,9 +1,9 @@
 """One batch of groups to new weights: micro-batches, the loss put together, updates, and what happened in numbers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,6 +33,23 @@ class Learner:
         self._updates = 0  # optimizer steps since the stage's start or its last reset, skipped ones included
         self._entropy = stage.entropy_bonus  # the coefficient in use
         self._adapted = 0.0  # what it would be while the entropy is below its target
+        self._watch = _TokenWatch(self._domains)
+        self._early: list[Group] = []  # of the present batch, those that came before `learn`
+        self._waiting: list[Group] = []  # of these, whose gradient is not accumulated yet
+        self._undivided: Literal["token", "response"] | None = None  # what the accumulated gradient is to be divided by
+
+    def learn_early(self, groups: Sequence[Group], temperature: float) -> None:
+        """Accumulate the gradient of groups that have finished while others of the batch are still being sampled, as
+        soon as every rank has a micro-batch to compute. The weights stay as they are until `learn` is given all groups
+        and divides by their tokens or responses. Strictly on-policy only. Collective, with the same groups on every
+        rank."""
+        self._check_on_policy(groups)
+        self._early += groups
+        self._waiting += groups
+        samples = self._samples(self._waiting)
+        if sum(map(len, samples)) >= self._policy.ranks * self._policy.hardware.micro_batch_tokens:
+            self._policy.accumulate(self._policy.micro_batches(samples), self._loss(None, temperature), temperature)
+            self._waiting = []
 
     def learn(self, groups: Sequence[Group], temperature: float) -> Metrics:
         """The stage's updates from one batch, the same groups on every rank. Collective.
@@ -45,20 +62,25 @@ class Learner:
         parts = [groups[part :: self.stage.updates_per_batch] for part in range(self.stage.updates_per_batch)]
         if len(parts) == 1:
             self._check_on_policy(groups)
-        work = [self._micro_batches(part) for part in parts]
+        early = self._told_early(groups)
+        work = [self._samples(self._waiting if early else part) for part in parts]
+        work = [self._policy.micro_batches(samples) if samples else [] for samples in work]
         if len(parts) > 1:
             work = [[self._with_old(batch, temperature) for batch in batches] for batches in work]
-        watch, norms, first_rate = _TokenWatch(self._domains), [], self.learning_rate(self._updates)
+        norms, first_rate = [], self.learning_rate(self._updates)
         for part, batches in zip(parts, work, strict=True):
             self._updates += 1
-            if not batches:  # the same on every rank: no group of this part has anything to teach
+            if not batches and self._undivided is None:  # on every rank: this part has nothing to teach
                 continue
-            rate = self.learning_rate(self._updates - 1)
-            norms.append(self._policy.update(batches, self._loss(part, watch, temperature), temperature, rate))
+            counts = {"token": sum(g.tokens for g in part), "response": sum(sum(g.valid) for g in part)}
+            self._policy.accumulate(batches, self._loss(None if early else counts, temperature), temperature)
+            divisor = counts[self._undivided] if self._undivided else 1.0
+            norms.append(self._policy.step(self.learning_rate(self._updates - 1), divisor))
             # Summed over all ranks and tokens, so nothing that is not finite can hide; DeepSpeed's word for it is -1.
             if not math.isfinite(norms[-1]) or norms[-1] < 0:
                 raise self._diverged("the gradient is not finite")
-        metrics = watch.metrics()
+        metrics = self._watch.metrics() | early
+        self._watch, self._early, self._waiting, self._undivided = _TokenWatch(self._domains), [], [], None
         self._check_mismatch(metrics)
         coefficient = {"entropy_coefficient": self._entropy} if self.stage.entropy_target is not None else {}
         self._adapt(metrics.get("entropy"))
@@ -107,8 +129,22 @@ class Learner:
                 f"with weights {sorted(versions)} and the trainer holds {self._policy.version}"
             )
 
-    def _micro_batches(self, groups: Sequence[Group]) -> list[MicroBatch]:
-        """This rank's micro-batches; empty on all ranks when no sample has a gradient.
+    def _told_early(self, groups: Sequence[Group]) -> Metrics:
+        """Of what the batch has to teach, the share whose gradient was accumulated before its last response had ended;
+        nothing where the batch comes as a whole. Raises RatchetError where that was not this batch."""
+        if not self._early:
+            return {}
+        then, now = (sorted((g.problem_id, g.advantages.values) for g in each) for each in (self._early, groups))
+        if then != now:
+            raise RatchetError(
+                f"stage {self.stage.name}: the groups that were learnt from while others were sampled are not those of "
+                f"the batch, or their advantages ({self.stage.advantage}) changed when the batch was whole"
+            )
+        left, all_tokens = (sum(map(len, self._samples(each))) for each in (self._waiting, self._early))
+        return {"learnt_early": 1 - left / all_tokens if all_tokens else 0.0}
+
+    def _samples(self, groups: Sequence[Group]) -> list[Sample]:
+        """What is computed, the same on all ranks.
 
         Without a KL term and an entropy bonus, samples of advantage zero have gradient zero and are not computed; they
         count in the denominator all the same.
@@ -122,7 +158,7 @@ class Learner:
                 if advantage or (all_valid and valid):
                     given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before, rollout.domain)
                     samples.append(Sample(len(samples), *given))
-        return self._policy.micro_batches(samples) if samples else []
+        return samples
 
     def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
         """Taken now, except where a group was carried over and brings its own."""
@@ -130,10 +166,10 @@ class Learner:
         old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
         return replace(batch, old_logprobs=old)
 
-    def _loss(self, part: Sequence[Group], watch: "_TokenWatch", temperature: float) -> TokenLoss:
-        """The stage's loss and what the stage adds to it, of one optimizer step that learns from `part`."""
-        stage, policy = self.stage, self._policy
-        tokens, sequences = sum(g.tokens for g in part), sum(sum(g.valid) for g in part)
+    def _loss(self, counts: Mapping[str, int] | None, temperature: float) -> TokenLoss:
+        """The stage's loss and what the stage adds to it, of an optimizer step over so many valid tokens and responses;
+        None: that is not known yet, and the sum is not divided by it."""
+        stage, policy, watch = self.stage, self._policy, self._watch
 
         def loss(batch: MicroBatch, logprobs: torch.Tensor, entropies: torch.Tensor) -> torch.Tensor:
             now = logprobs.detach()
@@ -150,8 +186,6 @@ class Learner:
                 mask=batch.mask,
                 tokens_here=batch.lengths,
                 lengths=batch.whole_lengths,
-                step_tokens=tokens,
-                step_sequences=sequences,
                 sum_over_sharers=policy.sum_over_sharers,
             )
             found = self._policy_loss(given, stage)
@@ -176,15 +210,18 @@ class Learner:
             watch.add("entropy", entropies.detach(), batch)
             watch.add_by_domain("entropy", entropies.detach(), batch)
             watch.compare(now, old, batch)
-            return part_of_step(values, batch.mask, found.denominator, policy.ranks)
+            if counts is None:
+                self._undivided = found.per
+            total = counts[found.per] if counts else 1
+            return part_of_step(values, batch.mask, total * found.divisor, policy.ranks)
 
         return loss
 
     def _check_outputs(self, found: LossOutputs, given: LossInputs) -> None:
         """What is not one number for each token would be broadcast without a word."""
         tensors = {"values": found.values, **found.metrics}
-        if isinstance(found.denominator, torch.Tensor):
-            tensors["denominator"] = found.denominator
+        if isinstance(found.divisor, torch.Tensor):
+            tensors["divisor"] = found.divisor
         wrong = [name for name, tensor in tensors.items() if tensor.shape != given.logprobs.shape]
         if wrong or TOKEN_METRICS & found.metrics.keys():
             raise RatchetError(

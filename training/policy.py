@@ -9,7 +9,7 @@ import os
 import shutil
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +122,38 @@ class Policy:
         `loss` must already be this micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are
         averaged over ranks.
         """
+        self.accumulate(batches, loss, temperature)
+        return self.step(learning_rate)
+
+    def accumulate(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float) -> None:
+        """Add the gradient of this rank's micro-batches to that of the next `step`. Collective."""
         if not self.model.training:
             self.engine.train()
-        for group in self._adam.param_groups:
-            group["lr"] = learning_rate
         for batch in batches:
             self.engine.backward(loss(batch, *self.engine(batch, temperature)))
-        self.engine.step()
+
+    def step(self, learning_rate: float, divisor: float = 1.0) -> float:
+        """Change the weights by what was accumulated, divided by `divisor`. Collective. Returns the norm of that
+        gradient before clipping."""
+        for group in self._adam.param_groups:
+            group["lr"] = learning_rate
+        with self._divided(divisor):
+            self.engine.step()
         return self._gradient_norm if self._plain else float(self.engine.get_global_grad_norm())
+
+    @contextmanager
+    def _divided(self, divisor: float) -> Iterator[None]:
+        """Have `engine.step` divide the gradient before its norm is taken and clipped. Each stage of ZeRO keeps it in
+        another place, and divides it there by what it takes for the scale of the loss."""
+        if self.hardware.zero_stage:
+            self.engine.optimizer.loss_scale = divisor
+        elif divisor != 1:
+            for weight in self.model.parameters():
+                if weight.grad is not None:
+                    weight.grad.div_(divisor)
+        yield
+        if self.hardware.zero_stage:
+            self.engine.optimizer.loss_scale = 1.0
 
     def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
         """The sum of `values`, any shape, over the ranks that share this rank's sequences. Collective among them."""

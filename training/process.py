@@ -144,12 +144,14 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
     seed_parts = (recipe.seed, stage.name, "before")
     with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
-        candidates = _curriculum(recipe, stage, spec, worker, policy).candidates()
+        curriculum = _curriculum(recipe, stage, spec, worker, policy)
+        candidates, expected = curriculum.candidates(), curriculum.expected_tokens(curriculum.candidates())
         counts = ranks.broadcast(_read_counts(*(work / "checkpoints").glob(f"*-{PASS_RATES}")))
         left = [problem for problem in candidates if problem.problem_id not in counts]
         with journal.Journal(work / "checkpoints" / f"{policy.rank}-{PASS_RATES}") as lines:
             mine = {}
-            for problem_id, count in worker.pass_counts(left, stage.pass_rate_rollouts, sampling, seed_parts):
+            found = worker.pass_counts(left, stage.pass_rate_rollouts, sampling, seed_parts, expected)
+            for problem_id, count in found:
                 mine[problem_id] = count
                 step = len(counts) + ranks.tally("pass rates")
                 lines.append({"step": step, "steps": len(candidates), "counts": {problem_id: count}})
@@ -170,10 +172,11 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
     graded = any(is_graded(domain, stage) for domain in stage.domains)
     with (
         open_sampler(policy, recipe.training, model_dir, work) as sampler,
+        ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,
-            workers=max(1, core_count() // recipe.training.hardware.processes),
             settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
+            slots=slots,
         ) as pool,
     ):
         yield RolloutWorker(policy, sampler, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)

@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -149,6 +151,28 @@ def dealt(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple[It
                 yield taken
 
     return iter(lambda: take(rank), None), left_by_others()
+
+
+@contextmanager
+def machine_slots(count: int) -> Iterator[int | None]:
+    """A pipe with `count` bytes, a slot each, that the ranks of this machine share: its descriptor; None where a rank
+    has the machine to itself. Collective on the way in."""
+    if int(os.environ.get("LOCAL_WORLD_SIZE", 1)) == 1:
+        yield None
+        return
+    machine, directory = os.environ.get("GROUP_RANK"), None
+    if os.environ["LOCAL_RANK"] == "0":
+        directory = tempfile.mkdtemp(prefix="ratchet-slots-")
+        os.mkfifo(os.path.join(directory, "pipe"))
+    (found,) = (path for of, path in gather((machine, directory)) if of == machine and path)
+    slots = os.open(os.path.join(found, "pipe"), os.O_RDWR)
+    if directory:
+        os.write(slots, b"." * count)
+    barrier()
+    if directory:
+        shutil.rmtree(directory)  # the pipe is there as long as somebody has it open
+    yield slots
+    os.close(slots)
 
 
 def tally(name: str) -> int:

@@ -1,8 +1,11 @@
 """Sampling responses from the present policy and having them judged, over all ranks."""
 
+import queue
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,9 @@ class Rollout:
     detail: str
     version: int = 0
 
+
+TICK_S = 0.2
+"""At most so long after a problem's last verdict on one rank all ranks have its rollouts, with an engine beside."""
 
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
@@ -83,50 +89,64 @@ class RolloutWorker:
         return self._prompts[problem.problem_id]
 
     def run(
-        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
-    ) -> list[Rollout]:
-        """`samples` judged responses to each problem, in the order of problems and samples, on every rank.
-        Collective."""
-        rollouts = list(self._rollouts(problems, samples, sampling, seed_parts))
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
+        expected: Mapping[str, float] = {}, finished: Callable[[list[Rollout]], None] | None = None,
+    ) -> list[Rollout]:  # fmt: skip
+        """`samples` judged responses to each problem, in the order of problems and samples, on every rank. `expected`:
+        tokens of a response, by problem id. With an engine beside the trainer, `finished` is given those of problems
+        whose responses are all judged, the same on every rank, while others are still being sampled. Collective."""
+        mine = self._rollouts(problems, samples, sampling, seed_parts, expected)
+        if finished is None:
+            everyone = list(chain.from_iterable(ranks.gather(list(mine))))
+        else:
+            everyone = []
+            for fresh in _meanwhile(_whole(mine, samples)):
+                everyone += fresh
+                finished(fresh)
         place = {problem.problem_id: i for i, problem in enumerate(problems)}
-        everyone = [rollout for part in ranks.gather(rollouts) for rollout in part]
         return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))
 
     def pass_counts(
-        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
-    ) -> Iterator[tuple[str, tuple[int, int]]]:
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
+        expected: Mapping[str, float] = {},
+    ) -> Iterator[tuple[str, tuple[int, int]]]:  # fmt: skip
         """(passed, judged) of the samples of each problem that this rank sampled, by problem id, as soon as they are
         judged; infra errors count for neither. All ranks' problems are all. Collective."""
-        outcomes: dict[str, list[Outcome]] = {}
-        for rollout in self._rollouts(problems, samples, sampling, seed_parts):
-            found = outcomes.setdefault(rollout.problem_id, [])
-            found.append(rollout.outcome)
-            if len(found) == samples:  # a problem's samples are in one decode batch
-                passed, errors = found.count(Outcome.PASSED), found.count(Outcome.INFRA_ERROR)
-                yield rollout.problem_id, (passed, samples - errors)
-                del outcomes[rollout.problem_id]
+        for found in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected), samples):
+            outcomes = [rollout.outcome for rollout in found]
+            passed, errors = outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INFRA_ERROR)
+            yield found[0].problem_id, (passed, samples - errors)
 
     def _rollouts(
-        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...]
-    ) -> Iterator[Rollout]:
-        """This rank's part of the judged responses, in the order of their verdicts.
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
+        expected: Mapping[str, float],
+    ) -> Iterator[Rollout]:  # fmt: skip
+        """This rank's part of the judged responses, in the order of their verdicts. Collective, and what it returns is
+        not.
 
-        The problems are cut into decode batches that do not depend on who decodes them. Every rank decodes an even
-        share of them, and one that has finished takes what others have not begun: what is sampled is the same however
-        fast each rank is. Each response goes to the judge when it ends, while others are still being decoded.
+        The problems are cut into decode batches that do not depend on who decodes them, the longest expected first
+        where a response begins when another ends. Every rank decodes an even share of them, and one that has finished
+        takes what others have not begun: what is sampled is the same however fast each rank is. Each response goes to
+        the judge when it ends, while others are still being decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
-        batches = _decode_batches(problems, samples, self._batch_size, self._policy.ranks)
+        if self.sampler.continuous:
+            problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
+        # What is decoded beside the trainer is decoded together with other ranks' anyway: problem by problem.
+        size = 1 if self.sampler.beside else self._batch_size
+        batches = _decode_batches(problems, samples, size, self._policy.ranks)
         own, left = (
             (self._requests(batches[turn], samples, seed_parts) for turn in turns) for turns in ranks.deal(len(batches))
         )
+        completions = self.sampler.generate(own, sampling, left)
+        return self._judged((by_id[completion.key[0]], completion) for completion in completions)
 
-        def responses() -> Iterator[tuple[Problem, Completion]]:
-            for completion in self.sampler.generate(own, sampling, left):
-                yield by_id[completion.key[0]], completion
+    def _judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
+        def timed() -> Iterator[tuple[Problem, Completion]]:
+            yield from responses
             self._ended = time.perf_counter()
 
-        for found in judged(self._pool, self._format.response_prefix, responses()):
+        for found in judged(self._pool, self._format.response_prefix, timed()):
             yield self._rollout(*found)
         self.judge_wait_s = time.perf_counter() - self._ended
 
@@ -155,6 +175,47 @@ class RolloutWorker:
             detail=verdict.detail,
             version=self._policy.version,
         )
+
+
+def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:
+    """Those of each problem as soon as there are so many: a problem's samples are in one decode batch, on one rank."""
+    open_problems: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        found = open_problems.setdefault(rollout.problem_id, [])
+        found.append(rollout)
+        if len(found) == samples:
+            yield sorted(open_problems.pop(rollout.problem_id), key=lambda each: each.sample)
+
+
+def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:
+    """What the ranks have since last time, the same on every rank, until all of their `groups` are at an end: these are
+    read on a thread of their own, and whoever reads this may compute meanwhile. Collective."""
+    inbox: queue.SimpleQueue[list[Rollout] | BaseException | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for members in groups:
+                inbox.put(members)
+            inbox.put(None)
+        except BaseException as error:
+            inbox.put(error)
+
+    threading.Thread(target=read, name="sampling", daemon=True).start()
+    everyone_ended = ended = False
+    while not everyone_ended:
+        fresh: list[Rollout] = []
+        while not ended:
+            try:
+                item = inbox.get(timeout=0 if fresh else TICK_S)
+            except queue.Empty:
+                break
+            if isinstance(item, BaseException):
+                raise item
+            ended = item is None
+            fresh += item or []
+        parts = ranks.gather((fresh, ended))
+        everyone_ended = all(each for _, each in parts)
+        yield list(chain.from_iterable(part for part, _ in parts))
 
 
 def pass_rate(passed: int, judged: int) -> float:

@@ -37,7 +37,7 @@ class Sampler:
     completion carries the version that sampled it."""
 
     def __init__(self, policy: Policy, engine: TrainingEngine) -> None:
-        self.positions = engine.positions
+        self.positions, self.beside, self.continuous = engine.positions, engine.beside, engine.continuous
         self.facts: dict[str, float] = {}
         """About the last call of `generate`, for the metrics."""
         self._policy, self._engine = policy, engine
@@ -48,10 +48,15 @@ class Sampler:
     def generate(
         self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]] = ()
     ) -> Iterator[Completion]:
-        """Yield completions of the present policy as they finish. A batch is drawn when there is room for it, and one
-        of those `left` by others when nothing is being decoded here. Collective: every rank calls it, with its own
-        batches, and no rank changes the weights before the others are done."""
-        version = self._refresh()
+        """Completions of the present policy as they finish. A batch is drawn when there is room for it, and one of
+        those `left` by others when nothing is being decoded here. Collective: every rank calls it, with its own
+        batches, and no rank changes the weights before the others are done. What it returns is not, and may be read on
+        another thread."""
+        return self._completions(batches, sampling, left, self._refresh())
+
+    def _completions(
+        self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]], version: str
+    ) -> Iterator[Completion]:
         try:
             for share in chain([batches], ([batch] for batch in left)):
                 for completion in self._engine.generate(share, sampling):
@@ -86,7 +91,7 @@ class Sampler:
             for i, prompt in enumerate(prompts)
         ]
         samples = []
-        for completion in self._engine.generate([requests], Sampling(max_tokens=PROBE_RESPONSE)):
+        for completion in self._engine.generate([[each] for each in requests], Sampling(max_tokens=PROBE_RESPONSE)):
             self._check_version(completion, version)
             response, logprobs = np.array(completion.token_ids), np.array(completion.logprobs)
             samples.append(Sample(completion.key, prompts[completion.key], response, sampled_logprobs=logprobs))

@@ -95,6 +95,12 @@ class TrainingEngine(Protocol):
     log-probabilities: they are compared with the policy's after each change of weights, and a difference above rounding
     ends the run. Without a copy the policy itself is sampled, and there is nothing to compare."""
 
+    beside: bool
+    """Whether it samples in processes and on devices of its own, which the update does not need: the policy then learns
+    from what has finished while the rest is sampled."""
+    continuous: bool
+    """Whether a response begins when another ends; what is expected to be longest is then begun first."""
+
     def receive(self, version: str) -> None:
         """Have the policy's present weights, and the memory to sample with. Collective. All weights are replaced, and
         what was computed with the old ones (a prefix cache) is forgotten, or what follows is of no policy at all."""
@@ -102,7 +108,7 @@ class TrainingEngine(Protocol):
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         """Yield completions as they finish. A batch is drawn when there is room for it. Not collective: a rank calls it
-        as often in a pass as it finds something to do."""
+        as often in a pass as it finds something to do; of an engine `beside`, on a thread of its own."""
         ...
 
     def sleep(self) -> None:

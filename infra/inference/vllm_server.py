@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -35,6 +36,8 @@ from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
 from ratchet.infra.process_group import bound_socket
 
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
+STREAMS = 1024
+"""Requests answered at the same time."""
 
 
 class VllmServer:
@@ -62,6 +65,7 @@ class VllmServer:
 
     async def _generate(self, request: HttpRequest) -> Response:
         self._authorize(request)
+        current_default_thread_limiter().total_tokens = STREAMS  # each waits in a thread; 40 is the usual limit
         try:
             body = await request.json()
             sampling = Sampling(**body["sampling"])

@@ -1,14 +1,14 @@
-"""`vllm-server` as a recipe's engine: a vLLM server (`vllm_server.py`) beside the trainers, seen from their side."""
+"""`vllm-server` as a recipe's engine: vLLM servers (`vllm_server.py`) beside the trainers, seen from their side."""
 
 import json
 import os
 import secrets
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,8 @@ from pydantic import Field
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import EvaluationEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, WithCopy, require_vllm
+from ratchet.infra.inference.servers import Servers
+from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
 from ratchet.infra.process_group import last_lines, process_group
 from ratchet.infra.section import Where
 
@@ -38,11 +39,12 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTE
 class ServedVllm(Vllm):
     """vLLM in a process of its own, on GPUs that do not train; an evaluation has it inside all the same."""
 
-    url: Where[str | None] = None
-    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`); none means that the trainer starts
-    one. Its token is in the environment: RATCHET_ENGINE_TOKEN."""
+    url: Where[str | tuple[str, ...] | None] = None
+    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`), or several; none means that the
+    trainer starts them. Their token is in the environment: RATCHET_ENGINE_TOKEN."""
     devices: Where[tuple[int, ...]] = ()
-    """GPUs of a server that the trainer starts; the trainer's own processes use the first `hardware.processes`."""
+    """GPUs of the servers that the trainer starts, one for every `tensor_parallel` of them; the trainer's own processes
+    use the first `hardware.processes`."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""
     weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
@@ -56,18 +58,22 @@ class ServedVllm(Vllm):
 
     def check(self, python: str) -> None:
         require_vllm(python)  # also with a server elsewhere: an evaluation has it inside
-        if self.url is not None:
-            VllmService(self.url, self.token(), 1, CHECK_S).close()
+        for url in self.urls:
+            VllmService(url, self.token(), CHECK_S).close()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url,) if isinstance(self.url, str) else self.url or ()
 
     def token(self) -> str:
-        """Of the server at `url`. Raises RatchetError when the environment does not have it."""
+        """Of the servers at `url`. Raises RatchetError when the environment does not have it."""
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token:
             raise RatchetError(f"training.engine.url is set, but {TOKEN_VARIABLE} is not: it holds the server's token")
         return token
 
     def needs(self, work: Work) -> Needs:
-        engines = max(1, len(self.devices) // self.tensor_parallel)
+        engines = len(self.urls) or self._own
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
         advice = "raise training.engine.memory_share or training.engine.tensor_parallel."
         room = self._room(work, self.tensor_parallel)
@@ -80,26 +86,32 @@ class ServedVllm(Vllm):
         require_vllm()
         from ratchet.infra.inference.vllm_weights import push_to
 
-        with self._server(policy, hardware, model_dir, work / "vllm") as (url, token):
-            service = VllmService(url, token, hardware.rollout_batch, self.timeout_s)
-            check_shape(service, policy.model)
-            yield WithCopy(service, push_to(service, policy, self, work / "vllm"))
+        with self._servers(policy, hardware, model_dir, work / "vllm") as (urls, token):
+            services = [VllmService(url, token, self.timeout_s) for url in urls]
+            for service in services:
+                check_shape(service, policy.model)
+            yield Servers(services, push_to(services, policy, self, work / "vllm"), hardware.rollout_batch, policy.rank)
+
+    @property
+    def _own(self) -> int:
+        """How many servers a trainer starts."""
+        return max(1, len(self.devices) // self.tensor_parallel)
 
     @contextmanager
-    def _server(
+    def _servers(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
-    ) -> Iterator[tuple[str, str]]:
-        """URL and token of the stage's server, on every rank; rank 0 starts it, where the recipe names none."""
-        if self.url is not None:
-            yield self.url, self.token()
+    ) -> Iterator[tuple[Sequence[str], str]]:
+        """URLs and token of the stage's servers, on every rank; rank 0 starts them, where the recipe names none."""
+        if self.urls:
+            yield self.urls, self.token()
             return
         import torch
 
         with ExitStack() as stack:
             own: list[Any] = [None]
             if policy.rank == 0:
-                batch = hardware.rollout_batch * policy.ranks
-                own = [stack.enter_context(own_server(model_dir, hardware.dtype, batch, self, work))]
+                batch = -(-hardware.rollout_batch * policy.ranks // self._own)
+                own = [stack.enter_context(own_servers(self._own, model_dir, hardware.dtype, batch, self, work))]
             torch.distributed.broadcast_object_list(own, src=0)
             yield own[0]
 
@@ -108,18 +120,20 @@ class ServedVllm(Vllm):
 
 
 class VllmService:
-    """Implements `infra.inference.protocol.Engine`, and vLLM's `VLLMWeightSyncClient`, over the server at `url`.
+    """The server at `url`; implements vLLM's `VLLMWeightSyncClient`. Methods may be called from several threads.
 
-    `batch_size` requests are sent at a time. `version` is stamped on the next weights that vLLM's weight transfer
-    brings. Raises RatchetError when the server cannot be reached, refuses, falls silent for `timeout_s`, or dies.
+    `version` is that of the weights that it should have, and is stamped on the next ones that vLLM's weight transfer
+    brings; "" before there are any. Raises RatchetError when the server cannot be reached, refuses, falls silent for
+    `timeout_s`, dies, or samples with other weights.
     """
 
-    def __init__(self, url: str, token: str, batch_size: int, timeout_s: float) -> None:
-        self.url, self.batch_size, self.version, self._timeout_s = url, batch_size, "", timeout_s
+    def __init__(self, url: str, token: str, timeout_s: float) -> None:
+        self.url, self.version, self._timeout_s = url, "", timeout_s
         self._client = httpx.Client(
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(timeout_s + SLACK_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=None),
             trust_env=False,
         )
         with self._reporting():
@@ -130,14 +144,9 @@ class VllmService:
     def close(self) -> None:
         self._client.close()
 
-    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes; `requests` is read a batch at a time. Leaving the iterator
-        aborts what is open."""
-        pending = iter(requests)
-        while batch := list(islice(pending, self.batch_size)):
-            yield from self._answer(batch, sampling)
-
-    def _answer(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
+    def answer(self, batch: Sequence[Request], sampling: Sampling, left: threading.Event) -> Iterator[Completion]:
+        """Yield one completion per request as each finishes. It ends, and the server with it, soon after `left` is
+        set."""
         body = {
             "sampling": asdict(sampling),
             "requests": [(request.seed, request.prompt_ids) for request in batch],
@@ -147,10 +156,19 @@ class VllmService:
             if reply.is_error:
                 reply.read()
             self._checked(reply)
-            for line in filter(None, reply.iter_lines()):
+            for line in reply.iter_lines():  # an empty one now and then
+                if left.is_set():
+                    return
+                if not line:
+                    continue
                 facts = json.loads(line)
                 if "failure" in facts:
                     raise RatchetError(facts["failure"])
+                if self.version not in ("", facts["weight_version"]):
+                    raise RatchetError(
+                        f"the vLLM server at {self.url} samples with weights {facts['weight_version']!r} and not with "
+                        f"{self.version!r}, which it was given. Was it restarted, or does another run use it? {AGAIN}"
+                    )
                 missing -= 1
                 ids, logprobs = tuple(facts["token_ids"]), tuple(facts["logprobs"])
                 yield Completion(**{**facts, "key": batch[facts["key"]].key, "token_ids": ids, "logprobs": logprobs})
@@ -172,12 +190,6 @@ class VllmService:
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         self._transfer("finish_weight_update", weight_version or self.version)
-
-    def sleep(self) -> None:
-        """Nothing: a server's memory is its own."""
-
-    def wake(self, part: str) -> None:
-        """Nothing."""
 
     def _transfer(self, method: str, *arguments: Any) -> None:
         self._post(f"weights/{method}", {"arguments": arguments})
@@ -228,26 +240,33 @@ def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def own_server(
-    model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
-) -> Iterator[tuple[str, str]]:
-    """A server on this machine's loopback for as long as the block runs: its URL and token. It ends with us, however
-    we end. Raises RatchetError when it does not come up."""
-    ready, log, token = work / "vllm.url", work / "vllm.log", secrets.token_urlsafe(32)
+def own_servers(
+    count: int, model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
+) -> Iterator[tuple[list[str], str]]:
+    """Servers on this machine's loopback for as long as the block runs: their URLs and token. They end with us, however
+    we end. Raises RatchetError when one does not come up."""
+    token = secrets.token_urlsafe(32)
     work.mkdir(parents=True, exist_ok=True)
-    ready.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
     environment[TOKEN_VARIABLE] = token
-    if settings.devices:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, settings.devices))
-    argv = [
-        sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0", "--dtype", dtype,
-        "--batch", str(batch_size), "--engine", settings.model_dump_json(), "--ready", str(ready),
-    ]  # fmt: skip
-    with process_group(argv, log, environment) as process:
+    starting = []
+    with ExitStack() as stack:
+        for number in range(count):
+            ready, log = work / f"vllm-{number}.url", work / f"vllm-{number}.log"
+            ready.unlink(missing_ok=True)
+            gpus = settings.devices[number * settings.tensor_parallel :][: settings.tensor_parallel]
+            if gpus:
+                environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+            argv = [
+                sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0",
+                "--dtype", dtype, "--batch", str(batch_size), "--engine", settings.model_dump_json(),
+                "--ready", str(ready),
+            ]  # fmt: skip
+            starting.append((stack.enter_context(process_group(argv, log, environment)), ready, log))
         deadline = time.monotonic() + START_S
-        while not ready.is_file():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RatchetError(f"the vLLM server did not start; the end of {log}:\n{last_lines(log, 15)}")
-            time.sleep(0.1)
-        yield ready.read_text(), token
+        for process, ready, log in starting:
+            while not ready.is_file():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RatchetError(f"the vLLM server did not start; the end of {log}:\n{last_lines(log, 15)}")
+                time.sleep(0.1)
+        yield [ready.read_text() for _, ready, _ in starting], token

@@ -7,7 +7,8 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,34 +22,37 @@ from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TrainedModel
+from ratchet.infra.inference.servers import Push
 from ratchet.infra.inference.vllm_service import ServedVllm, VllmService
 from ratchet.infra.inference.with_vllm import AGAIN
 from ratchet.infra.process_group import free_port
 
-Push = Callable[[str], None]
-"""Brings the policy's present weights to the engine, under this version. Collective."""
 
-
-def push_to(service: VllmService, policy: TrainedModel, settings: ServedVllm, work: Path) -> Push:
+def push_to(services: Sequence[VllmService], policy: TrainedModel, settings: ServedVllm, work: Path) -> Push:
     """The way that the recipe asks for. Collective."""
     if settings.weight_transfer == "disk":
-        return lambda version: _push_files(policy, service, work, version)
+        return lambda version: _push_files(policy, services, work, version)
     with _bounded(settings.timeout_s, "joining vLLM's weight transfer"):
-        engine = WeightTransferTrainerFactory.trainer_init(
-            _init_info(service, policy), client=service, source=PolicyWeights(policy)
-        )
+        engines = [
+            WeightTransferTrainerFactory.trainer_init(
+                _init_info(service, policy), client=service, source=PolicyWeights(policy)
+            )
+            for service in services
+        ]
 
-    def push(version: str) -> None:
-        service.version = version
-        with _bounded(settings.timeout_s, "sending weights to vLLM"):
-            engine.send_weights()
-            torch.distributed.barrier()
+    def push(version: str) -> dict[int, str]:
+        for service, engine in zip(services, engines, strict=True):
+            service.version = version
+            with _bounded(settings.timeout_s, "sending weights to vLLM"):
+                engine.send_weights()
+                torch.distributed.barrier()
+        return {}
 
     return push
 
 
-def _push_files(policy: TrainedModel, service: VllmService, work: Path, version: str) -> None:
-    weights = {}
+def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path, version: str) -> dict[int, str]:
+    weights, failed = {}, {}
     for name, weight in policy.weights():
         if policy.rank == 0:
             weights[name] = weight.to("cpu", copy=True).contiguous()
@@ -57,11 +61,26 @@ def _push_files(policy: TrainedModel, service: VllmService, work: Path, version:
         with disk_errors(directory):
             directory.mkdir(parents=True)
             save_file(weights, directory / "model.safetensors")
-        try:
-            service.load_weights_from(str(directory), version)
-        finally:
-            shutil.rmtree(directory)
-    torch.distributed.barrier()
+
+        def load(service: VllmService) -> RatchetError | None:
+            try:
+                service.load_weights_from(str(directory), version)
+            except RatchetError as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(len(services)) as together:
+            found = list(together.map(load, services))
+        shutil.rmtree(directory)
+        failed = {number: str(error) for number, error in enumerate(found) if error is not None}
+    told = [failed]
+    torch.distributed.broadcast_object_list(told, src=0)
+    (failed,) = told
+    if len(failed) == len(services):
+        raise RatchetError(failed[0])
+    for service in services:
+        service.version = version
+    return failed
 
 
 def _init_info(service: VllmService, policy: TrainedModel) -> NCCLTrainerInitInfo:

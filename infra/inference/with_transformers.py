@@ -54,6 +54,8 @@ class InPlace:
 
     positions: int | None = None
     copies: bool = False
+    beside: bool = False
+    continuous: bool = False
 
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine

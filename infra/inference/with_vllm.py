@@ -97,10 +97,12 @@ class Vllm(InferenceEngine):
 
 
 class WithCopy:
-    """`TrainingEngine` around a `VllmEngine` or a `VllmService`. `push` brings it the policy's present weights, under a
-    version; collective."""
+    """`TrainingEngine` around a `VllmEngine`. `push` brings it the policy's present weights, under a version;
+    collective."""
 
     copies: bool = True
+    beside: bool = False
+    continuous: bool = True
 
     def __init__(self, engine: Any, push: Callable[[str], None]) -> None:
         self.positions: int | None = engine.positions

@@ -15,11 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_engine import VllmEngine, _received, _with_event
 from ratchet.infra.inference.vllm_service import (
     TOKEN_VARIABLE,
@@ -27,7 +28,7 @@ from ratchet.infra.inference.vllm_service import (
     VllmService,
     check_shape,
     model_shape,
-    own_server,
+    own_servers,
 )
 from ratchet.infra.inference.with_vllm import Vllm, WithCopy
 
@@ -77,15 +78,25 @@ def engine(model_dir):
 
 @pytest.fixture(scope="module")
 def server(model_dir, tmp_path_factory):
-    with own_server(str(model_dir), "float32", 8, SERVED, tmp_path_factory.mktemp("server")) as (url, token):
+    with own_servers(1, str(model_dir), "float32", 8, SERVED, tmp_path_factory.mktemp("server")) as ((url,), token):
         yield url, token
 
 
 @pytest.fixture
 def service(server):
-    service = VllmService(*server, batch_size=8, timeout_s=30)
+    service = VllmService(*server, timeout_s=30)
     yield service
     service.close()
+
+
+class asking(Servers):
+    """Servers that have the weights that they were tested with."""
+
+    def __init__(self, *services: VllmService) -> None:
+        super().__init__(services, push=lambda version: {}, batch_size=8, rank=0)
+
+    def generate(self, requests, sampling):
+        return super().generate([[request] for request in requests], sampling)
 
 
 def requests(prompts: int, samples: int, length: int = 3) -> list[Request]:
@@ -266,15 +277,15 @@ def test_a_server_answers_as_the_engine_inside(service, engine, model, tmp_path)
         )
         service.load_weights_from(str(tmp_path / version), version)
         engine.load_weights(weights.items(), version)
-        far, near = by_key(service.generate(iter(asked), sampling)), by_key(engine.generate(asked, sampling))
+        far, near = by_key(asking(service).generate(asked, sampling)), by_key(engine.generate(asked, sampling))
         assert all((far[key].token_ids, far[key].text) == (near[key].token_ids, near[key].text) for key in near)
         assert {c.weight_version for c in far.values()} == {version}
-        assert error(service, model, asked, sampling) < 1e-4
+        assert error(asking(service), model, asked, sampling) < 1e-4
 
 
 @needs_vllm
 def test_a_server_lets_go_of_a_client_that_left_and_of_one_that_may_not(service, server, model_dir):
-    answers = service.generate(requests(8, 8), Sampling(max_tokens=60))
+    answers = asking(service).generate(requests(8, 8), Sampling(max_tokens=60))
     next(answers)
     answers.close()
     deadline = time.monotonic() + 10
@@ -285,29 +296,51 @@ def test_a_server_lets_go_of_a_client_that_left_and_of_one_that_may_not(service,
         except RatchetError as refused:
             assert "while vLLM samples" in str(refused) and time.monotonic() < deadline
     with pytest.raises(RatchetError, match="token"):
-        VllmService(server[0], "guess", 8, 5)
+        VllmService(server[0], "guess", 5)
     with pytest.raises(RatchetError, match="not in the model's vocabulary"):
-        list(service.generate([Request(key=0, seed=0, prompt_ids=(99,))], Sampling(max_tokens=4)))
+        list(asking(service).generate([Request(key=0, seed=0, prompt_ids=(99,))], Sampling(max_tokens=4)))
 
 
 @needs_vllm
 def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(vllm_service, "SLACK_S", 0.0)
-    with own_server(str(model_dir), "float32", 8, SERVED, tmp_path) as (url, token):
-        service = VllmService(url, token, 8, timeout_s=2)
-        (process,) = _processes(str(tmp_path / "vllm.url"))
+    with own_servers(1, str(model_dir), "float32", 8, SERVED, tmp_path) as ((url,), token):
+        service = VllmService(url, token, timeout_s=2)
+        (process,) = _processes(str(tmp_path / "vllm-0.url"))
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(RatchetError, match="hangs"):
-            list(service.generate(requests(1, 1), Sampling(max_tokens=4)))
+            list(asking(service).generate(requests(1, 1), Sampling(max_tokens=4)))
         os.kill(process, signal.SIGCONT)
-        answers = service.generate(requests(8, 8), Sampling(max_tokens=60))
+        answers = asking(service).generate(requests(8, 8), Sampling(max_tokens=60))
         next(answers)
         os.kill(process, signal.SIGKILL)
         with pytest.raises(RatchetError, match="died"):
             list(answers)
-    assert not _processes(str(tmp_path / "vllm.url"))
+    assert not _processes(str(tmp_path / "vllm-0.url"))
     with pytest.raises(RatchetError, match="no vLLM server answers"):
         service.load_weights_from(str(model_dir), "x")
+
+
+@needs_vllm
+def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
+    """What is said stays the same. When none is left, the last one's reason is told."""
+    asked, sampling = requests(8, 8), Sampling(max_tokens=60)
+    weights = load_file(model_dir / "model.safetensors")
+    engine.load_weights([*weights.items(), ("lm_head.weight", weights["model.embed_tokens.weight"])], "first")
+    near = by_key(engine.generate(asked, sampling))
+    with own_servers(2, str(model_dir), "float32", 8, SERVED, tmp_path) as (urls, token):
+        services = [VllmService(url, token, timeout_s=20) for url in urls]
+        answers = asking(*services).generate(asked, sampling)
+        far = [next(answers)]
+        (process,) = _processes(str(tmp_path / "vllm-1.url"))
+        os.kill(process, signal.SIGKILL)
+        far += answers
+        assert {c.key: c.token_ids for c in far} == {key: c.token_ids for key, c in near.items()}
+        assert f"going on with 1 of 2: the vLLM server at {urls[1]}" in capfd.readouterr().err
+        (process,) = _processes(str(tmp_path / "vllm-0.url"))
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(RatchetError, match=f"no vLLM server answers at {urls[0]}|server at {urls[0]} died"):
+            list(asking(*services).generate(asked, sampling))
 
 
 def _processes(argument: str) -> list[int]:

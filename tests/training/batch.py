@@ -20,6 +20,11 @@ PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
 SEQUENCE_LOSS = {"loss": "gspo", "updates_per_batch": 2, "learning_rate": 0.0, "clip_low": 0.02, "clip_high": 0.04}
 """A loss that is not a sum over tokens, and so has to see whole responses."""
 
+EACH_LOSS = (
+    {}, {"loss": "dr_grpo", "advantage": "dr_grpo"}, {"loss": "gspo", "kl_coefficient": 0.1},
+    {"loss": "cispo", "advantage": "rloo", "entropy_bonus": 0.01},
+)  # fmt: skip
+
 
 def stage(**settings) -> Stage:
     """Without a limit to the mismatch: the log-probabilities of `rollout` are made up."""
@@ -49,6 +54,13 @@ def groups(seed: int, version: int = 0, count: int = 5, **settings) -> list[Grou
             outcome = INFRA if problem % 5 == 3 and sample == 3 else outcome
             rollouts.append(rollout(problem, sample, outcome, version=version))
     return group(rollouts, stage(**settings))
+
+
+def learn_in_parts(learns: Learner, batch: list[Group], temperature: float) -> dict[str, float]:
+    """The batch's groups one by one as if each had just finished, the last one first."""
+    for members in batch[::-1]:
+        learns.learn_early([members], temperature)
+    return learns.learn(batch, temperature)
 
 
 def moved(scored: list[Group]) -> list[Group]:

@@ -5,27 +5,39 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.training import Hardware
 from ratchet.training.batches import Batches
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import describe, from_json, group, samples, to_json
-from tests.training.batch import FAILED, INFRA, PASSED, learner, rollout, stage
+from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage
 from tests.training.conftest import sums
 
 
 class Written:
-    """Rollouts of a problem: half right where it is `useful`, else all right."""
+    """Rollouts of a problem: half right where it is `useful`, else all right. `beside`: as from an engine beside the
+    trainer, those of the last problem first."""
 
-    def __init__(self, useful) -> None:
-        self.useful, self.asked = useful, []
+    def __init__(self, useful, beside: bool = False) -> None:
+        self.useful, self.asked, self.expected = useful, [], {}
+        self.sampler = SimpleNamespace(beside=beside)
 
-    def run(self, problems, count, sampling, seed_parts):
+    def run(self, problems, count, sampling, seed_parts, expected, finished=None):
         self.asked.append(([p.problem_id for p in problems], seed_parts))
+        self.expected |= expected
+        rollouts = self.written(problems, count)
+        for i in reversed(range(0, len(rollouts), count)) if finished else ():
+            finished(rollouts[i : i + count])
+        return rollouts
+
+    def written(self, problems, count):
         return [
             replace(
                 rollout(int(p.problem_id[-2:]), s, PASSED if s % 2 or not self.useful(p.problem_id) else FAILED),
@@ -41,11 +53,11 @@ def puzzles(count: int) -> list[Problem]:
     return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
 
 
-def batches(useful, learns=None, math: int = 40, **settings) -> tuple[Batches, Curriculum, Written]:
+def batches(useful, learns=None, math: int = 40, beside=False, **settings) -> tuple[Batches, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
     curriculum = Curriculum(asked, 0, {"math": sums(math), "code": puzzles(40)}, lambda problem: True)
     curriculum.start()
-    worker = Written(useful)
+    worker = Written(useful, beside)
     return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
 
 
@@ -201,3 +213,48 @@ def test_an_advantage_over_the_batch_is_over_what_is_learnt_from_however_many_ro
     ]
     tokens = np.repeat([a for a, _ in both], [n for _, n in both])
     assert tokens.mean() == pytest.approx(0, abs=1e-9) and tokens.std() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"kl_coefficient": 0.1, "dynamic_sampling_rounds": 0}], ids=str)
+def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model, settings):
+    """In several rounds too, where groups that teach nothing are replaced."""
+    found = []
+    for beside in (False, True):
+        policy, learns = learner(micro_model, Hardware(micro_batch_tokens=40), **settings)
+        sampler, curriculum, worker = batches(lambda i: i[-1] in "1379", learns, beside=beside, **settings)
+        before = [weight.detach().clone() for weight in policy.model.parameters()]
+        collected = sampler.collect(curriculum.draw())
+        assert all(map(torch.equal, before, policy.model.parameters()))
+        found.append((learns.learn(collected.groups, 1.0), gradient(policy), len(worker.asked)))
+    (_, at_once, rounds), (metrics, early, _) = found
+    assert largest_difference(at_once, early) < 2e-5 and 0 < metrics["learnt_early"] <= 1
+    assert (rounds > 1) == ("dynamic_sampling_rounds" not in settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"updates_per_batch": 2, "dynamic_sampling_rounds": 0}, "updates_per_batch is 2"),
+        ({"advantage": "reinforce_pp", "dynamic_sampling_rounds": 0}, "advantage reinforce_pp may depend on all of it"),
+    ],
+)
+def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):
+    _, learns = learner(micro_model, **settings)
+    sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
+    assert f"stage s: learns when all of a batch is sampled: {reason}" in capsys.readouterr().err
+    metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
+    assert "learnt_early" not in metrics and metrics["grad_norm"] > 0
+
+
+def test_a_problem_is_expected_to_take_what_it_took_and_before_that_what_the_teacher_took():
+    sampler, curriculum, _ = batches(lambda i: True, dynamic_sampling_rounds=0)
+    taught = dict(zip(curriculum._problems, (10.0, 20.0), strict=False))
+    for problem_id, tokens in taught.items():
+        curriculum._problems[problem_id] = replace(curriculum._problems[problem_id], teacher_tokens=tokens)
+    assert set(curriculum.expected_tokens(curriculum.candidates()).values()) == {10.0, 15.0, 20.0}
+    drawn = sampler.collect(curriculum.draw()).sampled
+    taken = {g.problem_id: round(np.mean([len(r.response) for r in g.rollouts]), 1) for g in drawn}
+    _, resumed, _ = batches(lambda i: True)
+    resumed.load_state_dict(json.loads(json.dumps(curriculum.state_dict())))
+    for each in (curriculum, resumed):
+        assert taken.items() <= each.expected_tokens(each.candidates()).items()

@@ -6,6 +6,7 @@ TOLERANCE is float32 rounding over sums of a few hundred terms, relative to the 
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,19 @@ from ratchet.training import logprobs
 from ratchet.training.attention import share_attention
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.growth import grow
+from ratchet.training.learner import Learner
 from ratchet.training.model import load_model
-from tests.training.batch import SEQUENCE_LOSS, gradient, groups, largest_difference, learner, moved, weights
+from tests.training.batch import (
+    EACH_LOSS,
+    SEQUENCE_LOSS,
+    gradient,
+    groups,
+    largest_difference,
+    learn_in_parts,
+    learner,
+    moved,
+    weights,
+)
 from tests.training.conftest import MICRO
 
 TOLERANCE = 2e-5
@@ -76,6 +88,48 @@ def test_one_rank(micro_model, alone_gradient, hardware):
     assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
 
 
+MASKED = {"importance_cap": (0.8, 1.3), "mismatch_limit": 0.1, "mismatch_action": "mask", "truncation": "mask"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "hardware"),
+    [
+        *((settings, {"zero_stage": stage}) for stage, settings in enumerate(EACH_LOSS)),
+        *((settings, {}) for settings in (*EACH_LOSS[1:], MASKED)),
+        ({}, {"zero_stage": 2, "cpu_offload": True}),
+        ({}, {"packed": True}),
+    ],
+    ids=str,
+)
+def test_groups_learnt_from_as_they_finish_give_the_gradient_of_the_batch(alone, micro_model, settings, hardware):
+    found, norms = [], []
+    for learn in (Learner.learn, learn_in_parts):
+        policy, learns = learner(micro_model, Hardware(**hardware, micro_batch_tokens=100), **settings)
+        metrics = learn(learns, groups(0, **settings), 0.7)
+        found.append(gradient(policy))
+        norms.append(metrics["grad_norm"])
+    assert largest_difference(*found) < TOLERANCE and norms[0] == pytest.approx(norms[1], rel=TOLERANCE)
+    assert 0.3 < metrics["learnt_early"] <= 1
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_groups_learnt_from_as_they_finish_on_two_ranks(alone, micro_model, two, stage):
+    policy, learns = learner(micro_model, **EACH_LOSS[stage])
+    learns.learn(groups(0, **EACH_LOSS[stage]), 1.0)
+    assert largest_difference(gradient(policy), two[1][f"early gradient {stage}"]) < TOLERANCE
+
+
+def test_nothing_else_is_learnt_from_than_the_batch(alone, micro_model):
+    """Also not the same groups with other advantages, as those of a whole batch may be."""
+    batch = groups(0)
+    other = replace(batch[0], advantages=replace(batch[0].advantages, values=(0.5,) * 4))
+    for now in (batch[1:], [other, *batch[1:]]):
+        _, learns = learner(micro_model)
+        learns.learn_early(batch, 1.0)
+        with pytest.raises(RatchetError, match="are not those of the batch, or their advantages"):
+            learns.learn(now, 1.0)
+
+
 def test_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
     monkeypatch.setattr(logprobs, "VOCABULARY_TILE", 50)
     policy, learns = learner(micro_model, Hardware(logprob_chunk_tokens=9))
@@ -96,7 +150,8 @@ def test_two_ranks_that_share_each_sequence(alone, wide_model, two, stage):
     for one, shared in zip(scored, two[1][f"shared scores {stage}"], strict=True):
         torch.testing.assert_close(shared, one, atol=1e-5, rtol=0)
     learns.learn(groups(0), 1.0)
-    assert largest_difference(gradient(policy), two[1][f"shared gradient {stage}"]) < TOLERANCE
+    for name in ("shared gradient", "shared early gradient"):
+        assert largest_difference(gradient(policy), two[1][f"{name} {stage}"]) < TOLERANCE
 
 
 @pytest.mark.parametrize("stage", [0, 3])

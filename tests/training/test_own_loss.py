@@ -62,21 +62,21 @@ def test_a_choice_that_there_is_not_is_told(my_losses, settings, message):
 
 
 def scalar(inputs, settings) -> LossOutputs:
-    return LossOutputs(inputs.logprobs.mean(), 1)
+    return LossOutputs(inputs.logprobs.mean())
 
 
 def misnamed(inputs, settings) -> LossOutputs:
-    return LossOutputs(-inputs.logprobs, 1, {"entropy": inputs.mask})
+    return LossOutputs(-inputs.logprobs, metrics={"entropy": inputs.mask})
 
 
 def one_for_each_response(inputs, settings) -> LossOutputs:
-    return LossOutputs(-inputs.logprobs, inputs.mask.new_tensor(inputs.lengths))
+    return LossOutputs(-inputs.logprobs, divisor=inputs.mask.new_tensor(inputs.lengths))
 
 
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("scalar", "see values"), ("misnamed", "no metric called entropy"), ("one_for_each_response", "see denominator")
+        ("scalar", "see values"), ("misnamed", "no metric called entropy"), ("one_for_each_response", "see divisor")
     ],
 )  # fmt: skip
 def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, what):

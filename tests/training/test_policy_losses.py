@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.grpo import clip_fraction, clipped
-from ratchet.training.losses.loss import LossInputs, part_of_step
+from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from tests.training.batch import groups, learner, stage
 
 UNHURRIED = settings(deadline=None)  # the first example imports what it tests
@@ -35,14 +35,20 @@ def sequences(seed: int, count: int = 7, moved: float = 0.25) -> LossInputs:
         mask=torch.ones(tokens, dtype=torch.float64),
         tokens_here=lengths,
         lengths=lengths,
-        step_tokens=tokens + 11,  # the step has other micro-batches
-        step_sequences=count + 2,
     )
 
 
+def step_counts(inputs: LossInputs) -> dict[str, int]:
+    """The step has other micro-batches."""
+    return {"token": sum(inputs.lengths) + 11, "response": len(inputs.lengths) + 2}
+
+
+def part(found: LossOutputs, mask: torch.Tensor, counts: dict[str, int], ranks: int = 1) -> torch.Tensor:
+    return part_of_step(found.values, mask, counts[found.per] * found.divisor, ranks)
+
+
 def whole(name: str, inputs: LossInputs) -> torch.Tensor:
-    found = LOSSES.get(name)(inputs, SETTINGS)
-    return part_of_step(found.values, inputs.mask, found.denominator, ranks=1)
+    return part(LOSSES.get(name)(inputs, SETTINGS), inputs.mask, step_counts(inputs))
 
 
 def clip(ratio: float) -> float:
@@ -64,11 +70,12 @@ def grpo(inputs: LossInputs, logprobs: np.ndarray) -> float:
         for t in range(len(now)):
             ratio = math.exp(now[t]) / math.exp(old[t])
             total += min(ratio * advantage, clip(ratio) * advantage)
-    return -total / inputs.step_tokens
+    return -total / step_counts(inputs)["token"]
 
 
 def dr_grpo(inputs: LossInputs, logprobs: np.ndarray) -> float:
-    return grpo(inputs, logprobs) * inputs.step_tokens / inputs.step_sequences / SETTINGS.max_response_tokens
+    counts = step_counts(inputs)
+    return grpo(inputs, logprobs) * counts["token"] / counts["response"] / SETTINGS.max_response_tokens
 
 
 def gspo(inputs: LossInputs, logprobs: np.ndarray) -> float:
@@ -76,7 +83,7 @@ def gspo(inputs: LossInputs, logprobs: np.ndarray) -> float:
     for now, old, advantage, _ in responses(inputs, logprobs):
         ratio = (np.prod(np.exp(now)) / np.prod(np.exp(old))) ** (1 / len(now))
         total += min(ratio * advantage, clip(ratio) * advantage)
-    return -total / inputs.step_sequences
+    return -total / step_counts(inputs)["response"]
 
 
 def cispo(inputs: LossInputs, logprobs: np.ndarray) -> float:
@@ -85,7 +92,7 @@ def cispo(inputs: LossInputs, logprobs: np.ndarray) -> float:
     for now, old, advantage, start in responses(inputs, logprobs):
         for t in range(len(now)):
             total += clip(math.exp(here[start + t] - old[t])) * advantage * now[t]
-    return -total / inputs.step_tokens
+    return -total / step_counts(inputs)["token"]
 
 
 REFERENCES: dict[str, Callable[[LossInputs, np.ndarray], float]] = {
@@ -173,13 +180,13 @@ def test_the_loss_does_not_depend_on_how_the_step_was_divided(name, seed, cut, r
     tokens = sum(inputs.lengths[:cut])
     tensors = ("logprobs", "old_logprobs", "sampled_logprobs", "advantages", "mask")
     parts = [
-        replace(inputs, tokens_here=lengths, lengths=lengths, **{name: getattr(inputs, name)[part] for name in tensors})
-        for lengths, part in (
+        replace(inputs, tokens_here=lengths, lengths=lengths, **{name: getattr(inputs, name)[here] for name in tensors})
+        for lengths, here in (
             (inputs.lengths[:cut], slice(None, tokens)), (inputs.lengths[cut:], slice(tokens, None))
         )
     ]  # fmt: skip
     divided = [LOSSES.get(name)(part, SETTINGS) for part in parts]
-    found = sum(part_of_step(f.values, p.mask, f.denominator, ranks) for f, p in zip(divided, parts, strict=True))
+    found = sum(part(f, p.mask, step_counts(inputs), ranks) for f, p in zip(divided, parts, strict=True))
     assert found.item() / ranks == pytest.approx(whole(name, inputs).item(), abs=1e-12)
 
 
@@ -194,14 +201,14 @@ def test_ranks_that_share_a_response_find_what_one_finds(name):
         parts = [
             replace(
                 inputs, tokens_here=(n,), sum_over_sharers=lambda _: whole_sum,
-                **{name: getattr(inputs, name)[part] for name in tensors},
+                **{name: getattr(inputs, name)[here] for name in tensors},
             )
-            for n, part in ((cut, slice(None, cut)), (inputs.lengths[0] - cut, slice(cut, None)))
+            for n, here in ((cut, slice(None, cut)), (inputs.lengths[0] - cut, slice(cut, None)))
         ]  # fmt: skip
         shared = [LOSSES.get(name)(part, SETTINGS) for part in parts]
         torch.testing.assert_close(torch.cat([found.values for found in shared]), alone.values)
-        totals = [part_of_step(f.values, p.mask, f.denominator, 1) for f, p in zip(shared, parts, strict=True)]
-        torch.testing.assert_close(sum(totals), part_of_step(alone.values, inputs.mask, alone.denominator, 1))
+        totals = [part(f, p.mask, step_counts(inputs)) for f, p in zip(shared, parts, strict=True)]
+        torch.testing.assert_close(sum(totals), part(alone, inputs.mask, step_counts(inputs)))
 
 
 CHOICES = [

@@ -15,7 +15,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints
-from tests.training.batch import SEQUENCE_LOSS, gradient, groups, learner, moved, weights
+from tests.training.batch import EACH_LOSS, SEQUENCE_LOSS, gradient, groups, learn_in_parts, learner, moved, weights
 
 
 def one_rank(model: str, wide_model: str, out: Path) -> None:
@@ -28,6 +28,10 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         Checkpoints(out / str(stage), policy).save(1, {})
         learns.learn(groups(1, policy.version), 1.0)
         found[f"weights {stage}"] = weights(policy)
+        policy, learns = learner(model, Hardware(zero_stage=stage, micro_batch_tokens=50), **EACH_LOSS[stage])
+        metrics = learn_in_parts(learns, groups(0, **EACH_LOSS[stage]), 1.0)
+        assert 0.3 < metrics["learnt_early"] <= 1
+        found[f"early gradient {stage}"] = gradient(policy)
     # Last: it changes transformers' attention. One rank holds the first half of each row, the other the second; all
     # sequences are one row, or a few are.
     for stage, tokens in ((0, 3000), (3, 20)):
@@ -40,6 +44,9 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         policy, learns = learner(wide_model, shared, **SEQUENCE_LOSS)
         learns.learn(moved(learns.old_logprobs(groups(0), 0.7)), 0.7)
         found[f"shared sequence loss {stage}"] = gradient(policy)
+        policy, learns = learner(wide_model, shared, kl_coefficient=0.1)
+        learn_in_parts(learns, groups(0), 1.0)
+        found[f"shared early gradient {stage}"] = gradient(policy)
     if ranks.rank() == 0:
         torch.save(found, out / "found.pt")
     ranks.leave()

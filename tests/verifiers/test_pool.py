@@ -344,3 +344,37 @@ print([v.passed for _, v in sorted(pool.results())])
     assert done.stdout == "[True, True]\n", done.stderr
     assert done.stderr == ""
     assert time.monotonic() - start < 60
+
+
+def test_pools_that_share_slots_judge_as_many_at_a_time_as_there_are(monkeypatch):
+    """Who alone has work has all slots; who then comes gets some."""
+    reading, writing = os.pipe()
+    slots = os.open(f"/proc/self/fd/{reading}", os.O_RDWR)
+    os.write(slots, b"..")
+    running, most, lock = [0], [], threading.Lock()
+
+    def judge(*_):
+        with lock:
+            running[0] += 1
+            most.append(running[0])
+        time.sleep(0.05)
+        with lock:
+            running[0] -= 1
+        return "done"
+
+    programs = [(CODE, f"program {number}") for number in range(8)]
+    with VerifierPool(2, slots=slots) as one, VerifierPool(2, slots=slots) as other:
+        alone = one.map_programs(judge, programs)
+        assert alone == ["done"] * 8 and max(most) == 2
+        found = []
+        threads = [
+            threading.Thread(target=lambda p=p: found.append(p.map_programs(judge, programs))) for p in (one, other)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [["done"] * 8] * 2 and max(most) == 2
+    assert os.read(slots, 9) == b".."
+    for descriptor in (reading, writing, slots):
+        os.close(descriptor)

@@ -22,3 +22,5 @@ ADVANTAGES: "Registry[Advantage]" = Registry(
     },
     is_member=takes_two,
 )
+OF_ONE_GROUP = ("grpo", "dr_grpo", "rloo")
+"""Those that a group has whatever the other groups of its batch are."""

@@ -15,6 +15,5 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     weights = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
     return LossOutputs(
         values=-weights * inputs.advantages * inputs.logprobs,
-        denominator=inputs.step_tokens,
         metrics={"clip_fraction": (weights != ratio).float()},
     )

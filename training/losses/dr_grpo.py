@@ -14,4 +14,4 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     Divided by their own number of tokens, long wrong responses would be punished less than short ones. Goes with the
     advantage `dr_grpo`. The gradient is smaller than GRPO's by the mean share of the limit that responses use.
     """
-    return replace(grpo.loss(inputs, settings), denominator=inputs.step_sequences * settings.max_response_tokens)
+    return replace(grpo.loss(inputs, settings), per="response", divisor=settings.max_response_tokens)

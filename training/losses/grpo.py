@@ -16,7 +16,7 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     baseline, and the value says nothing, for it is -A whatever the model does.
     """
     ratio, clip = inputs.ratio(), (inputs.advantages, settings.clip_low, settings.clip_high)
-    return LossOutputs(clipped(ratio, *clip), inputs.step_tokens, {"clip_fraction": clip_fraction(ratio, *clip)})
+    return LossOutputs(clipped(ratio, *clip), metrics={"clip_fraction": clip_fraction(ratio, *clip)})
 
 
 def clipped(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:

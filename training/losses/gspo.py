@@ -19,6 +19,7 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     clip = (inputs.advantages, settings.clip_low, settings.clip_high)
     return LossOutputs(
         values=clipped(ratio, *clip),
-        denominator=inputs.step_sequences * inputs.sequence_lengths(),
+        per="response",
+        divisor=inputs.sequence_lengths(),
         metrics={"clip_fraction": clip_fraction(ratio, *clip), "sequence_ratio": sequence_ratio},
     )

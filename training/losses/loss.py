@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
@@ -28,10 +29,6 @@ class LossInputs:
     """How many tokens of each sequence are in the tensors: where ranks share a sequence, a stretch of it, or none."""
     lengths: tuple[int, ...]
     """Response tokens of each sequence, wherever they are."""
-    step_tokens: int
-    """Valid response tokens of the whole optimizer step: all micro-batches of all ranks."""
-    step_sequences: int
-    """Valid responses of the whole optimizer step."""
     sum_over_sharers: Callable[[torch.Tensor], torch.Tensor] = field(default=lambda sums: sums)
     """Sums a tensor [sequences] over the ranks that share these sequences; collective among them."""
 
@@ -57,17 +54,20 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class LossOutputs:
-    """The loss of each token, and what the sum over all tokens of the step is divided by.
+    """The loss of each token, and what it is divided by before all tokens of the step are summed.
 
-    What a stage adds to any loss (importance weights, KL, entropy) is applied to `values` token by token, and so has
-    the same denominator. A token whose advantage is zero must have no gradient: without a KL term and an entropy bonus,
+    What a stage adds to any loss (importance weights, KL, entropy) is applied to `values` token by token, and so is
+    divided by the same. A token whose advantage is zero must have no gradient: without a KL term and an entropy bonus,
     samples of advantage zero are not computed.
     """
 
     values: torch.Tensor
     """[tokens], with gradient."""
-    denominator: float | torch.Tensor
-    """A number, or one for each token [tokens]. It must not depend on how the step was divided into micro-batches."""
+    per: Literal["token", "response"] = "token"
+    """The number of valid response tokens of the whole optimizer step, all micro-batches of all ranks; or of its valid
+    responses. It may be known only when the last response has ended, and so a loss is not given it."""
+    divisor: float | torch.Tensor = 1.0
+    """And by this: a number, or one for each token [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Name to values [tokens] without gradient; the mean over the computed tokens is in the step's metrics."""
 

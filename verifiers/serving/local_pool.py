@@ -29,10 +29,12 @@ PAUSE_S = 0.2
 
 
 def open_pool(
-    reward_servers: Sequence[str] = (), workers: int | None = None, settings: JudgeSettings = JudgeSettings()
-) -> Pool:
+    reward_servers: Sequence[str] = (), workers: int | None = None, settings: JudgeSettings = JudgeSettings(),
+    slots: int | None = None,
+) -> Pool:  # fmt: skip
     """A pool near or far: reward servers at these URLs, or with none `workers` local ones, which refuse to run code on
-    a machine that confines less than the settings demand (a reward server keeps its own minimum).
+    a machine that confines less than the settings demand (a reward server keeps its own minimum). `slots`: as of a
+    `VerifierPool`.
 
     The servers' token is in the environment, see `verifiers.serving.client`. Raises RatchetError when no server answers
     or one refuses the token.
@@ -41,7 +43,7 @@ def open_pool(
         from ratchet.verifiers.serving.client import RemoteVerifierPool
 
         return RemoteVerifierPool(reward_servers, settings=settings)
-    return VerifierPool(workers, settings)
+    return VerifierPool(workers, settings, slots)
 
 
 class VerifierPool(Pool):
@@ -52,11 +54,17 @@ class VerifierPool(Pool):
     take long, from other responses to the same problem, goes first; but a free worker turns to the domain that the
     fewest of them work for, so that slow verifiers do not hold up fast ones. A fault of this machine is tried again
     with fresh processes, then it is `infra_error`.
+
+    Pools of several processes that share a machine share `slots`, the descriptor of a pipe: a worker takes a byte out
+    of it to judge, and puts it back.
     """
 
-    def __init__(self, workers: int | None = None, settings: JudgeSettings = JudgeSettings()) -> None:
+    def __init__(
+        self, workers: int | None = None, settings: JudgeSettings = JudgeSettings(), slots: int | None = None
+    ) -> None:
         super().__init__(settings)
         self.workers = workers or len(os.sched_getaffinity(0))
+        self._slots = slots
         self._changed = threading.Condition()
         self._queues: dict[str, list[tuple[float, int, _Work]]] = {}  # by domain
         self._busy: Counter[str] = Counter()  # workers, by domain
@@ -147,22 +155,38 @@ class VerifierPool(Pool):
             while (work := self._next()) is not None:
                 start = time.monotonic()
                 result = _judged(work, tools)
+                self._give_slot()
                 self._finish(work, result, time.monotonic() - start)
         finally:
             tools.close()
 
     def _next(self) -> "_Work | None":
-        with self._changed:
-            while not self._closed:
-                while waiting := {domain: queue for domain, queue in self._queues.items() if queue}:
-                    domain = min(waiting, key=lambda domain: (self._busy[domain], waiting[domain][0]))
-                    work = heapq.heappop(waiting[domain])[2]
-                    if work.waiting:
-                        self._busy[domain] += 1
-                        return work
-                    del self._works[work.key]  # withdrawn
-                self._changed.wait()
+        """What to judge now, with a slot taken; None when the pool is closed."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or any(self._queues.values()))
+                if self._closed:
+                    return None
+            if self._slots is not None:
+                os.read(self._slots, 1)  # waits for one
+            with self._changed:
+                if work := self._pop():
+                    return work
+            self._give_slot()  # another worker was faster
+
+    def _pop(self) -> "_Work | None":
+        while waiting := {domain: queue for domain, queue in self._queues.items() if queue}:
+            domain = min(waiting, key=lambda domain: (self._busy[domain], waiting[domain][0]))
+            work = heapq.heappop(waiting[domain])[2]
+            if work.waiting:
+                self._busy[domain] += 1
+                return work
+            del self._works[work.key]  # withdrawn
         return None
+
+    def _give_slot(self) -> None:
+        if self._slots is not None:
+            os.write(self._slots, b".")
 
     def _finish(self, work: "_Work", result: Any, seconds: float) -> None:
         with self._changed:
