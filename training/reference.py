@@ -1,6 +1,7 @@
 """The reference policy of the KL term: what the policy was at the stage's start, or at its last reset."""
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.model import ScoredModel
 from ratchet.training.packing import MicroBatch
+from ratchet.training.snapshot import Writes
 
 FILE = "reference.safetensors"
 
@@ -47,14 +49,14 @@ class Reference:
             self._set(own, value)
         self.reset = True
 
-    def save(self, directory: Path, rank: int) -> None:
+    def snapshot(self, file: Path, rank: int) -> Writes:
+        """What writes it as it is at this moment."""
         weights = {}
         for name, own in self._model.named_parameters():
             with self._whole(own):
                 if rank == 0:
-                    weights[name] = own.detach().cpu().clone()
-        if rank == 0:
-            save_file(weights, directory / FILE)
+                    weights[name] = own.detach().to("cpu", copy=True)
+        return {file: partial(save_file, weights, file)} if rank == 0 else {}
 
     def load(self, directory: Path) -> None:
         weights = load_file(directory / FILE)
