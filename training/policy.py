@@ -40,18 +40,19 @@ class Policy:
         if torch.cuda.is_available():
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(self.device)
-        model, self.tokenizer = load_model(path, hardware.dtype)
+        sharded = hardware.zero_stage == 3
+        model, self.tokenizer = load_model(path, hardware.dtype, sharded)
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
         if hardware.sequence_ranks > 1:
             share_attention(model, hardware.sequence_ranks)
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
-        if hardware.zero_stage == 3:
+        if sharded:
             # The head's weight is read by ScoredModel, not by the head itself: have it gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
         self.shape = f"{model.config.model_type}, {parameters:,} parameters"
         """What the weights of a checkpoint must be of."""
         self.checkpoint_bytes = 16 * parameters
@@ -65,7 +66,12 @@ class Policy:
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
-        self.reference = Reference(model, hardware) if with_reference else None
+        self.reference = None
+        if with_reference:
+            start, _ = load_model(path, hardware.dtype, sharded)
+            if hardware.sequence_ranks > 1:
+                share_attention(start, hardware.sequence_ranks)
+            self.reference = Reference(start.to(self.device), hardware)
         engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
         self.engine: Any = engine
 

@@ -1,6 +1,5 @@
 """The reference policy of the KL term: what the policy was at the stage's start, or at its last reset."""
 
-import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ FILE = "reference.safetensors"
 
 
 class Reference:
-    """A frozen copy of `model`, sharded as the policy is. All methods are collective."""
+    """A frozen model, sharded as the policy is. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
         shared = hardware.sequence_ranks > 1  # in evaluation mode, attention is not shared
-        self._model = copy.deepcopy(model).requires_grad_(False).train(shared)
+        self._model = model.requires_grad_(False).train(shared)
         self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # still what the stage started from, which needs no saving
