@@ -50,7 +50,7 @@ def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
     misshapen = []
     try:
         for file in sorted({files[name] for name in weights.keys() & files}):
-            with safe_open(file, "pt") as stored:
+            with safe_open(file, "pt", backend="pread") as stored:  # what is mapped would count as this process's
                 for name in weights.keys() & stored.keys():
                     part = stored.get_slice(name)
                     if tuple(part.get_shape()) == weights[name].ds_shape:
