@@ -4,8 +4,8 @@
 
 Reading, each in processes of its own: every rank the whole model, of which DeepSpeed then leaves it its part; or every
 rank only its part. The peak of each rank's resident memory is above what it had after its imports. Saving: seconds of a
-step alone; of the call that begins a checkpoint; of the steps while it is written; until it is whole. Without `--model`,
-a random one of 228 million parameters, whose matrices are as large as a large model's.
+step alone; of the call that begins a checkpoint; of the steps while it is written; until it is whole. Without
+`--model`, a random one of 228 million parameters, whose matrices are as large as a large model's.
 """
 
 from __future__ import annotations
