@@ -1,11 +1,12 @@
-"""What a rank needs of memory to read a model under ZeRO-3, and how long a checkpoint holds up the steps.
+"""Reading, handing over and saving under ZeRO-3: memory of a rank, and how long the steps wait.
 
     python -m benchmarks.loading_and_saving [--model DIRECTORY] [--ranks 2] [--dtype float32]
 
 Reading, each in processes of its own: every rank the whole model, of which DeepSpeed then leaves it its part; or every
-rank only its part. The peak of each rank's resident memory is above what it had after its imports. Saving: seconds of a
-step alone; of the call that begins a checkpoint; of the steps while it is written; until it is whole. Without
-`--model`, a random one of 228 million parameters, whose matrices are as large as a large model's.
+rank only its part. The peak of each rank's resident memory is above what it had after its imports. Handing over:
+seconds to gather all weights, as before an engine samples. Saving: seconds of a step alone; of the call that begins a
+checkpoint; of the steps while it is written; until it is whole. Without `--model`, a random one of 228 million
+parameters, whose matrices are as large as a large model's.
 """
 
 from __future__ import annotations
@@ -84,13 +85,32 @@ def saving(model: str, dtype: str, work: Path) -> dict[str, float]:
     return {"step": sum(alone) / 3, "held": held, "beside": sum(beside) / max(1, len(beside)), "written": written}
 
 
+def gathering(model: str, dtype: str) -> dict[str, float]:
+    from ratchet.training import policy as policies
+
+    policy = policies.Policy(model, Hardware.model_validate({"zero_stage": 3, "dtype": dtype}), Optimizer())
+    seconds = {}
+    for name, bucket in (("each", 1), ("buckets", policies.BUCKET)):
+        policies.BUCKET = bucket
+        for _ in range(2):  # the second time with what the first has allocated
+            began = time.perf_counter()
+            for _ in policy.weights():
+                pass
+            seconds[name] = time.perf_counter() - began
+    return seconds
+
+
 def one_rank(what: str, model: str, dtype: str, work: Path) -> dict[str, float]:
     """The most that any rank has measured."""
     os.environ["OMP_NUM_THREADS"] = "1"
     from ratchet.training import ranks
 
     ranks.join()
-    everyone = ranks.gather(saving(model, dtype, work) if what == "saving" else loading(what, model, dtype))
+    if what == "saving":
+        measured = saving(model, dtype, work)
+    else:
+        measured = gathering(model, dtype) if what == "gathering" else loading(what, model, dtype)
+    everyone = ranks.gather(measured)
     ranks.leave()
     return {name: max(each[name] for each in everyone) for name in everyone[0]}
 
@@ -131,6 +151,10 @@ def main() -> None:
         for how in ("whole", "shards"):
             found = measure(how, arguments.ranks, model, arguments.dtype)
             print(f"reading {how}: peak {found['peak']:.2f} GB a rank, then {found['then']:.2f} GB", flush=True)
+        found = measure("gathering", arguments.ranks, model, arguments.dtype)
+        print(
+            f"handing all weights over: {found['each']:.2f} s gathered one by one, {found['buckets']:.2f} s in buckets"
+        )
         found = measure("saving", arguments.ranks, model, arguments.dtype)
         print(
             f"saving: a step alone {found['step']:.2f} s, held up for {found['held']:.2f} s, a step beside the writing "
