@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -25,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 STEPS = 8
 GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
-    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"
+    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE",
+    "TORCHINDUCTOR_CACHE_DIR": f"{gettempdir()}/torchinductor",  # else below the work directory
 }  # fmt: skip
 RECIPE = Recipe.model_validate(
     {
