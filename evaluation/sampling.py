@@ -178,7 +178,7 @@ def launch(spec_path: Path, meeting: str | None = None) -> None:
 def _meet(meeting: str, hardware: Hardware) -> int:
     """The number of this machine. The one that HOST is waits until all have theirs. Raises RatchetError when they do
     not come."""
-    from torch.distributed import DistError, TCPStore
+    from torch.distributed import DistError, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
     host, _, port = meeting.rpartition(":")
     options: dict[str, Any] = {"timeout": timedelta(minutes=hardware.timeout_minutes), "wait_for_workers": False}

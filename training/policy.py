@@ -26,7 +26,7 @@ from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
-from ratchet.training.snapshot import HostCopies, Writes, universal
+from ratchet.training.snapshot import HostCopies, Writes, has_room, universal
 
 BUCKET = 2**29
 """Bytes of weights that are gathered at once under ZeRO-3: a 14B model in 55 collectives and not in 443."""
@@ -237,8 +237,10 @@ class Policy:
 
     def snapshot(self, directory: Path) -> Writes:
         """What writes everything as it is at this moment, each rank its part: weights, optimizer moments and counters,
-        the reference, and the model as `save_model` does. Collective."""
-        copies = HostCopies()
+        the reference, and the model as `save_model` does. A host without memory for a copy writes before this returns.
+        Collective."""
+        room = has_room(self.checkpoint_bytes / self.hardware.machines)
+        copies = HostCopies(room)
         usual, self.engine.checkpoint_engine = self.engine.checkpoint_engine, copies
         try:
             self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False)
@@ -247,6 +249,9 @@ class Policy:
         writes = copies.writes | self._model_writes(directory / "model", copies.copy)
         if self.reference is not None and self.reference.reset:
             writes |= self.reference.snapshot(directory / REFERENCE, self.rank)
+        for path in () if room else list(writes):
+            writes[path]()
+            writes[path] = lambda: None
         return writes
 
     def load_state(self, directory: Path, other_ranks: bool = False) -> None:

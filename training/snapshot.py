@@ -17,12 +17,20 @@ Writes = dict[Path, Callable[[], object]]
 """What writes each file or directory; it needs nothing that a step changes."""
 
 
-class HostCopies(TorchCheckpointEngine):
-    """What DeepSpeed saves a checkpoint with, but that it keeps copies in `writes` instead of writing."""
+def has_room(size: float) -> bool:
+    """Whether this host has twice so many bytes of memory to spare; True where its kernel does not say."""
+    file = Path("/proc/meminfo")
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return all(int(line.split()[1]) * 1024 > 2 * size for line in lines if line.startswith("MemAvailable"))
 
-    def __init__(self) -> None:
+
+class HostCopies(TorchCheckpointEngine):
+    """What DeepSpeed saves a checkpoint with, but that it keeps in `writes` what would write it: from a copy in memory,
+    where there is `room` for one, or else from the tensors themselves."""
+
+    def __init__(self, room: bool) -> None:
         super().__init__()
-        self.writes = Writes()
+        self.writes, self._room = Writes(), room
         self._copies: dict[tuple[Any, ...], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def save(self, state_dict: Any, path: str) -> None:
@@ -30,6 +38,8 @@ class HostCopies(TorchCheckpointEngine):
 
     def copy(self, item: Any) -> Any:
         """`item` with its tensors, however nested, copied to the host: each once, however often it occurs."""
+        if not self._room:
+            return item
         if torch.is_tensor(item):
             key = (item.data_ptr(), item.dtype, item.device, item.shape, item.stride())
             if key not in self._copies:  # the original is kept too, so that nothing else gets its address

@@ -14,6 +14,7 @@ from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
+from ratchet.training.snapshot import has_room
 from tests.training.test_policy import samples
 
 
@@ -176,6 +177,19 @@ def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(alon
     assert Checkpoints(tmp_path, other).restore() == (1, {"note": "first"}) and equal(whole(other), then)
     update(other, 2)
     assert equal(whole(other), later) and not equal(then, later)
+
+
+def test_a_host_without_memory_for_a_copy_writes_before_the_step_goes_on(alone, micro_model, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ratchet.training.policy.has_room", lambda size: bool(asked.append(size)))
+    policy = Policy(micro_model, Hardware(zero_stage=2), Optimizer())
+    with Checkpoints(tmp_path, policy) as checkpoints:
+        monkeypatch.setattr(checkpoints, "_write", lambda *_: None)
+        checkpoints.save(1, {})
+        (draft,) = tmp_path.iterdir()
+        assert {"model.safetensors", "mp_rank_00_model_states.pt"} <= {file.name for file in draft.rglob("*")}
+    assert asked == [16 * sum(weight.numel() for weight in policy.model.parameters())]
+    assert has_room(1) and not has_room(1e18)
 
 
 def test_one_checkpoint_is_written_at_a_time(policy, tmp_path, held):
