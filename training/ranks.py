@@ -170,11 +170,11 @@ def first(work: Callable[[], object], size: float, timeout_minutes: float) -> No
         work()
         store.set(done, "1")
     minutes = timeout_minutes + size / SLOW_DISK / 60
-    deadline = time.monotonic() + 60 * minutes
+    deadline, pause = time.monotonic() + 60 * minutes, 0.005
     while not store.check([done]):
         if time.monotonic() > deadline:
-            raise Lost(f"Rank 0 has not been done with {size / 1e9:,.1f} GB of files within {minutes:,.0f} minutes.")
-        time.sleep(0.02)
+            raise Lost(f"Rank 0 was not done with {size / 1e9:,.1f} GB of files within {minutes:,.0f} minutes.")
+        time.sleep(pause := min(2 * pause, 0.5))
 
 
 def barrier() -> None:
