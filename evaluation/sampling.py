@@ -44,6 +44,7 @@ GENERATION_SCHEMA = pa.schema(
 FAILURE = "failure.txt"
 """What a person is to read, in the directory that sampling is given."""
 POLL_S = 0.05  # between two looks for new parts; a batch takes far longer
+ASK_S = 10.0  # for the host to answer, before it is looked for again
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
@@ -181,26 +182,31 @@ def _meet(meeting: str, hardware: Hardware) -> int:
     from torch.distributed import DistError, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
     host, _, port = meeting.rpartition(":")
-    options: dict[str, Any] = {"timeout": timedelta(minutes=hardware.timeout_minutes), "wait_for_workers": False}
-    try:
-        bound_socket(host, 0).close()
-        options |= {"is_master": True, "master_listen_fd": bound_socket("0.0.0.0", int(port), 128).detach()}
-    except RatchetError:  # another machine, or another process of this one, is the host
-        options["is_master"] = False
-    try:
-        store = TCPStore(host, int(port), **options)
-        number, deadline = store.add("machines", 1) - 1, time.monotonic() + 60 * hardware.timeout_minutes
-        while options["is_master"] and (come := store.add("machines", 0)) < hardware.machines:
+    deadline = time.monotonic() + 60 * hardware.timeout_minutes
+    while True:
+        options: dict[str, Any] = {"is_master": True, "wait_for_workers": False}
+        try:
+            bound_socket(host, 0).close()
+            options["master_listen_fd"] = bound_socket("0.0.0.0", int(port), 128).detach()
+        except (
+            RatchetError
+        ):  # another machine is the host, or another process of this one; or its name is not yet known
+            options["is_master"] = False
+        try:
+            store = TCPStore(host, int(port), timeout=timedelta(seconds=ASK_S), **options)
+            number = store.add("machines", 1) - 1
+            while options["is_master"] and (come := store.add("machines", 0)) < hardware.machines:
+                if time.monotonic() > deadline:
+                    raise DistError(f"{come} came")
+                time.sleep(POLL_S)
+            return number
+        except DistError as error:
             if time.monotonic() > deadline:
-                raise DistError(f"{come} came")
-            time.sleep(POLL_S)
-    except DistError as error:
-        raise RatchetError(
-            f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes "
-            f"({str(error).splitlines()[0]}). RATCHET_LAUNCHER must run its command once on each of them, and each "
-            "must reach that port."
-        ) from error
-    return number
+                raise RatchetError(
+                    f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} "
+                    f"minutes ({str(error).splitlines()[0]}). RATCHET_LAUNCHER must run its command once on each of "
+                    "them, and each must reach that port."
+                ) from error
 
 
 def _begin(launcher: int, everyone: Any) -> None:
