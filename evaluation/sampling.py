@@ -1,6 +1,9 @@
-"""Sampling with a model of one's own, in as many processes as asked.
+"""Sampling with a model of one's own, in as many processes as asked, on as many machines.
 
-    python -m ratchet.evaluation.sampling SPEC.json DIRECTORY
+    python -m ratchet.evaluation.sampling SPEC.json DIRECTORY [HOST:PORT]
+
+Where the recipe has several machines the same command runs on each of them, on a file system that they share, and they
+meet at HOST:PORT, which one of them is.
 
 A batch is the unit: it is decoded whole, and its part of the store (`evaluation.generation_store`) gets its name only
 when it is complete and durable. What is there is never sampled again. Because batches and seeds follow from the plan
@@ -18,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +32,9 @@ from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request
-from ratchet.infra.process_group import end_with_parent, last_lines, process_group
+from ratchet.infra.launcher import on_each_machine
+from ratchet.infra.process_group import bound_socket, end_with_parent, last_lines, process_group
+from ratchet.infra.recipe.training import Hardware
 from ratchet.verifiers.prompts import message_ids
 
 GENERATION_SCHEMA = pa.schema(
@@ -38,6 +44,7 @@ GENERATION_SCHEMA = pa.schema(
 FAILURE = "failure.txt"
 """What a person is to read, in the directory that sampling is given."""
 POLL_S = 0.05  # between two looks for new parts; a batch takes far longer
+ASK_S = 10.0  # for the host to answer, before it is looked for again
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
@@ -105,7 +112,7 @@ def missing_of(batch: Batch, stored: Stored) -> list[Asked]:
 
 
 class SampledGenerations(Generations):
-    """The responses of a model in a directory. Batch i belongs to sampling process i mod `processes`."""
+    """The responses of a model in a directory. Batch i belongs to sampling process i mod `hardware.ranks`."""
 
     def __init__(self, spec_path: Path, plan: Plan) -> None:
         super().__init__(plan)
@@ -123,6 +130,7 @@ class SampledGenerations(Generations):
         # how many processors share the sums.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
+        argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, self.plan.hardware.machines)
         log = directory / "log"
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
             while parts:
@@ -148,22 +156,57 @@ def _failure(directory: Path, log: Path, code: int) -> Exception:
 # --------------------------------------------------------------------------------- sampling processes
 
 
-def launch(spec_path: Path) -> None:
-    """Run all sampling processes to their end, or until one fails: then it raises what that one raised, RatchetError
-    where it was killed.
+def launch(spec_path: Path, meeting: str | None = None) -> None:
+    """Run all sampling processes of this machine to their end, or until one fails: then it raises what that one raised,
+    RatchetError where it was killed.
 
     Where the engine bears it, its libraries are loaded once, here, and the processes are forked with them in place:
     loading them is most of what a small evaluation costs.
     """
     training = read_spec(spec_path).training
+    hardware, processes = training.hardware, training.hardware.processes
+    number = _meet(meeting, hardware) if meeting else 0
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
-    processes = training.hardware.processes
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
+    mine = range(number * processes, (number + 1) * processes)
     try:
-        for share in as_completed([pool.submit(sample_share, spec_path, index) for index in range(processes)]):
+        for share in as_completed([pool.submit(sample_share, spec_path, index) for index in mine]):
             share.result()
     except BrokenProcessPool as error:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
+
+
+def _meet(meeting: str, hardware: Hardware) -> int:
+    """The number of this machine. The one that HOST is waits until all have theirs. Raises RatchetError when they do
+    not come."""
+    from torch.distributed import DistError, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+
+    host, _, port = meeting.rpartition(":")
+    deadline = time.monotonic() + 60 * hardware.timeout_minutes
+    while True:
+        options: dict[str, Any] = {"is_master": True, "wait_for_workers": False}
+        try:
+            bound_socket(host, 0).close()
+            options["master_listen_fd"] = bound_socket("0.0.0.0", int(port), 128).detach()
+        except (
+            RatchetError
+        ):  # another machine is the host, or another process of this one; or its name is not yet known
+            options["is_master"] = False
+        try:
+            store = TCPStore(host, int(port), timeout=timedelta(seconds=ASK_S), **options)
+            number = store.add("machines", 1) - 1
+            while options["is_master"] and (come := store.add("machines", 0)) < hardware.machines:
+                if time.monotonic() > deadline:
+                    raise DistError(f"{come} came")
+                time.sleep(POLL_S)
+            return number
+        except DistError as error:
+            if time.monotonic() > deadline:
+                raise RatchetError(
+                    f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} "
+                    f"minutes ({str(error).splitlines()[0]}). RATCHET_LAUNCHER must run its command once on each of "
+                    "them, and each must reach that port."
+                ) from error
 
 
 def _begin(launcher: int, everyone: Any) -> None:
@@ -176,12 +219,12 @@ def sample_share(spec_path: Path, index: int) -> None:
     """Every missing batch of one process, in order."""
     plan = load_plan(read_spec(spec_path))
     hardware, stored = plan.hardware, {name: store.stored() for name, store in plan.stores.items()}
-    mine = plan.batches[index :: hardware.processes]
+    mine = plan.batches[index :: hardware.ranks]
     todo = [(batch.benchmark, requests) for batch in mine if (requests := missing_of(batch, stored))]
     if not todo:
         return
     engine = plan.spec.training.engine.open_for_evaluation(
-        str(plan.spec.model.directory), hardware.dtype, hardware.rollout_batch, index
+        str(plan.spec.model.directory), hardware.dtype, hardware.rollout_batch, index % hardware.processes
     )
     try:
         prompts = _prompts(plan, engine.tokenizer, todo)
@@ -215,8 +258,9 @@ def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Aske
 
 if __name__ == "__main__":
     code = 0
+    end_with_parent(os.getppid())
     try:
-        launch(Path(sys.argv[1]))
+        launch(Path(sys.argv[1]), *sys.argv[3:])
     except RatchetError as error:
         write_atomically(Path(sys.argv[2]) / FAILURE, str(error))
         code = 2

@@ -133,12 +133,16 @@ class Plan:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """Benchmark by benchmark, problem by problem, sample by sample, split every `hardware.rollout_batch` requests.
+        """Benchmark by benchmark, problem by problem, sample by sample, split every `hardware.rollout_batch` requests,
+        and on several machines so that there is something for each of their processes.
 
-        The samples of a problem are neighbours, so an engine reads their prompt once. A batch never spans benchmarks:
-        adding one changes no batch of the others.
+        The samples of a problem are neighbours, so an engine reads their prompt once. A batch never spans benchmarks.
         """
         batches: list[Batch] = []
+        size = self.hardware.rollout_batch
+        if self.hardware.machines > 1:
+            asked = sum(len(self.problems[b.name]) * b.samples for b in self.spec.evaluation.benchmarks)
+            size = min(size, -(-asked // self.hardware.ranks))
         for benchmark in self.spec.evaluation.benchmarks:
             requests, prompt = [], self.prompts[benchmark.name]
             for problem in self.problems[benchmark.name]:
@@ -147,8 +151,8 @@ class Plan:
                 for sample in range(benchmark.samples):
                     seed = derive_seed(self.spec.evaluation.seed, benchmark.name, problem.problem_id, sample)
                     requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, given)))
-            for start in range(0, len(requests), self.hardware.rollout_batch):
-                chunk = tuple(requests[start : start + self.hardware.rollout_batch])
+            for start in range(0, len(requests), size):
+                chunk = tuple(requests[start : start + size])
                 batches.append(Batch(len(batches), benchmark.name, chunk))
         return tuple(batches)
 

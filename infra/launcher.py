@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,8 @@ class Group:
     work: Path
     """Where it writes; for a step of its own, on one file system with us."""
     log: Path
+    once: bool = False
+    """Whether `argv` runs on one of the machines only, and by `on_each_machine` starts there what runs on all."""
 
 
 class TakenAway(Exception):
@@ -79,29 +81,31 @@ class Local:
     on_each: str
 
     def check(self, machines: int) -> None:
-        self._prefix(machines)
+        on_each_machine(self.on_each, [], machines)
 
     def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
         forget(group)
-        meeting = () if group.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
-        return process_group([*self._prefix(group.machines), *group.argv, *meeting], group.log, environment)
+        argv = on_each_machine(self.on_each, group.argv, 1 if group.once else group.machines)
+        return process_group(argv, group.log, environment)
 
-    def _prefix(self, machines: int) -> list[str]:
-        """What in front of a command runs it on each machine; empty for this machine alone."""
-        if machines == 1:
-            return []
-        command = shlex.split(self.on_each)
-        if not command:
-            raise RatchetError(
-                f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
-                "RATCHET_SLURM to submit jobs, or, in a SLURM allocation, RATCHET_LAUNCHER to "
-                f"'{ON_EACH_NODE}' (docs/operations.md), or train on this one with --set training.hardware.machines=1."
-            )
-        if shutil.which(command[0]) is None:
-            raise RatchetError(f"RATCHET_LAUNCHER is {self.on_each!r}, and there is no program {command[0]!r} here.")
-        return command
+
+def on_each_machine(launcher: str, argv: Sequence[str], machines: int) -> list[str]:
+    """The command line that runs `argv` on each machine; where there are several, with HOST:PORT at its end, at which
+    they meet. `launcher` runs a command on each of them (RATCHET_LAUNCHER). Raises RatchetError where there is none."""
+    if machines == 1:
+        return list(argv)
+    command = shlex.split(launcher)
+    if not command:
+        raise RatchetError(
+            f"training.hardware.machines is {machines}, and nothing says how to start a process on each: set "
+            "RATCHET_SLURM to submit jobs, or, in a SLURM allocation, RATCHET_LAUNCHER to "
+            f"'{ON_EACH_NODE}' (docs/operations.md), or stay on this one with --set training.hardware.machines=1."
+        )
+    if shutil.which(command[0]) is None:
+        raise RatchetError(f"RATCHET_LAUNCHER is {launcher!r}, and there is no program {command[0]!r} here.")
+    return [*command, *argv, f"{socket.gethostname()}:{free_port('')}"]
 
 
 def forget(group: Group) -> None:

@@ -78,10 +78,13 @@ class Slurm:
     def script(self, group: Group) -> str:
         """The batch script: the user's head, then the group, which is told of what SLURM tells the script."""
         command = shlex.join(group.argv)
-        if group.machines > 1:
+        on_each = self.settings.launcher or ON_EACH_NODE
+        if group.once:
+            command = f"RATCHET_LAUNCHER={shlex.quote(on_each)} {command}"
+        elif group.machines > 1:
             port = "from ratchet.infra.process_group import free_port; print(free_port(''))"
             meeting = f'"$(hostname):$({shlex.quote(self.settings.python)} -P -c {shlex.quote(port)})"'
-            command = f"{self.settings.launcher or ON_EACH_NODE} {command} {meeting}"
+            command = f"{on_each} {command} {meeting}"
         stop = shlex.quote(str(group.work / STOP))
         return f"""{self._head()}
 cores=$(env -u OMP_NUM_THREADS nproc)

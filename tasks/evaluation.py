@@ -139,8 +139,11 @@ def evaluate_model(
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
-        processes = recipe.training.hardware.processes
-        run_worker("ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, processes)
+        hardware, sampled = recipe.training.hardware, _sampled(subject)
+        run_worker(
+            "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
+            once=True, here=not sampled,
+        )  # fmt: skip
         (draft.path / IMPORTED).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)
@@ -159,14 +162,19 @@ def evaluate_model(
     )  # fmt: skip
 
 
+def _sampled(subject: Subject) -> bool:
+    """Whether its responses are sampled by us, from a model in a directory."""
+    return not isinstance(subject, Endpoint) and subject.kind != FILE_KIND
+
+
 def _check(recipe: Recipe, subject: Subject) -> None:
     """Raises RatchetError where what samples is missing. An endpoint that has answered before is waited for, and what
     it has answered may be all that is wanted."""
     settings = active_run().settings
+    if _sampled(subject):
+        launcher_of(settings).check(recipe.training.hardware.machines)
+        recipe.training.engine.check(settings.python)
     if not isinstance(subject, Endpoint):
-        launcher_of(settings).check(1)
-        if subject.kind != FILE_KIND:
-            recipe.training.engine.check(settings.python)
         return
     stored = (json.loads(file.read_text()) for file in (settings.home / "generations").glob("*/settings.json"))
     if not any(facts.get("model") == _identity(subject) for facts in stored):

@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -222,15 +223,17 @@ def _describe_pass_rates(draft: Draft) -> str:
 
 def run_worker(
     module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower", processes: int,
-    machines: int = 1,
+    machines: int = 1, *, once: bool = False, here: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again when its machines are taken from
-    it. What a killed run has finished is not run again. Raises RatchetError with the group's own message."""
+    it. What a killed run has finished is not run again. `here`: on this machine, whoever launches others. Raises
+    RatchetError with the group's own message."""
     run = active_run()
+    settings = replace(run.settings, slurm=None) if here else run.settings
     spec_file, status_file = draft.path / "spec.json", draft.path / STATUS
     log = run.settings.logs / f"{draft.path.name}.log"  # also of the run that has gone on with another's job
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
-    group = Group(argv, machines, processes, draft.path, log)
+    group = Group(argv, machines, processes, draft.path, log, once)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)
     status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
     write_atomically(spec_file, wanted)
@@ -238,7 +241,7 @@ def run_worker(
     while status.get("state") != "finished":
         furthest = follow.furthest
         try:
-            with launcher_of(run.settings).launch(group, run.watcher.note) as worker:
+            with launcher_of(settings).launch(group, run.watcher.note) as worker:
                 while (code := worker.poll()) is None:
                     follow.poll()
                     time.sleep(POLL_S)

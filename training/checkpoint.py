@@ -14,24 +14,30 @@ import errno
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from safetensors import SafetensorError
 
-from ratchet.infra.artifacts import disk_errors, replace_directory, sha256_file
+from ratchet.infra.artifacts import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.launcher import STOP
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
+from ratchet.training.snapshot import Writes
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """In what torch and safetensors say when a file cannot be written."""
 KEPT = 2
 """The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
+POLL_S = 0.05
+LEAVE_S = 5.0
+"""For a checkpoint that is being written when a stage fails: it may be nearly there."""
 
 
 class Stopped(Exception):
@@ -43,42 +49,102 @@ class Stopped(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one stage. On several machines `directory` must be shared."""
+    """The checkpoints of one stage. On several machines `directory` must be shared.
+
+    What a checkpoint holds is copied to the host's memory, and each rank has a thread that writes its part beside the
+    next steps, at most one checkpoint at a time. The context waits for the last one; where it is left by an error, for
+    some seconds.
+    """
 
     def __init__(self, directory: Path, policy: Policy) -> None:
         self._directory, self._policy = directory, policy
+        self._writer: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._leaving = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, Stopped):
+            self.finish()
+        elif self._writer is not None:
+            self._writer.join(LEAVE_S)
+            self._leaving.set()
+            self._writer.join(LEAVE_S)
 
     def stop_asked(self) -> bool:
-        """Whether the stage is to save and end, as the file STOP beside its checkpoints says. Collective."""
+        """Whether the stage is to save and end, as the file STOP beside its checkpoints says. Collective. Raises what
+        the last checkpoint could not be written for."""
+        self._raise_failure()
         return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
-        """Write a checkpoint that exists either whole or not at all, then delete those that are not kept. Collective.
+        """Begin to write a checkpoint of this moment, which will exist either whole or not at all; then those that are
+        not kept are deleted. Collective.
 
-        `state` is JSON; `score` what the step validated at, where it did. Raises RatchetError when the disk is full.
+        `state` is JSON; `score` what the step validated at, where it did. Raises RatchetError when the disk is full, as
+        do later calls when it is by then.
         """
+        self.finish()
         draft = self._directory / f".draft-{step:08d}"
-        final = self._directory / f"step-{step:08d}"
         with writing(self._directory):
             if self._policy.rank == 0:
                 shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir(parents=True)
             ranks.barrier()
-            self._policy.save_state(draft)
-            self._policy.save_model(draft / "model")
-            if self._policy.rank == 0:
-                (draft / "state.json").write_text(json.dumps(state))
-            ranks.barrier()
-            names = ranks.broadcast([str(f.relative_to(draft)) for f in draft.rglob("*") if f.is_file()])
-            hashes = dict(chain.from_iterable(part.items() for part in ranks.gather(self._hashes(draft, names))))
-            if self._policy.rank == 0:
-                manifest = {
-                    "step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape,
-                    "files": dict(sorted(hashes.items())),
-                }  # fmt: skip
-                (draft / "manifest.json").write_text(json.dumps(manifest, indent=1))
-                replace_directory(draft, final)
-                self._prune()
+            writes = self._policy.snapshot(draft)
+        if self._policy.rank == 0:
+            writes[draft / "state.json"] = partial((draft / "state.json").write_text, json.dumps(state))
+        manifest = {"step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape}
+        self._writer = threading.Thread(target=self._write, args=(draft, writes, manifest), daemon=True)
+        self._writer.start()
+
+    def finish(self) -> None:
+        """Wait for the checkpoint that is being written, if one is. Collective. Raises what it could not be written
+        for."""
+        if self._writer is None:
+            return
+        self._writer.join()
+        self._writer = None
+        self._raise_failure()
+        # Rank 0 has now seen that all have written theirs.
+        ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _write(self, draft: Path, writes: Writes, manifest: dict[str, Any]) -> None:
+        try:
+            with writing(self._directory):
+                for write in writes.values():
+                    write()
+                written = [file for path in writes for file in ([path] if path.is_file() else path.rglob("*"))]
+                hashes = {}
+                for file in filter(Path.is_file, written):
+                    sync_path(file)
+                    hashes[str(file.relative_to(draft))] = sha256_file(file)
+                write_atomically(draft / f"rank-{self._policy.rank}.json", json.dumps(hashes))
+                if self._policy.rank == 0:
+                    self._complete(draft, manifest)
+        except Exception as error:  # told at the next step
+            self._failure = error
+
+    def _complete(self, draft: Path, manifest: dict[str, Any]) -> None:
+        """Give a checkpoint its name when all ranks have written their parts, as their files of hashes say: threads of
+        several processes cannot use the collectives that the steps use meanwhile."""
+        parts = [draft / f"rank-{rank}.json" for rank in range(self._policy.ranks)]
+        while not all(part.is_file() for part in parts):
+            if self._leaving.wait(POLL_S):
+                return
+        hashes = dict(chain.from_iterable(json.loads(part.read_text()).items() for part in parts))
+        for part in parts:
+            part.unlink()
+        (draft / "manifest.json").write_text(json.dumps({**manifest, "files": dict(sorted(hashes.items()))}, indent=1))
+        replace_directory(draft, self._directory / f"step-{manifest['step']:08d}")
+        self._prune()
 
     def _prune(self) -> None:
         best = self._best()
@@ -99,6 +165,7 @@ class Checkpoints:
         converted, and it is said that from there on the run is no longer bit for bit the one that was interrupted.
         Raises RatchetError when all are damaged.
         """
+        self.finish()
         path = self._newest()
         if path is None:
             return None
@@ -108,6 +175,7 @@ class Checkpoints:
 
     def restore_best(self) -> int | None:
         """Load the checkpoint that validated best; its step, or None when none did. Collective."""
+        self.finish()
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
         if path is None:
             return None

@@ -2,18 +2,34 @@
 
 from typing import Any
 
+import deepspeed
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import nn
+from transformers import AutoModelForCausalLM
+from transformers.initialization import no_init_weights
 
 from ratchet.infra.inference import attention  # noqa: F401  what takes `sequences`
-from ratchet.infra.inference.models import read_model
+from ratchet.infra.inference.models import (
+    check_model,
+    read_config,
+    read_generation_config,
+    read_model,
+    refuse_weights,
+    unreadable,
+    weight_files,
+)
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
 
 
-def load_model(path: str, dtype: str) -> tuple[Any, Any]:
-    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
-    model, tokenizer = read_model(path, dtype)
+def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
+    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit.
+
+    `sharded`: for ZeRO-3. A rank has, and reads from the safetensors files, its part of each weight and no more.
+    Collective.
+    """
+    model, tokenizer = _read_shards(path, dtype) if sharded else read_model(path, dtype)
     # The network that is trained must be the network that sampled: with dropout no probability ratio is one.
     for module in model.modules():
         if isinstance(module, nn.Dropout):
@@ -21,6 +37,40 @@ def load_model(path: str, dtype: str) -> tuple[Any, Any]:
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
     return model, tokenizer
+
+
+def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
+    tokenizer, files = check_model(path), weight_files(path)
+    with no_init_weights():  # of memory that nobody writes to there is only the address
+        model = AutoModelForCausalLM.from_config(read_config(path), dtype=getattr(torch, dtype))
+    model.tie_weights()
+    model.generation_config = read_generation_config(path)
+    deepspeed.zero.Init(module=model, dtype=getattr(torch, dtype))
+    weights = dict(model.named_parameters())
+    misshapen = []
+    try:
+        for file in sorted({files[name] for name in weights.keys() & files}):
+            with safe_open(file, "pt", backend="pread") as stored:  # what is mapped would count as this process's
+                for name in weights.keys() & stored.keys():
+                    part = stored.get_slice(name)
+                    if tuple(part.get_shape()) == weights[name].ds_shape:
+                        _fill(weights[name], part)
+                    else:
+                        misshapen.append(name)
+    except SafetensorError as error:
+        raise unreadable(path, error) from error
+    refuse_weights(path, weights.keys() - files, misshapen)
+    return model, tokenizer
+
+
+def _fill(weight: Any, stored: Any) -> None:
+    """Read this rank's part of a weight: a stretch of all its elements, of which the file gives whole rows."""
+    size, row = weight.ds_tensor.numel(), weight.ds_numel // weight.ds_shape[0]
+    first, last = (min(weight.ds_numel, (weight.ds_zero_partition_rank + i) * size) for i in (0, 1))
+    weight.ds_tensor.zero_()
+    if first < last:
+        rows = stored[first // row : -(-last // row)].flatten()
+        weight.ds_tensor[: last - first].copy_(rows[first % row :][: last - first])
 
 
 class ScoredModel(nn.Module):

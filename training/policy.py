@@ -4,29 +4,33 @@ Three numbers are kept apart that are often confused: a *micro-batch* is what on
 micro-batches of all ranks between two changes of the weights, and a *batch* is what was rolled out together.
 """
 
-import io
 import os
 import shutil
-from argparse import Namespace
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
+from functools import cached_property, partial
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
 import deepspeed
 import numpy as np
 import torch
-from deepspeed.checkpoint import ds_to_universal
 from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from torch import nn
 
 from ratchet.infra.recipe.training import Hardware, Optimizer
+from ratchet.training import ranks
 from ratchet.training.attention import check_attention, share_attention
 from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
+from ratchet.training.snapshot import HostCopies, Writes, has_room, universal
 
+BUCKET = 2**29
+"""Bytes of weights that are gathered at once under ZeRO-3: a 14B model in 55 collectives and not in 443."""
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
 
@@ -40,19 +44,23 @@ class Policy:
         if torch.cuda.is_available():
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(self.device)
-        model, self.tokenizer = load_model(path, hardware.dtype)
+        sharded = hardware.zero_stage == 3
+        model, self.tokenizer = load_model(path, hardware.dtype, sharded)
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
         if hardware.sequence_ranks > 1:
             share_attention(model, hardware.sequence_ranks)
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
-        if hardware.zero_stage == 3:
+        if sharded:
             # The head's weight is read by ScoredModel, not by the head itself: have it gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
-        self.shape = f"{model.config.model_type}, {sum(p.numel() for p in model.parameters()):,} parameters"
+        parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
+        self.shape = f"{model.config.model_type}, {parameters:,} parameters"
         """What the weights of a checkpoint must be of."""
+        self.checkpoint_bytes = 16 * parameters
+        """Weights, optimizer moments, in 16 bits the weights in 32 bits, and the model once more."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
         self._adam = torch.optim.AdamW(
             model.parameters(), lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
@@ -62,7 +70,12 @@ class Policy:
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
-        self.reference = Reference(model, hardware) if with_reference else None
+        self.reference = None
+        if with_reference:
+            start, _ = load_model(path, hardware.dtype, sharded)
+            if hardware.sequence_ranks > 1:
+                share_attention(start, hardware.sequence_ranks)
+            self.reference = Reference(start.to(self.device), hardware)
         engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
         self.engine: Any = engine
 
@@ -178,10 +191,21 @@ class Policy:
 
         Weights that are tied come under each of their names: vLLM keeps a copy of the head where it was packed.
         """
-        parts = self.hardware.zero_stage == 3
-        for name, weight in self.model.named_parameters(remove_duplicate=False):
-            with deepspeed.zero.GatheredParameters([weight], enabled=parts):
-                yield name, weight.detach().clone() if parts else weight.detach()
+        for name, weight in self._gathered():
+            yield name, weight.detach().clone() if hasattr(weight, "ds_id") else weight.detach()
+
+    def _gathered(self) -> Iterator[tuple[str, Any]]:
+        """Name and weight, tied ones under each name; under ZeRO-3 a weight is whole until the next is asked for, and
+        they are gathered in buckets of `BUCKET` bytes. Collective."""
+        weights = list(self.model.named_parameters(remove_duplicate=False))
+        if self.hardware.zero_stage < 3:
+            yield from weights
+            return
+        ends = list(accumulate(weight.ds_numel * weight.element_size() for _, weight in weights))
+        for _, bucket in groupby(zip(ends, weights, strict=True), key=lambda each: each[0] // BUCKET):
+            together = [named for _, named in bucket]
+            with deepspeed.zero.GatheredParameters([weight for _, weight in together]):
+                yield from together
 
     def whole_model(self) -> Any:
         """The model with all of its present weights, for decoding, in evaluation mode. Collective.
@@ -196,33 +220,67 @@ class Policy:
                 made = type(self.model)._from_config(self.model.config, dtype=getattr(torch, self.hardware.dtype))
             self._whole = made.requires_grad_(False).eval()
             self._whole.generation_config = self.model.generation_config
-        for present, copied in zip(self.model.parameters(), self._whole.parameters(), strict=True):
-            with deepspeed.zero.GatheredParameters([present]):
-                copied.data.copy_(present.data)
+        for name, present in self._gathered():
+            self._whole.get_parameter(name).data.copy_(present.data)
         return self._whole
 
     def save_model(self, directory: Path) -> None:
         """Write a directory that transformers loads: configuration, safetensors, tokenizer. Collective."""
-        state = self.model.state_dict()
-        if self.hardware.zero_stage == 3:  # rank 0 takes one weight after the other into the CPU's memory
-            whole = {}
-            for weight in self.model.parameters():
-                with deepspeed.zero.GatheredParameters([weight]):
-                    if self.rank == 0:
-                        whole[weight] = weight.detach().to("cpu", copy=True)
-            state |= {name: whole.get(w) for name, w in self.model.named_parameters(remove_duplicate=False)}
-        if self.rank == 0:
-            self.model.save_pretrained(directory, state_dict=state)
-            self.tokenizer.save_pretrained(directory)
+        for write in self._model_writes(directory, copy=lambda state: state).values():
+            write()
 
-    def save_state(self, directory: Path) -> None:
-        """Write weights, optimizer moments and counters, each rank its part, and the reference. Collective."""
-        self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False)
+    def _model_writes(self, directory: Path, copy: Callable[[Any], Any]) -> Writes:
+        state = self.model.state_dict()
+        if self.hardware.zero_stage == 3:  # rank 0 takes one weight after the other into the host's memory
+            whole: dict[Any, torch.Tensor] = {}
+            for name, weight in self._gathered():
+                if self.rank == 0:
+                    if weight not in whole:
+                        whole[weight] = weight.detach().to("cpu", copy=True)
+                    state[name] = whole[weight]
+        elif self.rank == 0:
+            state = copy(state)
+        if self.rank:
+            return {}
+        # Read here: a tokenizer cannot be saved by one thread while another encodes with it.
+        tokenizer = self._tokenizer_files
+
+        def write() -> None:
+            self.model.save_pretrained(directory, state_dict=state)
+            for name, content in tokenizer.items():
+                (directory / name).parent.mkdir(exist_ok=True)
+                (directory / name).write_bytes(content)
+
+        return {directory: write}
+
+    @cached_property
+    def _tokenizer_files(self) -> dict[str, bytes]:
+        with tempfile.TemporaryDirectory() as scratch:
+            self.tokenizer.save_pretrained(scratch)
+            files = [file for file in Path(scratch).rglob("*") if file.is_file()]
+            return {str(file.relative_to(scratch)): file.read_bytes() for file in files}
+
+    def snapshot(self, directory: Path) -> Writes:
+        """What writes everything as it is at this moment, each rank its part: weights, optimizer moments and counters,
+        the reference, and the model as `save_model` does. A host without memory for a copy writes before this returns.
+        Collective."""
+        room = has_room(self.checkpoint_bytes / self.hardware.machines)
+        copies = HostCopies(room)
+        usual, self.engine.checkpoint_engine = self.engine.checkpoint_engine, copies
+        try:
+            self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False)
+        finally:
+            self.engine.checkpoint_engine = usual
+        writes = copies.writes | self._model_writes(directory / "model", copies.copy)
         if self.reference is not None and self.reference.reset:
-            self.reference.save(directory, self.rank)
+            writes |= self.reference.snapshot(directory / REFERENCE, self.rank)
+        for path in () if room else list(writes):
+            writes[path]()
+            writes[path] = lambda: None
+        return writes
 
     def load_state(self, directory: Path, other_ranks: bool = False) -> None:
-        """The reverse of `save_state`, bit for bit. Where another number of ranks wrote it, by way of the form of
+        """The reverse of `snapshot`, bit for bit. Where another number of ranks wrote it, by way of the form of
         DeepSpeed's that any number of ranks can read. Collective."""
         if other_ranks and not self._plain:
             self._load_universal(directory)
@@ -233,15 +291,8 @@ class Policy:
 
     def _load_universal(self, directory: Path) -> None:
         scratch = directory.with_name(f".universal-{directory.name}")
-        if self.rank == 0:
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir()
-            folders = {"input_folder": str(directory / "engine"), "output_folder": str(scratch / "engine")}
-            options = {"inject_missing_state": True, "keep_temp_folder": False, "strict": True}
-            workers = {"num_extract_workers": 1, "num_merge_workers": 1}
-            with redirect_stdout(io.StringIO()):
-                ds_to_universal.main(Namespace(**folders, **options, **workers))
-        torch.distributed.barrier()
+        convert = partial(universal, directory / "engine", scratch / "engine")
+        ranks.first(convert, self.checkpoint_bytes, self.hardware.timeout_minutes)
         self.engine._config.load_universal_checkpoint = True
         self.engine.load_checkpoint(str(scratch), tag="engine")
         self.engine._config.load_universal_checkpoint = False

@@ -78,14 +78,13 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     path = recipe.model.path or str(_grown(recipe, traces, work))
     optimizer = training.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
     policy = Policy(path, training.hardware, optimizer)
-    checkpoints = Checkpoints(work / "checkpoints", policy)
-    restored = checkpoints.restore()
-    done = restored[0] if restored else 0
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
-    metrics = Journal(work / "metrics.jsonl", done, policy.rank)
-    Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-    steps = warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
-    return policy, steps
+    with Checkpoints(work / "checkpoints", policy) as checkpoints:
+        restored = checkpoints.restore()
+        done = restored[0] if restored else 0
+        metrics = Journal(work / "metrics.jsonl", done, policy.rank)
+        Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
+        return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
 
 
 def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
@@ -109,8 +108,10 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer, with_reference=stage.kl_coefficient > 0)
-    checkpoints = Checkpoints(work / "checkpoints", policy)
-    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
+    with (
+        _worker(recipe, stage, policy, spec["model_dir"], work) as worker,
+        Checkpoints(work / "checkpoints", policy) as checkpoints,
+    ):
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)

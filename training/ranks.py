@@ -7,7 +7,8 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -178,6 +179,26 @@ def machine_slots(count: int) -> Iterator[int | None]:
 def tally(name: str) -> int:
     """How often this was called on all ranks together, this time included."""
     return _get_default_store().add(f"ratchet-tally-{name}", 1)
+
+
+SLOW_DISK = 50e6
+"""Bytes a second that files are read or written at, at the least."""
+_firsts = count()
+
+
+def first(work: Callable[[], object], size: float, timeout_minutes: float) -> None:
+    """Have rank 0 do `work` on `size` bytes of files, while the others wait: as long as for anything else, and as long
+    as a slow disk takes besides. Collective. Raises Lost."""
+    store, done = _get_default_store(), f"ratchet-first-{next(_firsts)}"
+    if rank() == 0:
+        work()
+        store.set(done, "1")
+    minutes = timeout_minutes + size / SLOW_DISK / 60
+    deadline, pause = time.monotonic() + 60 * minutes, 0.005
+    while not store.check([done]):
+        if time.monotonic() > deadline:
+            raise Lost(f"Rank 0 was not done with {size / 1e9:,.1f} GB of files within {minutes:,.0f} minutes.")
+        time.sleep(pause := min(2 * pause, 0.5))
 
 
 def barrier() -> None:

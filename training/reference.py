@@ -1,6 +1,6 @@
 """The reference policy of the KL term: what the policy was at the stage's start, or at its last reset."""
 
-import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,17 @@ from safetensors.torch import load_file, save_file
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.model import ScoredModel
 from ratchet.training.packing import MicroBatch
+from ratchet.training.snapshot import Writes
 
 FILE = "reference.safetensors"
 
 
 class Reference:
-    """A frozen copy of `model`, sharded as the policy is. All methods are collective."""
+    """A frozen model, sharded as the policy is. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
         shared = hardware.sequence_ranks > 1  # in evaluation mode, attention is not shared
-        self._model = copy.deepcopy(model).requires_grad_(False).train(shared)
+        self._model = model.requires_grad_(False).train(shared)
         self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # still what the stage started from, which needs no saving
@@ -47,14 +48,14 @@ class Reference:
             self._set(own, value)
         self.reset = True
 
-    def save(self, directory: Path, rank: int) -> None:
+    def snapshot(self, file: Path, rank: int) -> Writes:
+        """What writes it as it is at this moment."""
         weights = {}
         for name, own in self._model.named_parameters():
             with self._whole(own):
                 if rank == 0:
-                    weights[name] = own.detach().cpu().clone()
-        if rank == 0:
-            save_file(weights, directory / FILE)
+                    weights[name] = own.detach().to("cpu", copy=True)
+        return {file: partial(save_file, weights, file)} if rank == 0 else {}
 
     def load(self, directory: Path) -> None:
         weights = load_file(directory / FILE)

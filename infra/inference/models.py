@@ -1,10 +1,12 @@
 """A Hugging Face causal language model from disk or the hub, checked for what would go wrong hours later."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.hub import hub_address, hub_answers
@@ -17,21 +19,17 @@ def read_model(path: str, dtype: str) -> tuple[Any, Any]:
         AutoModelForCausalLM, path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
     )
     # transformers fills what it does not find with random numbers, and goes on.
-    wrong = [f"{name} is not among them" for name in sorted(found["missing_keys"])]
-    wrong += [f"{name} has another shape" for name in sorted(name for name, *_ in found["mismatched_keys"])]
-    if wrong:
-        more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise RatchetError(f"{path}: its weights are not those of the model in its config.json: {wrong[0]}{more}")
+    refuse_weights(path, found["missing_keys"], (name for name, *_ in found["mismatched_keys"]))
     _check(path, tokenizer, model.get_input_embeddings().weight.shape[0], model.generation_config)
     return model, tokenizer
 
 
 def check_model(path: str) -> Any:
-    """The same checks without the weights, where others read them, or nobody yet. Returns the tokenizer."""
+    """The same checks without the weights, where they are read otherwise, or not yet. Returns the tokenizer."""
     tokenizer, config = _read(AutoTokenizer, path), read_config(path)
     if Path(path).is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in Path(path).iterdir()):
         raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")
-    _check(path, tokenizer, config.get_text_config().vocab_size)
+    _check(path, tokenizer, config.get_text_config().vocab_size, read_generation_config(path))
     return tokenizer
 
 
@@ -40,12 +38,48 @@ def read_config(path: str) -> Any:
     return _read(AutoConfig, path)
 
 
+def read_generation_config(path: str) -> GenerationConfig:
+    """The defaults where it has none."""
+    try:
+        return GenerationConfig.from_pretrained(path)
+    except OSError:
+        return GenerationConfig()
+
+
+def weight_files(path: str) -> dict[str, Path]:
+    """By the name of each weight, the safetensors file that it is in. Raises RatchetError when one cannot be read."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        if Path(path).is_dir():
+            directory = Path(path)
+        else:
+            patterns = ["model*.safetensors"]
+            directory = Path(snapshot_download(path, allow_patterns=patterns, local_files_only=not hub_answers()))
+        found = {}
+        for file in sorted(directory.glob("model*.safetensors")):
+            with safe_open(file, "pt") as weights:
+                found |= dict.fromkeys(weights.keys(), file)
+        return found
+    except Exception as error:  # of the Hub's client or of safetensors
+        raise unreadable(path, error) from error
+
+
+def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) -> None:
+    """Raises RatchetError where there is any."""
+    wrong = [f"{name} is not among them" for name in sorted(missing)]
+    wrong += [f"{name} has another shape" for name in sorted(misshapen)]
+    if wrong:
+        more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise RatchetError(f"{path}: its weights are not those of the model in its config.json: {wrong[0]}{more}")
+
+
 def _read(kind: Any, path: str, **options: Any) -> Any:
     where = {} if Path(path).is_dir() or hub_answers() else {"local_files_only": True}
     try:
         return kind.from_pretrained(path, **options, **where)
     except Exception as error:  # of each file format's own kind
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
@@ -55,7 +89,7 @@ def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
     return list(dict.fromkeys([*ids, tokenizer.eos_token_id]))
 
 
-def _unreadable(path: str, error: Exception) -> RatchetError:
+def unreadable(path: str, error: Exception) -> RatchetError:
     told = " ".join(str(error).split())[:300]
     if path[:1] in ("/", ".", "~") and not Path(path).is_dir():
         told = "there is no such directory"
@@ -66,7 +100,7 @@ def _unreadable(path: str, error: Exception) -> RatchetError:
     return RatchetError(f"cannot read a causal language model from {path}: {told}")
 
 
-def _check(path: str, tokenizer: Any, rows: int, generation_config: Any = None) -> None:
+def _check(path: str, tokenizer: Any, rows: int, generation_config: Any) -> None:
     """Raises RatchetError where the model would fail later, or learn something else. `rows`: of its embedding."""
     # Nothing here is padded with the padding token, and many models have it added to the tokenizer alone.
     largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id}, default=-1)

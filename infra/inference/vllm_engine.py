@@ -17,10 +17,9 @@ from itertools import chain, count
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.models import check_model, stop_token_ids
+from ratchet.infra.inference.models import check_model, read_generation_config, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.vllm_service import model_shape
 from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
@@ -57,7 +56,7 @@ class VllmEngine:
     ) -> None:
         require_vllm()
         self.tokenizer = check_model(model_dir)
-        self.stop_ids = stop_token_ids(_generation_config(model_dir), self.tokenizer)
+        self.stop_ids = stop_token_ids(read_generation_config(model_dir), self.tokenizer)
         self.batch_size, self.timeout_s, self._among_ranks = batch_size, settings.timeout_s, among_ranks
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._streams: list[_Stream] = []
@@ -385,10 +384,3 @@ def _arguments(
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments
-
-
-def _generation_config(model_dir: str) -> GenerationConfig:
-    try:
-        return GenerationConfig.from_pretrained(model_dir)
-    except OSError:
-        return GenerationConfig()

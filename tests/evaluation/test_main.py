@@ -15,7 +15,7 @@ import pytest
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, sample_share
-from ratchet.evaluation.spec import load_plan, read_spec
+from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
 from ratchet.evaluation.statistics import standard_error_across_questions
 from ratchet.infra.errors import RatchetError
 from tests.evaluation.conftest import changed
@@ -54,12 +54,16 @@ def children_of(parents: set[int]) -> set[int]:
     return found | children_of(found) if found else set()
 
 
+TWICE = f"{sys.executable} {ROOT / 'tests/training/twice.py'}"
+"""RATCHET_LAUNCHER of two machines, both of which are this one."""
+
+
 def kill_midway(spec_path: Path, store: Path) -> list[Path]:
-    """Start the evaluation, SIGKILL it when a few parts are there, wait for all below it to die of it."""
-    environment = {**os.environ}
+    """Start the evaluation, SIGKILL it when a few more parts are there, wait for all below it to die of it."""
+    environment = {**os.environ, "RATCHET_LAUNCHER": TWICE}
     run = subprocess.Popen([sys.executable, "-m", "ratchet.evaluation.main", str(spec_path)], env=environment)
-    deadline = time.monotonic() + 120
-    while len(stored(store)) < 3:
+    deadline, before = time.monotonic() + 120, len(stored(store))
+    while len(stored(store)) < before + 3:
         assert run.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
     children = children_of({run.pid})
@@ -72,7 +76,9 @@ def kill_midway(spec_path: Path, store: Path) -> list[Path]:
     return stored(store)
 
 
-def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
+def test_killed_and_continued_on_several_machines_is_the_same_as_never_killed(spec, tmp_path, monkeypatch):
+    """Killed on one machine with two processes, then on two with one, and completed on two."""
+    monkeypatch.setenv("RATCHET_LAUNCHER", TWICE)
     spec["evaluation"]["benchmarks"][0]["samples"] = 60
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole_spec = write({**spec, "work_dir": str(whole)}, tmp_path / "whole.json")
@@ -82,13 +88,15 @@ def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
     store = tmp_path / "killed-store"
     killed_spec = {**spec, "work_dir": str(killed), "store_dir": str(store)}
     two = changed(killed_spec, training={"hardware": {"rollout_batch": 8, "processes": 2}})
-    parts = kill_midway(write(two, tmp_path / "killed.json"), store)
-    assert 3 <= len(parts) < 55  # in the middle of the first benchmark
+    kill_midway(write(two, tmp_path / "killed.json"), store)
+    machines = changed(killed_spec, training={"hardware": {"rollout_batch": 8, "machines": 2}})
+    parts = kill_midway(write(machines, tmp_path / "killed.json"), store)
+    assert 6 <= len(parts) < 55  # in the middle of the first benchmark
     assert not (killed / "status.json").exists()
     parts[1].write_bytes(parts[1].read_bytes()[:-20])  # and the disk lost the end of a file
     (parts[0].parent / "000054-small-math.parquet.99.tmp").write_bytes(b"half")
     before = {path: path.stat().st_mtime_ns for path in parts}
-    assert main(write(killed_spec, tmp_path / "killed.json")) == 0
+    assert main(write(machines, tmp_path / "killed.json")) == 0
     sampled_again = {path for path in parts if path.stat().st_mtime_ns != before[path]}
     assert sampled_again == {parts[1]}
 
@@ -103,6 +111,23 @@ def test_killed_and_continued_is_the_same_as_never_killed(spec, tmp_path):
         last = json.loads((work_dir / "progress.jsonl").read_text().splitlines()[-1])
         assert last["done"] == last["total"] == 7 * 60 + 4 * 4
     check_scores_against_the_stored_rows(whole)
+
+
+def test_every_process_of_every_machine_has_something_to_sample(spec):
+    def sizes(**hardware: int) -> list[int]:
+        asked = changed(spec, training={"hardware": {"rollout_batch": 40, **hardware}})
+        return [len(batch.requests) for batch in load_plan(EvaluationSpec.model_validate(asked)).batches]
+
+    assert sizes() == sizes(processes=8) == [40, 2, 16]
+    assert sizes(machines=3, processes=2) == [10, 10, 10, 10, 2, 10, 6]
+
+
+def test_a_machine_that_does_not_come_is_told(spec, tmp_path, monkeypatch):
+    monkeypatch.setenv("RATCHET_LAUNCHER", "env")  # runs its command once
+    alone = changed(spec, training={"hardware": {"machines": 2, "timeout_minutes": 0.01}})
+    assert main(write(alone, tmp_path / "spec.json")) == 2
+    message = json.loads((tmp_path / "work/status.json").read_text())["message"]
+    assert "2 machines did not meet at" in message and "1 came" in message and "RATCHET_LAUNCHER" in message
 
 
 def test_a_sampling_process_that_is_killed_is_told_and_the_others_end(spec, tmp_path):

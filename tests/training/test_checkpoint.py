@@ -3,6 +3,7 @@ import json
 import os
 import resource
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,10 @@ import torch
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
+from ratchet.training.snapshot import has_room
+from tests.training.test_policy import samples
 
 
 def weights(policy: Policy) -> list[torch.Tensor]:
@@ -38,6 +42,7 @@ def three(policy, tmp_path):
         saved[step] = weights(policy)
         checkpoints.save(step, {"note": f"after {step}"})
     change(policy)
+    checkpoints.finish()
     return checkpoints, policy, saved, tmp_path / "checkpoints"
 
 
@@ -126,6 +131,7 @@ def test_the_best_validated_is_kept_and_can_be_had_back(policy, tmp_path):
         change(policy)
         saved[step] = weights(policy)
         checkpoints.save(step, {}, score)
+    checkpoints.finish()
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
         "step-00000002", "step-00000005", "step-00000006",
     ]  # fmt: skip
@@ -142,14 +148,81 @@ def test_a_checkpoint_of_another_model_is_refused_by_name(three):
         checkpoints.restore()
 
 
-def test_a_full_disk_is_an_error_that_says_what_to_do_and_leaves_no_checkpoint(policy, tmp_path):
+@pytest.fixture
+def held(monkeypatch):
+    """An event that what writes checkpoints waits for."""
+    go_on, save = threading.Event(), torch.save
+
+    def hold(*arguments):
+        assert go_on.wait(30)
+        save(*arguments)
+
+    monkeypatch.setattr(torch, "save", hold)
+    return go_on
+
+
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(alone, micro_model, tmp_path, held, stage):
+    policy = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+    update(policy, 1)
+    with Checkpoints(tmp_path, policy) as checkpoints:
+        checkpoints.save(1, {"note": "first"})
+        then = whole(policy)
+        update(policy, 2)
+        assert not list(tmp_path.glob("step-*")) and not checkpoints.stop_asked()
+        later = whole(policy)
+        held.set()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+    other = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+    assert Checkpoints(tmp_path, other).restore() == (1, {"note": "first"}) and equal(whole(other), then)
+    update(other, 2)
+    assert equal(whole(other), later) and not equal(then, later)
+
+
+def test_a_host_without_memory_for_a_copy_writes_before_the_step_goes_on(alone, micro_model, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ratchet.training.policy.has_room", lambda size: bool(asked.append(size)))
+    policy = Policy(micro_model, Hardware(zero_stage=2), Optimizer())
+    with Checkpoints(tmp_path, policy) as checkpoints:
+        monkeypatch.setattr(checkpoints, "_write", lambda *_: None)
+        checkpoints.save(1, {})
+        (draft,) = tmp_path.iterdir()
+        assert {"model.safetensors", "mp_rank_00_model_states.pt"} <= {file.name for file in draft.rglob("*")}
+    assert asked == [16 * sum(weight.numel() for weight in policy.model.parameters())]
+    assert has_room(1) and not has_room(1e18)
+
+
+def test_one_checkpoint_is_written_at_a_time(policy, tmp_path, held):
+    checkpoints = Checkpoints(tmp_path, policy)
+    checkpoints.save(1, {})
+    threading.Timer(0.3, held.set).start()
+    checkpoints.save(2, {})
+    assert held.is_set() and (tmp_path / "step-00000001").is_dir()
+    assert checkpoints.restore()[0] == 2
+
+
+def test_a_stage_that_fails_leaves_what_is_not_whole(policy, tmp_path, held, monkeypatch):
+    """As where another rank has not written its part, and never will."""
+    monkeypatch.setattr("ratchet.training.checkpoint.LEAVE_S", 0.2)
+    held.set()
+    with pytest.raises(ValueError, match="of the stage"), Checkpoints(tmp_path, policy) as checkpoints:
+        policy.ranks = 2
+        checkpoints.save(1, {})
+        raise ValueError("of the stage")
+    assert checkpoints._writer and not checkpoints._writer.is_alive()
+    assert not list(tmp_path.glob("step-*"))
+
+
+def test_a_full_disk_is_told_at_the_next_step_and_leaves_no_checkpoint(policy, tmp_path):
     """Files may grow to 20 kB only, which is less than the weights."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", policy)
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:
+        checkpoints.save(1, {})
+        checkpoints._writer.join()
         with pytest.raises(RatchetError, match=r"Cannot write .*Free some space"):
-            checkpoints.save(1, {})
+            checkpoints.stop_asked()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
@@ -158,30 +231,16 @@ def test_a_full_disk_is_an_error_that_says_what_to_do_and_leaves_no_checkpoint(p
     assert checkpoints.restore()[0] == 1
 
 
-def test_optimizer_moments_come_back(alone, micro_model, tmp_path):
-    """Two updates in a row equal one update, a restart from the checkpoint, and the other update, bit for bit."""
-    from ratchet.training.losses.loss import part_of_step
-    from tests.training.test_policy import samples
+def update(policy: Policy, seed: int) -> None:
+    given = samples(4, seed)
+    tokens = sum(len(sample.response) for sample in given)
+    policy.update(
+        policy.micro_batches(given),
+        lambda batch, logprobs, _: part_of_step(-logprobs, batch.mask, tokens, 1),
+        1.0,
+        1e-2,
+    )
 
-    def update(policy: Policy, seed: int) -> None:
-        given = samples(4, seed)
-        tokens = sum(len(sample.response) for sample in given)
-        policy.update(
-            policy.micro_batches(given),
-            lambda batch, logprobs, _: part_of_step(-logprobs, batch.mask, tokens, 1),
-            1.0,
-            1e-2,
-        )
 
-    for stage in (0, 3):
-        hardware = Hardware(zero_stage=stage)
-        straight = Policy(micro_model, hardware, Optimizer())
-        update(straight, 1)
-        update(straight, 2)
-        first = Policy(micro_model, hardware, Optimizer())
-        update(first, 1)
-        Checkpoints(tmp_path / str(stage), first).save(1, {})
-        second = Policy(micro_model, hardware, Optimizer())
-        Checkpoints(tmp_path / str(stage), second).restore()
-        update(second, 2)
-        assert equal(*([w.clone() for w in p.whole_model().parameters()] for p in (straight, second)))
+def whole(policy: Policy) -> list[torch.Tensor]:
+    return [weight.detach().clone() for weight in policy.whole_model().parameters()]

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -25,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 STEPS = 8
 GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
-    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"
+    "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE",
+    "TORCHINDUCTOR_CACHE_DIR": f"{gettempdir()}/torchinductor",  # else below the work directory
 }  # fmt: skip
 RECIPE = Recipe.model_validate(
     {
@@ -62,7 +64,8 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
     settings = WarmStart(batch_size=16, learning_rate=1e-2, checkpoint_every=1000)
     metrics = Journal(work / "metrics.jsonl", 0, 0)
-    warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)
+    with Checkpoints(work / "checkpoints", policy) as checkpoints:
+        warm_start.train(settings, 0, samples, policy, checkpoints, metrics, 0)
     policy.save_model(work / "model")
     return work / "model"
 

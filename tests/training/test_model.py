@@ -63,23 +63,40 @@ def test_the_end_of_another_model(copied):
         load_model(str(copied), "float32")
 
 
-def test_weights_that_the_configuration_asks_for_and_nobody_has(copied):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_weights_that_the_configuration_asks_for_and_nobody_has(alone, copied, sharded):
     edit(copied / "config.json", num_hidden_layers=5)
     with pytest.raises(RatchetError, match=r"not those of the model in its config.json: model\.layers\S+ is not"):
-        load_model(str(copied), "float32")
+        load_model(str(copied), "float32", sharded)
 
 
-def test_weights_of_another_shape(copied):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_weights_of_another_shape(alone, copied, sharded):
     edit(copied / "config.json", intermediate_size=20)
     with pytest.raises(RatchetError, match=r"not those of the model in its config.json: \S+ has another shape"):
-        load_model(str(copied), "float32")
+        load_model(str(copied), "float32", sharded)
 
 
+@pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_file_that_was_cut(copied, file):
+def test_a_file_that_was_cut(alone, copied, file, sharded):
     (copied / file).write_bytes((copied / file).read_bytes()[:700])
     with pytest.raises(RatchetError, match="cannot read a causal language model from"):
-        load_model(str(copied), "float32")
+        load_model(str(copied), "float32", sharded)
+
+
+def test_weights_in_several_files_of_another_type(alone, copied):
+    """Read whole, and read as shards that nobody has a full copy of."""
+    whole, _ = load_model(str(copied), "float32")
+    whole.to(torch.float64).save_pretrained(copied, max_shard_size="20KB")
+    (copied / "model.safetensors").unlink()
+    shards, _ = load_model(str(copied), "float32", sharded=True)
+    assert not any(weight.numel() for weight in shards.parameters())
+    assert shards.generation_config.eos_token_id == whole.generation_config.eos_token_id
+    for name, weight in shards.named_parameters():
+        assert torch.equal(weight.ds_tensor, whole.get_parameter(name).float().flatten())
+    for name, buffer in shards.named_buffers():
+        assert torch.equal(buffer, whole.float().get_buffer(name)) and buffer.dtype == torch.float32
 
 
 def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):

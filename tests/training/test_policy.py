@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import deepspeed
 import numpy as np
 import pytest
 import torch
@@ -181,3 +182,23 @@ def test_a_padding_micro_batch_changes_nothing(alone, micro_model):
     assert policy.update([idle], loss, 1.0, 1e-3) == 0.0
     for name, weight in policy.model.named_parameters():
         assert torch.equal(weight, before[name])
+
+
+def test_shards_are_gathered_in_buckets(alone, micro_model, monkeypatch):
+    policy = Policy(micro_model, Hardware(zero_stage=3), Optimizer())
+    whole = {name: weight.clone() for name, weight in policy.whole_model().named_parameters()}
+    size, taken = 4 * sum(weight.numel() for weight in whole.values()), []
+
+    class Counted(deepspeed.zero.GatheredParameters):
+        def __init__(self, weights):
+            taken.append(sum(weight.ds_numel for weight in weights) * 4)
+            super().__init__(weights)
+
+    monkeypatch.setattr(deepspeed.zero, "GatheredParameters", Counted)
+    for bucket, least, most in ((2**29, 1, 1), (size // 3, 3, 5), (1, len(whole), len(whole))):
+        taken.clear()
+        monkeypatch.setattr("ratchet.training.policy.BUCKET", bucket)
+        received = dict(policy.weights())
+        assert received.keys() == whole.keys() and all(torch.equal(received[name], whole[name]) for name in whole)
+        assert least <= len(taken) <= most and sum(taken) == size
+        assert max(taken) <= bucket + 4 * max(weight.numel() for weight in whole.values())

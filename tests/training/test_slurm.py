@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.launcher import STOP, Group, launcher_of
+from ratchet.infra.launcher import ON_EACH_NODE, STOP, Group, launcher_of
 from ratchet.infra.settings import Settings
 from tests.training.slurm_cluster import Cluster, slurm_cluster
 from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by their names
@@ -52,6 +52,17 @@ def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
     assert job.wait(10) == 7
     with pytest.raises(RatchetError, match=r"RATCHET_SLURM is .*No such"):
         launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "none")).check(1)
+
+
+def test_a_group_that_starts_its_machines_itself_is_told_how(tmp_path):
+    """As an evaluation does, of which only the sampling is everywhere."""
+    program = "import os, sys; open(sys.argv[1], 'a').write(os.environ['RATCHET_LAUNCHER'])"
+    argv = (sys.executable, "-c", program, str(tmp_path / "told"))
+    (tmp_path / "head.sh").write_text("#SBATCH --time=1\n")
+    launcher = launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "head.sh"))
+    script = launcher.script(Group(argv, 2, 1, tmp_path, tmp_path / "log", once=True))
+    assert subprocess.run(["bash", "-c", script], timeout=30, check=False).returncode == 0
+    assert (tmp_path / "told").read_text() == ON_EACH_NODE
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,11 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
     found = {"turns": [ranks.gather(list(chain(*ranks.deal(number)))) for number in (0, 1, 7)]}
     for stage in range(4):
         policy, learns = learner(model, Hardware(zero_stage=stage, packed=stage % 2 == 1, micro_batch_tokens=60))
+        found[f"read {stage}"] = weights(policy)
         learns.learn(groups(0), 1.0)
         found[f"gradient {stage}"] = gradient(policy)
-        Checkpoints(out / str(stage), policy).save(1, {})
+        with Checkpoints(out / str(stage), policy) as checkpoints:
+            checkpoints.save(1, {})
         learns.learn(groups(1, policy.version), 1.0)
         found[f"weights {stage}"] = weights(policy)
         policy, learns = learner(model, Hardware(zero_stage=stage, micro_batch_tokens=50), **EACH_LOSS[stage])

@@ -1,0 +1,63 @@
+"""A checkpoint's content in the host's memory, and what writes it from there beside the next step."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.process_group import core_count
+
+Writes = dict[Path, Callable[[], object]]
+"""What writes each file or directory; it needs nothing that a step changes."""
+
+
+def has_room(size: float) -> bool:
+    """Whether this host has twice so many bytes of memory to spare; True where its kernel does not say."""
+    file = Path("/proc/meminfo")
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return all(int(line.split()[1]) * 1024 > 2 * size for line in lines if line.startswith("MemAvailable"))
+
+
+class HostCopies(TorchCheckpointEngine):
+    """What DeepSpeed saves a checkpoint with, but that it keeps in `writes` what would write it: from a copy in memory,
+    where there is `room` for one, or else from the tensors themselves."""
+
+    def __init__(self, room: bool) -> None:
+        super().__init__()
+        self.writes, self._room = Writes(), room
+        self._copies: dict[tuple[Any, ...], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def save(self, state_dict: Any, path: str) -> None:
+        self.writes[Path(path)] = partial(torch.save, self.copy(state_dict), path)
+
+    def copy(self, item: Any) -> Any:
+        """`item` with its tensors, however nested, copied to the host: each once, however often it occurs."""
+        if not self._room:
+            return item
+        if torch.is_tensor(item):
+            key = (item.data_ptr(), item.dtype, item.device, item.shape, item.stride())
+            if key not in self._copies:  # the original is kept too, so that nothing else gets its address
+                self._copies[key] = item, item.detach().to("cpu", copy=True)
+            return self._copies[key][1]
+        if isinstance(item, dict):
+            return type(item)((key, self.copy(value)) for key, value in item.items())
+        return type(item)(map(self.copy, item)) if type(item) in (list, tuple) else item
+
+
+def universal(engine: Path, converted: Path) -> None:
+    """DeepSpeed's state of one number of ranks, as any number can read it. Raises RatchetError."""
+    workers = str(min(8, core_count()))
+    argv = [
+        sys.executable, "-P", "-m", "deepspeed.checkpoint.ds_to_universal", "--inject_missing_state",
+        "--input_folder", str(engine), "--output_folder", str(converted),
+        "--num_extract_workers", workers, "--num_merge_workers", workers,
+    ]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise RatchetError(f"{engine} could not be converted to another number of ranks: {done.stderr[-1500:]}")
