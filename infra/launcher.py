@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, free_port, process_group
+from ratchet.infra.resident import Resident
 from ratchet.infra.settings import Settings
 
 ON_EACH_NODE = "srun --ntasks-per-node=1 --kill-on-bad-exit=1"
@@ -37,6 +38,8 @@ class Group:
     work: Path
     """Where it writes; for a step of its own, on one file system with us."""
     log: Path
+    resident: bool = False
+    """Whether its module is one that `infra.resident` runs."""
 
 
 class TakenAway(Exception):
@@ -62,12 +65,13 @@ class Launcher(Protocol):
         ...
 
 
-def launcher_of(settings: Settings) -> Launcher:
+def launcher_of(settings: Settings, resident: Resident | None = None) -> Launcher:
+    """`resident`: of the run that launches."""
     if settings.slurm:
         from ratchet.infra.slurm import Slurm
 
         return Slurm(settings)
-    return Local(settings.launcher)
+    return Local(settings.launcher, resident or Resident())
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Local:
     """Processes of this machine, which die with us; or of several, behind a command that starts them there."""
 
     on_each: str
+    resident: Resident
 
     def check(self, machines: int) -> None:
         self._prefix(machines)
@@ -84,6 +89,8 @@ class Local:
         meeting = () if group.machines == 1 else (f"{socket.gethostname()}:{free_port('')}",)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
+        if group.resident and group.machines == 1:
+            return self.resident.order(group.argv, group.log, environment)
         return process_group([*self._prefix(group.machines), *group.argv, *meeting], group.log, environment)
 
     def _prefix(self, machines: int) -> list[str]:
