@@ -23,9 +23,12 @@ from ratchet.training import ranks
 def preload() -> bool:
     """Load what ranks need; whether they may be forked with it."""
     import torch
+    from transformers import conversion_mapping
 
     from ratchet.training import process  # noqa: F401
+    from ratchet.verifiers.math import domain  # noqa: F401
 
+    conversion_mapping.get_checkpoint_conversion_mapping("")  # hundreds of expressions that a model's first read compiles
     return not torch.cuda.is_available()
 
 
