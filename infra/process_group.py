@@ -49,8 +49,8 @@ def process_group(
     """Run `argv` in a process group of its own, its output in `log`; whatever happens here, the group is gone after.
 
     On the way out the group gets SIGTERM, ten seconds, then SIGKILL. Output goes to a file and not a pipe, so an
-    orphan could never block us by holding the other end; only what is `asked` through its standard input answers through
-    a pipe.
+    orphan could never block us by holding the other end; what is `asked` through its standard input has a pipe for its
+    answers.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab", buffering=0) as output:

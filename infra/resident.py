@@ -2,10 +2,10 @@
 
     python -P -m ratchet.infra.resident MODULE
 
-The first line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` is called as `python -m MODULE
+A line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` is called as `python -m MODULE
 ARGUMENTS` would, its output in the log; the line that answers is its exit code. Orders are taken one after the other.
-Where `MODULE.preload()` says that copies would not work (CUDA does not survive a fork), the process itself does what the
-first order says, and ends.
+Where `MODULE.preload()` says that copies would not work (CUDA does not survive a fork), the process itself does what
+the first order says, and ends.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """This machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
 As `torchrun … -m ratchet.training.main SPEC.json` does, by the same launcher of torch's, with one difference: without
-a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place; in
-`infra.resident`, once for all stages of a run. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
+a GPU, torch, transformers and DeepSpeed are loaded once, here or, for all stages of a run, in `infra.resident`, and the
+ranks are forked with all of it in place. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
 
 Where the recipe has several machines, the same command runs on each of them, and they meet at HOST:PORT, which one of
 them is.
@@ -28,7 +28,9 @@ def preload() -> bool:
     from ratchet.training import process  # noqa: F401
     from ratchet.verifiers.math import domain  # noqa: F401
 
-    conversion_mapping.get_checkpoint_conversion_mapping("")  # hundreds of expressions that a model's first read compiles
+    conversion_mapping.get_checkpoint_conversion_mapping(
+        ""
+    )  # hundreds of expressions that a model's first read compiles
     return not torch.cuda.is_available()
 
 

@@ -6,8 +6,7 @@ is a counter-based function of its seed and the position of the token, so what a
 batch that it happened to be in (up to rounding: a matrix product over other rows may round differently).
 """
 
-import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -82,7 +81,7 @@ class TransformersEngine:
         stop_ids = torch.tensor(self.stop_ids, device=device)
         tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
         logprobs = torch.empty(len(batch), sampling.max_tokens, dtype=torch.float32, device=device)
-        forward = Decoder(model, mask.shape[-1]) if fits(model) else functools.partial(_forward, model)
+        forward = Decoder(model, mask.shape[-1]) if fits(model) else by_modules(model)
 
         for step in range(sampling.max_tokens):
             logits = model.get_output_embeddings()(hidden).float()
@@ -131,12 +130,16 @@ class TransformersEngine:
         return cache, hidden[row_of], lengths[row_of], width
 
 
-def _forward(model: Any, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Cache) -> torch.Tensor:
+def by_modules(model: Any) -> Callable[..., torch.Tensor]:
     """What `Decoder` does, by any model's own modules."""
-    return model.base_model(
-        input_ids=tokens[:, None], attention_mask=mask, position_ids=positions[:, None], past_key_values=cache,
-        use_cache=True,
-    ).last_hidden_state[:, -1]  # fmt: skip
+
+    def step(tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Cache) -> torch.Tensor:
+        return model.base_model(
+            input_ids=tokens[:, None], attention_mask=mask, position_ids=positions[:, None], past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state[:, -1]  # fmt: skip
+
+    return step
 
 
 class RowCache(Cache):

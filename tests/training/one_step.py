@@ -20,6 +20,7 @@ with plan_run(recipe, load_settings()) as run:
     hardware = recipe.training.hardware
     try:
         follow = MetricsFollower(run, work / "metrics.jsonl")
-        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines)
+        processes, machines = hardware.processes, hardware.machines
+        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, processes, machines, resident=True)
     except RatchetError as error:
         sys.exit(f"error: {error}")
