@@ -68,17 +68,18 @@ class _Layer:
         )
         if self._q_norm is not None:
             query, key = _normed(query, self._q_norm), _normed(key, self._k_norm)
-        query, key = (x * cos + x.roll(self._width // 2, -1) * sin for x in (query, key))
+        both = torch.cat((query, key), dim=1)  # operations cost more than what they compute
+        both = (both * cos).add_(both.roll(self._width // 2, -1).mul_(sin))
+        query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])
         found = scaled_dot_product_attention(
             query[:, :, None], keys, values, attn_mask=mask, scale=self._scale, enable_gqa=True
         )
-        hidden = hidden + linear(found.view(rows, -1), self._o.weight, self._o.bias)
+        hidden = linear(found.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
         normed = _normed(hidden, self._between)
-        gate = silu(linear(normed, self._gate.weight, self._gate.bias))
-        return hidden + linear(
-            gate * linear(normed, self._up.weight, self._up.bias), self._down.weight, self._down.bias
-        )
+        gate = silu(linear(normed, self._gate.weight, self._gate.bias), inplace=True)
+        inner = gate.mul_(linear(normed, self._up.weight, self._up.bias))
+        return linear(inner, self._down.weight, self._down.bias).add_(hidden)
 
 
 def _normed(hidden: torch.Tensor, norm: Any) -> torch.Tensor:
