@@ -20,7 +20,6 @@ with plan_run(recipe, load_settings()) as run:
     hardware = recipe.training.hardware
     try:
         follow = MetricsFollower(run, work / "metrics.jsonl")
-        processes, machines = hardware.processes, hardware.machines
-        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, processes, machines, resident=True)
+        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines)
     except RatchetError as error:
         sys.exit(f"error: {error}")
