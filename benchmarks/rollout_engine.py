@@ -1,9 +1,10 @@
-"""Tokens per second of the default inference engine against Hugging Face `generate`, same model, same prompts.
+"""Tokens per CPU second of the default inference engine against Hugging Face `generate`, same model, same prompts, and
+against the matrix products alone: what a whole batch's linear layers take for a token, with nothing between them.
 
-    python -m benchmarks.rollout_engine [--model DIRECTORY] [--prompts 16] [--samples 16] [--max-tokens 64]
+    OMP_NUM_THREADS=1 python -m benchmarks.rollout_engine [--model DIRECTORY] [--prompts 16] [--samples 16]
 
-Without `--model` a random one of the tiny recipe's size is grown. Both sample at temperature 1 on this process's
-threads, in turns, so that a busy machine is unfair to neither; the median of the rounds is reported.
+Without `--model` a random one of the tiny recipe's size is grown. All take turns, so that a busy machine is unfair to
+none; the median of the rounds is reported.
 """
 
 from __future__ import annotations
@@ -49,6 +50,16 @@ def generate_tokens(engine: TransformersEngine, given: list[tuple[int, ...]], sa
     return int(torch.where(stopped.any(1), stopped.int().argmax(1) + 1, new.shape[1]).sum())
 
 
+def products(engine: TransformersEngine, rows: int, steps: int) -> int:
+    layers = [module for module in engine.model.modules() if isinstance(module, torch.nn.Linear)]
+    given = {layer.in_features: torch.randn(rows, layer.in_features) for layer in layers}
+    with torch.no_grad():
+        for _ in range(steps):
+            for layer in layers:
+                layer(given[layer.in_features])
+    return rows * steps
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
@@ -63,19 +74,26 @@ def main() -> None:
             grow(load_recipe("tiny").model.grow, ["Start at 5. What is left?"], 0, Path(path))
         engine = TransformersEngine.load(path, batch_size=arguments.prompts * arguments.samples)
     given = prompts(arguments.prompts, engine.model.config.vocab_size)
-    speeds: dict[str, list[float]] = {"engine": [], "generate": []}
+    speeds: dict[str, list[float]] = {"engine": [], "generate": [], "products": []}
+    asked = (engine, given, arguments.samples, arguments.max_tokens)
+    contenders = {
+        "engine": lambda: engine_tokens(*asked),
+        "generate": lambda: generate_tokens(*asked),
+        "products": lambda: products(engine, arguments.prompts * arguments.samples, arguments.max_tokens // 4),
+    }
     for round_number in range(arguments.rounds + 1):
-        for name, run in (("engine", engine_tokens), ("generate", generate_tokens)):
-            started = time.perf_counter()
-            tokens = run(engine, given, arguments.samples, arguments.max_tokens)
+        for name, run in contenders.items():
+            started = time.process_time()
+            tokens = run()
             if round_number:  # the first round warms up
-                speeds[name].append(tokens / (time.perf_counter() - started))
-    ours, theirs = (statistics.median(speeds[name]) for name in ("engine", "generate"))
+                speeds[name].append(tokens / (time.process_time() - started))
+    ours, theirs, limit = (statistics.median(speeds[name]) for name in speeds)
     print(f"{arguments.prompts} prompts x {arguments.samples} samples, up to {arguments.max_tokens} tokens, "
           f"{torch.get_num_threads()} thread(s)")  # fmt: skip
-    print(f"engine    {ours:10,.0f} tokens/s")
-    print(f"generate  {theirs:10,.0f} tokens/s")
-    print(f"ratio     {ours / theirs:10.2f}")
+    print(f"engine    {ours:10,.0f} tokens per CPU second")
+    print(f"generate  {theirs:10,.0f} tokens per CPU second")
+    print(f"products  {limit:10,.0f} tokens per CPU second")
+    print(f"engine / generate {ours / theirs:.2f}, engine / products {ours / limit:.2f}")
 
 
 if __name__ == "__main__":

@@ -243,10 +243,11 @@ def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Aske
     positions = config.get("max_position_embeddings")
     prompts: dict[str, tuple[int, ...]] = {}
     for benchmark, requests in todo:
-        for asked in requests:
-            if asked.key[2] in prompts:
-                continue
-            ids = prompts[asked.key[2]] = message_ids(tokenizer, asked.message, plan.prompts[benchmark])
+        new = {asked.key[2]: asked for asked in requests if asked.key[2] not in prompts}
+        texts = [asked.message for asked in new.values()]
+        prompts |= zip(new, message_ids(tokenizer, texts, plan.prompts[benchmark]), strict=True)
+        for digest, asked in new.items():
+            ids = prompts[digest]
             if positions is not None and len(ids) + plan.sampling.max_tokens > positions:
                 raise RatchetError(
                     f"{benchmark}, problem {asked.problem.problem_id}: a prompt of {len(ids)} tokens and a response of "

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, free_port, process_group
+from ratchet.infra.resident import Resident
 from ratchet.infra.settings import Settings
 
 ON_EACH_NODE = "srun --ntasks-per-node=1 --kill-on-bad-exit=1"
@@ -41,6 +42,8 @@ class Group:
     log: Path
     once: bool = False
     """Whether `argv` runs on one of the machines only, and by `on_each_machine` starts there what runs on all."""
+    resident: bool = False
+    """Whether its module is one that `infra.resident` runs."""
 
 
 class TakenAway(Exception):
@@ -66,12 +69,13 @@ class Launcher(Protocol):
         ...
 
 
-def launcher_of(settings: Settings) -> Launcher:
+def launcher_of(settings: Settings, resident: Resident | None = None) -> Launcher:
+    """`resident`: of the run that launches."""
     if settings.slurm:
         from ratchet.infra.slurm import Slurm
 
         return Slurm(settings)
-    return Local(settings.launcher)
+    return Local(settings.launcher, resident or Resident())
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Local:
     """Processes of this machine, which die with us; or of several, behind a command that starts them there."""
 
     on_each: str
+    resident: Resident
 
     def check(self, machines: int) -> None:
         on_each_machine(self.on_each, [], machines)
@@ -87,6 +92,8 @@ class Local:
         forget(group)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
+        if group.resident and group.machines == 1:
+            return self.resident.order(group.argv, group.log, environment)
         argv = on_each_machine(self.on_each, group.argv, 1 if group.once else group.machines)
         return process_group(argv, group.log, environment)
 
@@ -115,8 +122,10 @@ def forget(group: Group) -> None:
 
 
 def environment_of_groups() -> dict[str, str]:
-    """The environment of trainers and evaluators: no threads that spin while waiting, and no logins to what only the
-    flow and its mirror talk to."""
+    """The environment of trainers and evaluators: no threads that spin while waiting, no logins to what only the flow
+    and its mirror talk to, and memory that is kept for the next tensor, where glibc would return it to the kernel and
+    have it zeroed again."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
+    kept = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
     ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_FLOW)}
-    return {**ours, **quiet, "PYTHONUNBUFFERED": "1"}
+    return {**ours, **quiet, **kept, "PYTHONUNBUFFERED": "1"}

@@ -43,16 +43,20 @@ def run_child(module: str, order: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def process_group(argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def process_group(
+    argv: Sequence[str], log: Path, environment: dict[str, str], asked: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run `argv` in a process group of its own, its output in `log`; whatever happens here, the group is gone after.
 
     On the way out the group gets SIGTERM, ten seconds, then SIGKILL. Output goes to a file and not a pipe, so an
-    orphan could never block us by holding the other end.
+    orphan could never block us by holding the other end; what is `asked` through its standard input has a pipe for its
+    answers.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab", buffering=0) as output:
+        ends = (subprocess.PIPE, subprocess.PIPE) if asked else (subprocess.DEVNULL, output)
         process = subprocess.Popen(
-            guarded(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment,
+            guarded(argv), stdin=ends[0], stdout=ends[1], stderr=output, bufsize=0, env=environment,
             start_new_session=True,
         )  # fmt: skip
     try:

@@ -13,6 +13,7 @@ from ratchet.infra.errors import RatchetError, Waiting, nearest
 from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.resident import Resident
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
@@ -118,6 +119,8 @@ class PipelineRun:
     """By the key of a step's output, what this run gave it to read."""
     children: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By the key of a step's output, the step's run in the journal, and its title."""
+    resident: Resident = field(default_factory=Resident)
+    """In which groups of this machine run, one after the other."""
     _names: dict[str, str] = field(default_factory=dict)
     """Every step that the flow came to, chosen or not; with the reason, where it cannot be taken."""
 
@@ -254,6 +257,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
         status = "FAILED"
         raise
     finally:
+        run.resident.close()
         tracking.event("end", run.root, status=status)
         run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
         if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):

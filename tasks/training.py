@@ -194,7 +194,9 @@ def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
         file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
         follow = StageFollower(run, file, start) if spec["kind"] == "stage" and start else MetricsFollower(run, file)
         work = {**spec, "work_dir": str(draft.path)}
-        run_worker("ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines)
+        run_worker(
+            "ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines, resident=True
+        )
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
         if measures:
             draft.extra["headline"] = _describe_pass_rates(draft)
@@ -223,7 +225,7 @@ def _describe_pass_rates(draft: Draft) -> str:
 
 def run_worker(
     module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower", processes: int,
-    machines: int = 1, *, once: bool = False, here: bool = False,
+    machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again when its machines are taken from
     it. What a killed run has finished is not run again. `here`: on this machine, whoever launches others. Raises
@@ -233,7 +235,7 @@ def run_worker(
     spec_file, status_file = draft.path / "spec.json", draft.path / STATUS
     log = run.settings.logs / f"{draft.path.name}.log"  # also of the run that has gone on with another's job
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
-    group = Group(argv, machines, processes, draft.path, log, once)
+    group = Group(argv, machines, processes, draft.path, log, once, resident)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)
     status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
     write_atomically(spec_file, wanted)
@@ -241,7 +243,7 @@ def run_worker(
     while status.get("state") != "finished":
         furthest = follow.furthest
         try:
-            with launcher_of(settings).launch(group, run.watcher.note) as worker:
+            with launcher_of(settings, run.resident).launch(group, run.watcher.note) as worker:
                 while (code := worker.poll()) is None:
                     follow.poll()
                     time.sleep(POLL_S)

@@ -65,6 +65,9 @@ class Curriculum:
         self.state = CurriculumState()
         self.decisions: list[Decision] = []
         self._problems: dict[str, Problem] = {}
+        self._orders: dict[
+            str, tuple[list[str], int, list[str]]
+        ] = {}  # of each domain's last draw: active, epoch, order
         given = [p for domain in stage.domains for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
         if given and stage.max_difficulty is not None and all(problem.difficulty is None for problem in given):
             raise RatchetError(
@@ -179,11 +182,13 @@ class Curriculum:
 
     def _next(self, domain: str, count: int) -> list[str]:
         stream = self.state.streams[domain]
-        # These two words are in the seed of every order that was ever drawn.
-        purpose = "own" if domain == next(iter(self._first.mix)) else "replay"
-        shuffled = sorted(stream.active)
-        Random(derive_seed(self.seed, self._first.name, purpose, stream.epoch)).shuffle(shuffled)
-        return shuffled[stream.place : stream.place + count]
+        if self._orders.get(domain, (None, -1))[:2] != (stream.active, stream.epoch):
+            # These two words are in the seed of every order that was ever drawn.
+            purpose = "own" if domain == next(iter(self._first.mix)) else "replay"
+            shuffled = sorted(stream.active)
+            Random(derive_seed(self.seed, self._first.name, purpose, stream.epoch)).shuffle(shuffled)
+            self._orders[domain] = stream.active, stream.epoch, shuffled
+        return self._orders[domain][2][stream.place : stream.place + count]
 
     def record(self, every_rollout_passed: Mapping[str, bool]) -> None:
         """Take note of the results of what was drawn, by problem id; at an epoch's end, drop the easy."""

@@ -1,5 +1,6 @@
 """Groups: one prompt's judged rollouts, their rewards and advantages, and a batch of them in numbers and in words."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -136,8 +137,9 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "all_failed_groups": fmean(g.all_failed for g in groups),
     }
     facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
-    facts |= {f"outcome_{o.value}": fmean(r.outcome is o for r in rollouts) for o in Outcome}
-    return {**facts, "infra_errors": float(sum(r.outcome is Outcome.INFRA_ERROR for r in rollouts))}
+    outcomes = Counter(r.outcome for r in rollouts)
+    facts |= {f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome}
+    return {**facts, "infra_errors": float(outcomes[Outcome.INFRA_ERROR])}
 
 
 def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:

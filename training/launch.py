@@ -1,9 +1,8 @@
 """This machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
 As `torchrun … -m ratchet.training.main SPEC.json` does, by the same launcher of torch's, with one difference: without
-a GPU, torch, transformers and DeepSpeed are loaded once, here, and the ranks are forked with all of it in place. That
-halves a start-up that is a third of a tiny stage. Beside a GPU each rank starts fresh, because CUDA does not survive a
-fork.
+a GPU, torch, transformers and DeepSpeed are loaded once, here or, for all stages of a run, in `infra.resident`, and the
+ranks are forked with all of it in place. Beside a GPU each rank starts fresh, because CUDA does not survive a fork.
 
 Where the recipe has several machines, the same command runs on each of them, and they meet at HOST:PORT, which one of
 them is.
@@ -22,15 +21,27 @@ from ratchet.training import main as one_rank
 from ratchet.training import ranks
 
 
+def preload() -> bool:
+    """Load what ranks need; whether they may be forked with it."""
+    import torch
+    from transformers import conversion_mapping
+
+    from ratchet.training import process  # noqa: F401
+    from ratchet.verifiers.math import domain  # noqa: F401
+
+    conversion_mapping.get_checkpoint_conversion_mapping(
+        ""
+    )  # hundreds of expressions that a model's first read compiles
+    return not torch.cuda.is_available()
+
+
 def launch(specification: Path, meeting: str = "localhost:0") -> None:
     """Run every rank of this machine to its end. Raises torch's ChildFailedError when one fails; SystemExit, with the
     reason in `status.json`, when the machines do not meet."""
-    import torch
+    start_method = "fork" if preload() else "spawn"
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    from ratchet.training import process  # noqa: F401  what the forked ranks find already loaded
 
     spec = json.loads(specification.read_text())
     hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])
@@ -42,7 +53,7 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         rdzv_backend="c10d",
         rdzv_endpoint=meeting,
         rdzv_configs={"join_timeout": int(60 * hardware.timeout_minutes)},
-        start_method="spawn" if torch.cuda.is_available() else "fork",
+        start_method=start_method,
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # ours is the task's; torch's stay behind in the system's
         max_restarts=0,  # a stage that failed is started again by its step, from its last checkpoint
     )
@@ -75,5 +86,9 @@ def _rank(specification: Path) -> None:
         sys.exit(code)
 
 
-if __name__ == "__main__":
+def main() -> None:
     launch(Path(sys.argv[1]), *sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

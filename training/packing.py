@@ -140,12 +140,14 @@ def plan_micro_batches(
     plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]
     for rank in range(ranks):
         batch: list[Sample] = []
+        tokens = 0
         for sample in by_length[rank::ranks]:
-            width = sum(map(len, batch)) + len(sample) if packed else len(sample) * (len(batch) + 1)
-            if batch and width > token_budget:
+            length = len(sample)
+            if batch and (tokens + length if packed else length * (len(batch) + 1)) > token_budget:
                 plan[rank].append(batch)
-                batch = []
+                batch, tokens = [], 0
             batch.append(sample)
+            tokens += length
         if batch:
             plan[rank].append(batch)
     most = max(map(len, plan))

@@ -188,11 +188,14 @@ def _curriculum(
 ) -> Curriculum:
     limits = [limit for limit in (policy.positions, worker.sampler.positions) if limit is not None]
     longest = min(limits, default=math.inf) - stage.longest_response
-    return Curriculum(stage, recipe.seed, _problems(spec["problems"]), lambda p: len(worker.prompt(p)) <= longest)
+    problems = _problems(spec["problems"])
+    worker.prompts([problem for each in problems.values() for problem in each])  # at once costs a third
+    return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
 
 
 def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
-    return {domain: from_table(pq.read_table(path)) for domain, path in files.items()}
+    # Not `read_table`, with which pyarrow imports its data sets, and pandas.
+    return {domain: from_table(pq.ParquetFile(path).read()) for domain, path in files.items()}
 
 
 def _quiet() -> None:

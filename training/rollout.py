@@ -82,11 +82,12 @@ class RolloutWorker:
     def tokenizer(self) -> Any:
         return self._policy.tokenizer
 
-    def prompt(self, problem: Problem) -> tuple[int, ...]:
-        """The problem's prompt as token ids."""
-        if problem.problem_id not in self._prompts:
-            self._prompts[problem.problem_id] = prompt_ids(self._policy.tokenizer, problem, self._format)
-        return self._prompts[problem.problem_id]
+    def prompts(self, problems: Sequence[Problem]) -> list[tuple[int, ...]]:
+        """The problems' prompts as token ids."""
+        new = [problem for problem in problems if problem.problem_id not in self._prompts]
+        for problem, ids in zip(new, prompt_ids(self.tokenizer, new, self._format), strict=True):
+            self._prompts[problem.problem_id] = ids
+        return [self._prompts[problem.problem_id] for problem in problems]
 
     def run(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
@@ -155,9 +156,9 @@ class RolloutWorker:
             Request(
                 key=(problem.problem_id, sample),
                 seed=derive_seed(*seed_parts, problem.problem_id, sample),
-                prompt_ids=self.prompt(problem),
+                prompt_ids=prompt,
             )
-            for problem in problems
+            for problem, prompt in zip(problems, self.prompts(problems), strict=True)
             for sample in range(samples)
         ]
 
@@ -166,7 +167,7 @@ class RolloutWorker:
             problem_id=problem.problem_id,
             domain=problem.domain,
             sample=completion.key[1],
-            prompt=np.array(self.prompt(problem), np.int32),
+            prompt=np.array(self._prompts[problem.problem_id], np.int32),
             response=np.array(completion.token_ids, np.int32),
             logprobs=np.array(completion.logprobs, np.float32),
             truncated=completion.finish_reason == "length",

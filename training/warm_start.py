@@ -27,7 +27,7 @@ TOKENIZER_TEXTS = 3000
 
 def read_traces(path: Path) -> list[dict[str, str]]:
     """Rows {"prompt", "response"} of the traces that a step has made. Raises RatchetError when there are none."""
-    traces = pq.read_table(path, columns=["prompt", "response"]).to_pylist()
+    traces = pq.ParquetFile(path).read(columns=["prompt", "response"]).to_pylist()
     if not traces:
         raise RatchetError(f"{path}: no traces to learn from; raise training.warm_start.traces or check the teacher")
     return traces
@@ -43,8 +43,9 @@ def encode(
 ) -> tuple[list[Sample], list[dict[str, Any]]]:
     """Traces to token ids: prompts exactly as rollouts render them, responses with the end-of-sequence token; and a
     decision for each that does not fit into the model's `positions`. Raises RatchetError when none does."""
-    prompts = {text: None for text in (trace["prompt"] for trace in traces)}
-    prompts = {text: np.array(message_ids(tokenizer, text, prompt_format), np.int32) for text in prompts}
+    texts = list(dict.fromkeys(trace["prompt"] for trace in traces))
+    asked = message_ids(tokenizer, texts, prompt_format)
+    prompts = {text: np.array(ids, np.int32) for text, ids in zip(texts, asked, strict=True)}
     given = prompt_format.response_prefix
     distinct = list(dict.fromkeys(trace["response"] for trace in traces))
     encoded = tokenizer([text.removeprefix(given) for text in distinct], add_special_tokens=False).input_ids

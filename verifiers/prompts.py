@@ -1,6 +1,6 @@
 """From a problem to the tokens a model sees. Training, evaluation and the teacher all come through here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ratchet.infra.problems import Problem
@@ -22,13 +22,16 @@ def with_templates(prompt_format: PromptFormat, domains: Iterable[str]) -> Promp
     return prompt_format.model_copy(update={**own, **prompt_format.templates})
 
 
-def prompt_ids(tokenizer: Any, problem: Problem, prompt_format: PromptFormat) -> tuple[int, ...]:
-    """Token ids of the whole prompt: chat template, generation prompt, and the recipe's response prefix."""
-    return message_ids(tokenizer, user_message(problem, prompt_format), prompt_format)
+def prompt_ids(tokenizer: Any, problems: Sequence[Problem], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
+    """Token ids of each whole prompt: chat template, generation prompt, and the recipe's response prefix."""
+    return message_ids(tokenizer, [user_message(problem, prompt_format) for problem in problems], prompt_format)
 
 
-def message_ids(tokenizer: Any, message: str, prompt_format: PromptFormat) -> tuple[int, ...]:
-    """The same for a user turn that is already text."""
-    turns = [{"role": "user", "content": message}]
-    text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-    return tuple(tokenizer(text + prompt_format.response_prefix, add_special_tokens=False).input_ids)
+def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
+    """The same for user turns that are already text."""
+    if not messages:
+        return []
+    turns = [[{"role": "user", "content": message}] for message in messages]
+    texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    begun = [text + prompt_format.response_prefix for text in texts]
+    return [tuple(ids) for ids in tokenizer(begun, add_special_tokens=False).input_ids]

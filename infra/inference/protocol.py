@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from ratchet.infra.errors import RatchetError
 
 FinishReason = Literal["stop", "length", "refused", "error"]
@@ -97,9 +99,10 @@ def completed(
     version: str | None = None,
 ) -> Completion:
     """The completion that these tokens are; `stopped`: the last of them ends the sequence."""
+    said = np.array(ids[:-1] if stopped else ids, dtype=np.int64)  # of a list transformers looks at every number
     return Completion(
         key=request.key,
-        text=tokenizer.decode(ids[:-1] if stopped else ids, skip_special_tokens=True),
+        text=tokenizer.decode(said, skip_special_tokens=True),
         finish_reason="stop" if stopped else "length",
         tokens=len(ids),
         token_ids=tuple(ids),

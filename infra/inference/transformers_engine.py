@@ -6,7 +6,7 @@ is a counter-based function of its seed and the position of the token, so what a
 batch that it happened to be in (up to rounding: a matrix product over other rows may round differently).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
+from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 
@@ -80,9 +81,10 @@ class TransformersEngine:
         stop_ids = torch.tensor(self.stop_ids, device=device)
         tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
         logprobs = torch.empty(len(batch), sampling.max_tokens, dtype=torch.float32, device=device)
+        forward = Decoder(model, mask.shape[-1]) if fits(model) else by_modules(model)
 
         for step in range(sampling.max_tokens):
-            logits = model.get_output_embeddings()(hidden[:, -1]).float()
+            logits = model.get_output_embeddings()(hidden).float()
             chosen, logprob = sample(logits, noise[rows, step], sampling)
             tokens[rows, step], logprobs[rows, step] = chosen, logprob
             stopped = torch.isin(chosen, stop_ids)
@@ -100,13 +102,7 @@ class TransformersEngine:
                     keep = alive.nonzero().squeeze(1)
                     rows, chosen, lengths, mask, alive = (t[keep] for t in (rows, chosen, lengths, mask, alive))
                     cache.keep_rows(keep)
-            hidden = model.base_model(
-                input_ids=chosen[:, None],
-                attention_mask=mask[..., : prompt_width + step + 1],
-                position_ids=(lengths + step)[:, None],
-                past_key_values=cache,
-                use_cache=True,
-            ).last_hidden_state
+            hidden = forward(chosen, lengths + step, mask[..., : prompt_width + step + 1], cache)
 
     def _prefill(
         self, batch: list[Request], max_tokens: int, device: torch.device
@@ -129,9 +125,21 @@ class TransformersEngine:
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
-        ).last_hidden_state[:, -1:]
+        ).last_hidden_state[:, -1]
         cache.keep_rows(row_of)
         return cache, hidden[row_of], lengths[row_of], width
+
+
+def by_modules(model: Any) -> Callable[..., torch.Tensor]:
+    """What `Decoder` does, by any model's own modules."""
+
+    def step(tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Cache) -> torch.Tensor:
+        return model.base_model(
+            input_ids=tokens[:, None], attention_mask=mask, position_ids=positions[:, None], past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state[:, -1]  # fmt: skip
+
+    return step
 
 
 class RowCache(Cache):

@@ -108,7 +108,7 @@ class TinyEndpoint(Running):
         prompt = asked["messages"][-1]["content"]
         with self._lock:
             self.asked[prompt, asked["seed"]] += 1
-        ids = message_ids(self.engine.tokenizer, prompt, PromptFormat())
+        (ids,) = message_ids(self.engine.tokenizer, [prompt], PromptFormat())
         sampling = Sampling(asked["temperature"], asked["top_p"], 0, asked["max_tokens"])
         with self._sampling:
             (completion,) = self.engine.generate([Request(0, asked["seed"], prompt_ids=ids)], sampling)

@@ -1,0 +1,119 @@
+"""One process that loads libraries once, and for each order becomes a copy of itself with all of them in place.
+
+    python -P -m ratchet.infra.resident MODULE
+
+A line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` is called as `python -m MODULE
+ARGUMENTS` would, its output in the log; the line that answers is its exit code. Orders are taken one after the other.
+Where `MODULE.preload()` says that copies would not work (CUDA does not survive a fork), the process itself does what
+the first order says, and ends.
+"""
+
+import importlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from ratchet.infra.process_group import end_with_parent, process_group
+
+
+class Resident:
+    """One that is started by its first order, and again where an order is for another module. It dies with us."""
+
+    def __init__(self) -> None:
+        self._command: tuple[Sequence[str], dict[str, str]] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._open = ExitStack()
+
+    @contextmanager
+    def order(self, argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator["Order"]:
+        """What `argv`, PYTHON -P -m MODULE ARGUMENTS, says; one that has not ended on the way out is ended, and the
+        resident with it."""
+        *python, module = argv[:4]
+        argv, arguments = [*python, __name__, module], argv[4:]
+        if self._process is None or self._process.poll() is not None or self._command != (argv, environment):
+            self.close()
+            self._process = self._open.enter_context(process_group(argv, log, environment, asked=True))
+            self._command = argv, environment
+        order = Order(self._process)
+        try:
+            order.give({"arguments": [*arguments], "log": str(log)})
+            yield order
+        finally:
+            if order.code is None:
+                self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._open.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
+            self._process = None
+
+
+class Order:
+    """What a resident is at."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.code: int | None = None
+
+    def give(self, order: dict[str, object]) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        try:
+            os.write(self._process.stdin.fileno(), json.dumps(order).encode() + b"\n")
+        except BrokenPipeError:  # it has ended, as `poll` will tell
+            return
+
+    def poll(self) -> int | None:
+        """The code it has ended with, None until then."""
+        assert self._process.stdout is not None
+        if self.code is None:
+            answer = self._process.stdout.read()
+            self.code = int(answer) if answer else self._process.poll()
+        return self.code
+
+
+def serve(name: str) -> None:
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    module = importlib.import_module(name)
+    copies = module.preload()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if not copies:
+            _run(module, os.getppid(), **order)
+            return
+        child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not before the copy has ended as well
+        child.start()
+        try:
+            child.join()
+        except SystemExit:
+            child.terminate()
+            raise
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.write(answers, b"%d\n" % child.exitcode)
+
+
+def _run(module: ModuleType, parent: int, arguments: list[str], log: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent(parent)
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for source, descriptor in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+        os.dup2(source, descriptor)
+    sys.argv = [str(module.__file__), *arguments]
+    module.main()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

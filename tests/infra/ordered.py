@@ -1,0 +1,18 @@
+"""What tests have a resident do: `ordered.py CODE [SECONDS]`."""
+
+import os
+import sys
+import time
+
+LOADED: list[int] = []
+
+
+def preload() -> bool:
+    LOADED.append(os.getpid())
+    return "ALONE" not in os.environ
+
+
+def main() -> None:
+    print(*LOADED, os.getpid(), flush=True)
+    time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    sys.exit(int(sys.argv[1]))
