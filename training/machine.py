@@ -6,7 +6,6 @@ a plan for the same accelerator then takes those.
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import core_count
+from ratchet.infra.process_group import core_count, memory_bytes
 
 GIB = 2**30
 
@@ -27,11 +26,11 @@ class Rates:
 
     update: float = 0.35
     """Of peak arithmetic, forward and backward."""
-    read: float = 0.6
+    read: float = 0.8
     """Of peak memory bandwidth, in decoding."""
-    decode: float = 0.35
+    decode: float = 0.5
     """Of peak arithmetic in decoding, where many responses are decoded together."""
-    iteration_s: float = 0.008
+    iteration_s: float = 0.005
     """Of one token of a decode batch besides that: scheduling, launches of kernels, sampling."""
     link: float = 25e9
     """Of each accelerator, to those of other machines."""
@@ -43,9 +42,12 @@ class Rates:
     """Bytes held in the update for each that is allocated by design."""
 
 
-CPU = Rates(update=0.7, read=0.4, decode=0.4, iteration_s=0.0, link=2e9, disk=0.3e9)
-VERDICT_S, PROGRAM_S = 0.02, 2.0
-"""Seconds of a core: for most verdicts, and for a program with its tests."""
+CPU = Rates(
+    update=0.7, read=0.4, decode=0.4, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
+)  # fmt: skip
+"""Of toys, whose programs are trivial (`benchmarks.code_judge`)."""
+VERDICT_S, PROGRAM_S = 0.005, 0.5
+"""Seconds of a core: for most verdicts, and for a program with dozens of tests. Taken, not measured."""
 CORES_PER_GPU = 12
 """A DGX H100 has 112 for 8."""
 
@@ -129,10 +131,6 @@ def found_machine() -> Machine:
             return replace(gpus, memory=float(mebibytes) * 2**20, cores=core_count())
     cores = core_count()
     return Machine("CPU", 1, memory_bytes(), cores * CPU_CORE_FLOPS, CPU_BANDWIDTH, cores, rates=CPU)
-
-
-def memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def measured_file(home: Path, recipe: str) -> Path:
