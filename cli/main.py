@@ -28,6 +28,7 @@ from ratchet.cli.export import export, push
 from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage
 from ratchet.cli.plan import plan, show_short
+from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
@@ -296,7 +297,7 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
-for command in (approve, lineage, diff, decontaminate, deploy, plan, why, export, push, verify, recipes):
+for command in (approve, lineage, diff, decontaminate, deploy, plan, preflight, why, export, push, verify, recipes):
     app.command()(command)
 app.add_typer(judge, name="judge")
 

@@ -193,7 +193,7 @@ class Plan:
                 "memory": {"sampling": found.sampling, "updating": found.updating, "of": self.machine.memory},
                 "cache_tokens": found.engine.room, "longest_tokens": found.longest,
                 "empty_decode_slots": found.sampled.empty, "evictions_per_response": found.sampled.evicted,
-                "judge_load": found.judging, "checkpoint_seconds": found.checkpoint,
+                "judge_load": found.judging, "checkpoint_bytes": found.checkpoint_bytes,
             }
             for stage, found in self.stages
         ]  # fmt: skip

@@ -96,9 +96,8 @@ class Estimate:
     """Tokens of a prompt and its longest response."""
     sampled: Sampled
     judging: float
-    """Seconds that the step's verdicts take all cores."""
-    checkpoint: float
-    """Seconds that one checkpoint takes."""
+    """Seconds that the step's verdicts take all cores, for each second of sampling."""
+    checkpoint_bytes: float
 
     @property
     def peak(self) -> float:
@@ -152,7 +151,7 @@ def estimate(
     lengths = response_lengths(responses, stage.longest_response, mean_response)
     sampled, seconds = _sampling(engine, work, shape, stage, machine, lengths, prompt)
     judging = responses * _verdict_s(stage, machine) / machine.cores
-    checkpoint = (2 * parameters * size + state) / rates.disk
+    checkpoint = 2 * parameters * size + state
     return Estimate(
         sampling={**held, **engine.memory},
         updating={**held, **updating},
@@ -160,14 +159,14 @@ def estimate(
             "sampling": seconds,
             "judge": max(0.0, judging - seconds) + _verdict_s(stage, machine),
             "weights": _handing_over(engine, work, machine),
-            "update": _update(shape, stage, training, machine, ranks, [prompt + length for length in lengths]),
-            "checkpoints": checkpoint / training.checkpoint_every,
+            "update": update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths]),
+            "checkpoints": checkpoint / rates.disk / training.checkpoint_every,
         },
         engine=engine,
         longest=longest,
         sampled=sampled,
         judging=judging / max(seconds, 1e-9),
-        checkpoint=checkpoint,
+        checkpoint_bytes=checkpoint,
     )
 
 
@@ -192,7 +191,9 @@ def _sampling(
     return found, seconds
 
 
-def _update(shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[int]) -> float:
+def update_seconds(
+    shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[int]
+) -> float:
     """Seconds of forward and backward on the rank that has most, of what is scored before, and of moving weights and
     gradients, where arithmetic does not hide it."""
     hardware, rates = training.hardware, machine.rates
