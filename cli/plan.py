@@ -17,7 +17,6 @@ from ratchet.tasks.progress import duration
 
 if TYPE_CHECKING:
     from ratchet.training.estimate import Estimate, Shape
-    from ratchet.training.machine import Machine
 
 GROWTH = [(what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100)]
 
@@ -111,9 +110,9 @@ class Plan:
         if self.price is not None:
             table.add_column("cost", justify="right")
         for stage, found in self.stages:
-            peak = found.peak * self.together
-            style = "green" if peak < 0.9 * growing.memory else "bold red"
-            row: list[Any] = [stage.name, Text(gib(peak), style=style), gib(growing.memory), duration(found.step_seconds)]
+            peak, have = found.peak * self.together, growing.memory
+            held = Text(gib(peak), style="green" if peak < 0.9 * have else "bold red")
+            row: list[Any] = [stage.name, held, gib(have), duration(found.step_seconds)]
             row += [duration(found.seconds[name]) for name in phases]
             row += [f"{stage.steps:,}", duration(3600 * self.hours_of((stage, found)))]
             table.add_row(*row, *self._cost_cell(self.hours_of((stage, found))))
@@ -178,8 +177,9 @@ class Plan:
         table = columns(rows[0]["stage"], "a step", "gives way first", "also over")
         for row in rows:
             over = sorted(row["of_limit"].items(), key=lambda item: -item[1])
-            said = [f"{name}, {value:.2g} x its limit" if value > 1 else name for name, value in over if value > 1]
-            first = Text(said[0], style="bold red") if said else Text(f"nothing; nearest {over[0][0]}, {over[0][1]:.2g}")
+            said = [f"{name}, {value:.2g} x its limit" for name, value in over if value > 1]
+            nearest = Text(f"nothing; nearest {over[0][0]}, {over[0][1]:.2g} x its limit")
+            first = Text(said[0], style="bold red") if said else nearest
             what = row["what"] if row["times"] == 1 else f"{row['times']} x {row['what']}"
             table.add_row(what, duration(row["step_seconds"]), first, "; ".join(said[1:]))
         print_whole(table)

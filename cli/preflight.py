@@ -1,4 +1,4 @@
-"""`ratchet preflight`: whether the machines of a recipe can do what it will ask of them, in minutes and not on day two."""
+"""`ratchet preflight`: whether a recipe's machines can do what it will ask of them; in minutes, not on day two."""
 
 import json
 import shutil
@@ -23,7 +23,6 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking import mlflow_address
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
-LINES, KILLED = "preflight.jsonl", "killed"  # `training.preflight`, which is torch
 GONE_S = 60
 """In which a group should be gone when one of its ranks was killed."""
 CHECK_S = 10.0
@@ -38,8 +37,8 @@ def preflight(
     ] = None,
     home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
 ) -> None:
-    """Try on the recipe's machines, started as training starts them, all that its stages will do: links, versions, disk,
-    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a rank that is killed.
+    """Try on the recipe's machines, started as training starts them, all that its stages will do: links, versions,
+    disk, endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a rank that is killed.
 
     A line each, OK or FAIL with what to do; the exit status is 1 after a FAIL. What was measured is what `ratchet plan`
     goes by from then on.
@@ -98,7 +97,7 @@ def _line(name: str, check: Callable[[], Any]) -> Line:
 
 def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     """The group's own lines; then it is started again, for it ends with a rank killed."""
-    from ratchet.training.machine import measured_file
+    from ratchet.training.machine import KILLED, LINES, measured_file
 
     hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)
     work = measured.parent / "work"
@@ -142,7 +141,7 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             yield "start", "FAIL", _why(work, f"the group ended with code {code} before its checks were over")
             return
         elif gone_s > GONE_S:
-            yield "kill", "FAIL", f"a rank was killed, and the others took {gone_s:.0f} s to end: look at {work / 'log'}"
+            yield "kill", "FAIL", f"a rank was killed, and the others took {gone_s:.0f} s to end: see {work / 'log'}"
         else:
             yield "kill", "OK", f"a rank was killed, and all others were gone after {gone_s:.1f} s"
     shutil.rmtree(work, ignore_errors=True)

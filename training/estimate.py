@@ -22,6 +22,8 @@ TYPICAL_RESPONSE = 0.5
 """Mean response, as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
 PROMPT_TOKENS = 256
 """At most the longest response's, which is what toys have."""
+OF_A_STEP = ("gradients", "activations", "logits, in chunks")
+"""What is held in the update alone; `Rates.memory` is of these."""
 TILE = 4096  # columns of logits at once: `training.logprobs.VOCABULARY_TILE`
 LIBRARIES = 0.58e9
 """Bytes of a rank's process before there is a model: torch, transformers and DeepSpeed."""
@@ -136,12 +138,12 @@ def estimate(
     layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
     checkpointed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
-    updating = {
-        "gradients": parameters * size / gradient_ranks,
-        "activations": checkpointed if hardware.activation_checkpointing else shape.layers * layer,
-        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
-    }
-    updating = {name: held_bytes * rates.memory for name, held_bytes in updating.items()}
+    of_a_step = (
+        parameters * size / gradient_ranks,
+        checkpointed if hardware.activation_checkpointing else shape.layers * layer,
+        3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+    )
+    updating = {name: taken * rates.memory for name, taken in zip(OF_A_STEP, of_a_step, strict=True)}
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
@@ -197,12 +199,12 @@ def update_seconds(
     """Seconds of forward and backward on the rank that has most, of what is scored before, and of moving weights and
     gradients, where arithmetic does not hide it."""
     hardware, rates = training.hardware, machine.rates
-    work = sorted((6 * n * shape.multiplied + 6 * n * n * shape.layers * shape.attention for n in lengths), reverse=True)
     together = hardware.sequence_ranks
-    loads = [(0.0, 0)] * max(1, ranks // together)  # work, tokens
-    for each, length in zip(work, sorted(lengths, reverse=True), strict=True):
+    loads = [(0.0, 0.0)] * max(1, ranks // together)  # work, tokens
+    for length in sorted(lengths, reverse=True):
         done, tokens = loads[0]
-        heapq.heapreplace(loads, (done + each / together, tokens + length / together))
+        work = 6 * length * (shape.multiplied + length * shape.layers * shape.attention)
+        heapq.heapreplace(loads, (done + work / together, tokens + length / together))
     most, tokens = max(loads)
     passes = 1 + FORWARD * (
         hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)

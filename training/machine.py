@@ -1,8 +1,8 @@
 """The machines that a plan is made for: what their makers say of them, and the share of it that is reached.
 
 The rates of a GPU are fitted to published step times (docs/scaling.md has the sources, and what they miss); those of a
-CPU were measured with a model of 135 million parameters. `ratchet preflight` measures the rates of its own machines, and
-a plan for the same accelerator then takes those.
+CPU were measured with a model of 135 million parameters. `ratchet preflight` measures the rates of its own machines,
+and a plan for the same accelerator then takes those.
 """
 
 import json
@@ -131,6 +131,10 @@ def found_machine() -> Machine:
             return replace(gpus, memory=float(mebibytes) * 2**20, cores=core_count())
     cores = core_count()
     return Machine("CPU", 1, memory_bytes(), cores * CPU_CORE_FLOPS, CPU_BANDWIDTH, cores, rates=CPU)
+
+
+LINES, KILLED = "preflight.jsonl", "killed"
+"""A preflight's lines as they come; and when it killed a rank, seconds since 1970."""
 
 
 def measured_file(home: Path, recipe: str) -> Path:

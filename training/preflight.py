@@ -1,8 +1,9 @@
 """One rank of `ratchet preflight`: what a recipe's stages will do on these machines, done once, and measured.
 
-Each check is a line of `preflight.jsonl` as it ends: `name`, `state` (OK, FAIL, or SKIP where there was nothing to check)
-and `says`, a number and, where it failed, what to do. What was measured is left where plans look for it. At the end a
-checkpoint is written and the last rank kills itself; started again, the group goes on from there, which is the last line.
+Each check is a line of `preflight.jsonl` as it ends: `name`, `state` (OK, FAIL, or SKIP where there was nothing to
+check) and `says`, a number and, where it failed, what to do. What was measured is left where plans look for it. At the
+end a checkpoint is written and the last rank kills itself; started again, the group goes on from there, which is the
+last line.
 """
 
 import hashlib
@@ -16,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,11 +36,11 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, ranks
 from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
-from ratchet.training.estimate import PROMPT_TOKENS, Shape, estimate, update_seconds
+from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
 from ratchet.training.groups import Group, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
-from ratchet.training.machine import GIB, found_machine, write_rates
+from ratchet.training.machine import GIB, KILLED, LINES, found_machine, write_rates
 from ratchet.training.packing import Sample, collate
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
@@ -50,7 +50,6 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
-LINES, KILLED = "preflight.jsonl", "killed"
 PACKAGES = ("ratchet-rl", "torch", "transformers", "deepspeed", "numpy", "safetensors", "tokenizers", "vllm")
 SLOW_LINK = 0.3
 """Of the median of all ranks: one that sends at less has a link of its own that is broken or shared."""
@@ -155,9 +154,9 @@ class Preflight:
                         f"{name} is {expected} on rank 0 ({everyone[0]['host']}) and {found[name]} on rank {number} "
                         f"({found['host']}): install the same everywhere, from constraints.txt"
                     )
-        hosts = len({found["host"] for found in everyone})
-        if hosts != self.training.hardware.machines:
-            raise RatchetError(f"{hosts} machines came, and training.hardware.machines is {self.training.hardware.machines}")
+        hosts, wanted = len({found["host"] for found in everyone}), self.training.hardware.machines
+        if hosts != wanted:
+            raise RatchetError(f"{hosts} machines came, and training.hardware.machines is {wanted}")
         return f"{self.ranks} ranks on {hosts} machines, {self.machine.name}, torch {everyone[0]['torch']}"
 
     def links(self) -> str:
@@ -215,8 +214,8 @@ class Preflight:
         free = shutil.disk_usage(place).free
         if free < needed:
             raise RatchetError(
-                f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move it "
-                f"({'--home' if name == 'home' else 'TMPDIR'})"
+                f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move "
+                f"it ({'--home' if name == 'home' else 'TMPDIR'})"
             )
         chunk, started = os.urandom(2**24), time.perf_counter()
         with disk_errors(place), tempfile.TemporaryFile(dir=place) as file:
@@ -285,7 +284,7 @@ class Preflight:
             raise NothingToCheck("nothing was decoded")
         prompts = {request.key: request.prompt_ids for request in self._requests(len(found))}
         samples = [
-            Sample(i, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.array(c.logprobs, np.float32))
+            Sample(i, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.float32(c.logprobs))
             for i, c in enumerate(found[:8])
         ]
         batch = collate(samples, self.policy.device)
@@ -309,7 +308,7 @@ class Preflight:
             longest = self.policy.positions
             prompt = longest - stage.longest_response
             if prompt < 1:
-                raise RatchetError(f"a response of {stage.longest_response} tokens, and the model has {longest} positions")
+                raise RatchetError(f"responses of {stage.longest_response:,} tokens, and {longest:,} positions")
         hardware = self.training.hardware
         groups_of_ranks = self.ranks // hardware.sequence_ranks
         count = max(2, groups_of_ranks * max(1, hardware.sequence_ranks * hardware.micro_batch_tokens // longest))
@@ -334,11 +333,15 @@ class Preflight:
         self.rates = replace(self.rates, update=min(1.0, ideal / seconds))
         held = memory()
         measured = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
-        planned = sum(estimate(self.shape, stage, self.training, self.machine).updating.values())
+        parts = estimate(self.shape, stage, self.training, self.machine).updating
+        planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
         have = self.machine.memory / (self._on_each if self.machine.is_cpu else 1)
+        if not self.machine.is_cpu:
+            beyond = (measured - planned + of_step) / of_step
+            self.rates = replace(self.rates, memory=max(self.rates.memory, min(beyond, 3.0)))
         said = (
-            f"{measured / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, there are {have / GIB:.3g}), {seconds:.2g} s for "
-            f"{count} responses of {longest:,} tokens"
+            f"{measured / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, there are {have / GIB:.3g}), {seconds:.2g} s "
+            f"for {count} responses of {longest:,} tokens"
         )
         if measured > 0.95 * have:
             raise RatchetError(f"{said}: lower micro_batch_tokens, or shard more (zero_stage, sequence_ranks)")
@@ -403,7 +406,8 @@ class Preflight:
         """Of the weights: the log-probabilities of a few tokens, to the last bit."""
         stage = self.training.stages[0].model_copy(update={"max_response_tokens": 8, "interventions": ()})
         scored = Learner(self.policy, stage).old_logprobs(self._groups(stage, 2, 8), 1.0)
-        return hashlib.sha256(b"".join(chain.from_iterable(map(bytes, g.old_logprobs or ()) for g in scored))).hexdigest()
+        values = np.concatenate([old for g in scored for old in g.old_logprobs or ()])
+        return hashlib.sha256(values.tobytes()).hexdigest()
 
     def checkpoint(self) -> str:
         state = {"fingerprint": self._fingerprint()}
