@@ -173,7 +173,7 @@ def estimate(
 
 
 def _sampling(
-    needs: Needs, work: Work, shape: Shape, stage: Stage, machine: Machine, lengths: list[int], prompt: int
+    needs: Needs, work: Work, shape: Shape, stage: Stage, machine: Machine, lengths: tuple[int, ...], prompt: int
 ) -> tuple[Sampled, float]:
     """A pass over the batch, and the seconds of all: dynamic sampling replaces prompts in passes of their own."""
     peak = needs.gpus * (machine.flops / work.ranks if machine.is_cpu else machine.flops)
@@ -183,7 +183,7 @@ def _sampling(
     decoder = Decoder(machine.rates.iteration_s, work.weights / bandwidth, work.token / bandwidth, row, prompt_s)
     slots, room = max(1, needs.batch), max(needs.room, prompt + 1)
 
-    def one_pass(part: list[int]) -> Sampled:
+    def one_pass(part: tuple[int, ...]) -> Sampled:
         return sample(part, prompt, needs.engines, decoder, slots, room, needs.continuous)
 
     found = one_pass(lengths)

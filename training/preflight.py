@@ -55,8 +55,8 @@ SLOW_LINK = 0.3
 """Of the median of all ranks: one that sends at less has a link of its own that is broken or shared."""
 JUDGED = 48
 """Problems of each domain whose reference is judged."""
-JUDGE_SLACK = 4
-"""Right answers that all differ are the most that verdicts cost: a batch takes about a quarter of that."""
+JUDGE_SLACK = 3
+"""Answers that all differ are the most that verdicts cost: in a batch many are the same, or are none."""
 TRIED_TOKENS = 64
 """Of a response, to time decoding."""
 TEMPORARY = 2 * GIB
@@ -340,8 +340,8 @@ class Preflight:
             beyond = (measured - planned + of_step) / of_step
             self.rates = replace(self.rates, memory=max(self.rates.memory, min(beyond, 3.0)))
         said = (
-            f"{measured / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, there are {have / GIB:.3g}), {seconds:.2g} s "
-            f"for {count} responses of {longest:,} tokens"
+            f"{measured / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, there are {have / GIB:.3g}), "
+            f"{seconds:.2g} s for {count} responses of {longest:,} tokens"
         )
         if measured > 0.95 * have:
             raise RatchetError(f"{said}: lower micro_batch_tokens, or shard more (zero_stage, sequence_ranks)")
@@ -366,11 +366,12 @@ class Preflight:
         return group(made, stage)
 
     def judge(self, domain: str) -> str:
-        """Verdicts of references, which are right and all differ, against what a step has to be judged."""
+        """Verdicts of references to their own problem and to the next, against what a step has to be judged."""
         if domain not in self.spec["problems"]:
             raise NothingToCheck(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
         problems = from_table(next(pq.ParquetFile(self.spec["problems"][domain]).iter_batches(JUDGED)))
-        pairs = [(p, p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p)) for p in problems]
+        texts = [p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p) for p in problems]
+        pairs = [pair for i, p in enumerate(problems) for pair in ((p, texts[i]), (p, texts[i - 1]))]
         mine = pairs[self.rank :: self.ranks] or pairs[:1]
         workers = max(1, core_count() // self._on_each)
         settings = JudgeSettings.of(self.recipe.verification)
@@ -398,7 +399,7 @@ class Preflight:
                     f"responses would be judged for {responses / rate:,.3g} s. Add training.reward_servers "
                     "(docs/reward_servers.md), or shorten the tests' time limits"
                 )
-        return f"{rate:,.3g} verdicts/s on {machine.cores} cores, of references that all differ"
+        return f"{rate:,.3g} verdicts/s on {machine.cores} cores, of references to their own problem and to another"
 
     # ------------------------------------------------------------------------------------ checkpoints
 

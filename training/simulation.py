@@ -4,35 +4,38 @@ Nothing here is random: lengths are the quantiles of a distribution, dealt in an
 """
 
 import heapq
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist, fmean
 
 SPREAD = 0.78
 """Of the logarithm of a response's length: that of DeepSeek-R1-Distill-Qwen-7B on math, from the mean and the truncated
 share that AReaL's log has (docs/scaling.md)."""
-QUANTILES = 2048
+QUANTILES = 1024
 ENGINES = 64
 """Simulated at the most; the others are like them."""
 GROWTH = 128
 """Tokens that a response must have room to grow by, or another is not begun."""
 
 
-def response_lengths(count: int, longest: int, mean: float) -> list[int]:
+@lru_cache(16)
+def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
     """Tokens of `count` responses: a lognormal truncated at `longest`, whose mean after that is `mean` x `longest`."""
     normal = NormalDist()
     number = min(count, QUANTILES)
-    shape = [2.718281828 ** (SPREAD * normal.inv_cdf((i + 0.5) / number)) for i in range(number)]
+    shape = [math.exp(SPREAD * normal.inv_cdf((i + 0.5) / number)) for i in range(number)]
     low, high = 0.0, 1e4 * longest
-    for _ in range(60):
+    for _ in range(40):
         median = (low + high) / 2
         reached = fmean(min(longest, median * each) for each in shape) / longest
         low, high = (median, high) if reached < mean else (low, median)
     lengths = [max(1, round(min(longest, low * each))) for each in shape]
-    dealt = [lengths[i % number] for i in range(count)]
+    dealt = [lengths[i * number // count] for i in range(count)]
     random.Random(0).shuffle(dealt)
-    return dealt
+    return tuple(dealt)
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,15 @@ class Sampled:
     """Responses begun again because the cache was full, for each response."""
 
 
+@lru_cache(64)
 def sample(
-    lengths: Sequence[int], prompt: int, engines: int, decoder: Decoder, slots: int, room: float, continuous: bool
+    lengths: tuple[int, ...], prompt: int, engines: int, decoder: Decoder, slots: int, room: float, continuous: bool
 ) -> Sampled:
     """All engines to their end, each with an even share. `slots` responses at the most are decoded together, as long as
     the cache has `room` for their tokens; where it has not, the latest is put back and its tokens are read again."""
     shares = [lengths[first::engines] for first in range(min(engines, len(lengths), ENGINES))]
     if len(shares) < engines:
-        shares[0] = [max(lengths), *shares[0][1:]]  # the longest is among those that are looked at
+        shares[0] = (max(lengths), *shares[0][1:])  # the longest is among those that are looked at
     found = [_drain(share, prompt, decoder, slots, room, continuous) for share in shares]
     seconds = max(each[0] for each in found)
     offered = seconds * sum(min(slots, len(share)) for share in shares)

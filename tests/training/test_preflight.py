@@ -1,0 +1,171 @@
+"""Preflight: all green where all is well, and of what is planted exactly one line red."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.cli import preflight as command
+from ratchet.infra.problems import to_table
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import Settings, load_settings
+from tests.flows.conftest import MINI, ROOT, finished_home, ratchet  # noqa: F401
+from tests.training.conftest import sums
+
+STAGE = {"name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": 2, "rollouts": 4}
+SETTINGS = {
+    "name": "micro",
+    "model": {"prompt": {"math": "{prompt}"}},
+    "training": {
+        "hardware": {"micro_batch_tokens": 200, "rollout_batch": 8},
+        "stages": [{**STAGE, "prompts_per_batch": 4}, {**STAGE, "name": "kl", "kl_coefficient": 0.1, "loss": "gspo"}],
+    },
+}
+LINES = ["versions", "links", "disk", "weights", "decoding", "mismatch", "step math-12", "step kl", "judge math"]
+
+
+@pytest.fixture
+def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, str]]]:
+    """The checks on one rank, in this process: state and words by name."""
+    from ratchet.training import preflight
+
+    def check() -> dict[str, tuple[str, str]]:
+        pq.write_table(to_table(sums(40)), tmp_path / "math.parquet")
+        spec = {
+            "model_dir": micro_model, "problems": {"math": str(tmp_path / "math.parquet")},
+            "measured": str(tmp_path / "measured.json"),
+        }  # fmt: skip
+        preflight.Preflight(Recipe.model_validate(SETTINGS), spec, tmp_path).check()
+        found = [json.loads(line) for line in (tmp_path / preflight.LINES).read_text().splitlines()]
+        return {line["name"]: (line["state"], line["says"]) for line in found}
+
+    return check
+
+
+def test_all_is_well_and_what_was_measured_is_left_for_plans(checked, tmp_path):
+    from ratchet.training.machine import CPU, Rates
+
+    found = checked()
+    assert list(found) == [*LINES, "checkpoint"]
+    assert {name: state for name, (state, _) in found.items() if state != "OK"} == {"links": "SKIP"}
+    measured = json.loads((tmp_path / "measured.json").read_text())
+    rates = Rates(**measured["rates"])
+    assert measured["machine"] == "CPU" and 0 < rates.update < 1 and 0 < rates.decode <= 1
+    assert rates.verdict_s["math"] > 0 and rates.disk != CPU.disk
+    assert "planned" in found["step kl"][1] and "verdicts/s" in found["judge math"][1]
+
+
+def full_disk(patch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    patch.setattr("ratchet.training.preflight.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
+
+
+def slow_judge(patch: pytest.MonkeyPatch) -> None:
+    from ratchet.verifiers.math import domain
+
+    prepare = domain.Math.prepare
+
+    def slowly(self, submission):
+        time.sleep(0.05)
+        return prepare(self, submission)
+
+    patch.setattr(domain.Math, "prepare", slowly)
+
+
+def other_version(patch: pytest.MonkeyPatch) -> None:
+    """As if a second rank had another torch."""
+    from ratchet.training import ranks
+
+    gather = ranks.gather
+
+    def gathered(item):
+        is_versions = isinstance(item, dict) and "transformers" in item
+        return [item, {**item, "torch": "2.0.1", "host": "node7"}] if is_versions else gather(item)
+
+    patch.setattr(ranks, "gather", gathered)
+
+
+def other_probabilities(patch: pytest.MonkeyPatch) -> None:
+    from ratchet.infra.inference.with_transformers import InPlace
+
+    generate = InPlace.generate
+
+    def shifted(self, batches, sampling):
+        for completion in generate(self, batches, sampling):
+            yield replace(completion, logprobs=tuple(value - 1 for value in completion.logprobs))
+
+    patch.setattr(InPlace, "generate", shifted)
+
+
+def small_memory(patch: pytest.MonkeyPatch) -> None:
+    from ratchet.training import machine, preflight
+
+    found = replace(machine.found_machine(), memory=50e6)
+    patch.setattr(preflight, "found_machine", lambda: found)
+
+
+@pytest.mark.parametrize(
+    ("plant", "red", "words"),
+    [
+        (full_disk, {"disk"}, "are needed: free some"),
+        (slow_judge, {"judge math"}, "Add training.reward_servers"),
+        (other_version, {"versions"}, "and 2.0.1 on rank 1 (node7)"),
+        (other_probabilities, {"mismatch"}, "nats a token"),
+        (small_memory, {"step math-12", "step kl"}, "lower micro_batch_tokens"),
+    ],
+)
+def test_what_is_planted_turns_its_line_red_and_no_other(checked, monkeypatch, plant, red, words):
+    plant(monkeypatch)
+    found = checked()
+    assert {name for name, (state, _) in found.items() if state == "FAIL"} == red
+    assert all(words in found[name][1] for name in red)
+
+
+def settings_of(home: Path, **changes) -> Settings:
+    return replace(load_settings(home), **changes)
+
+
+def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
+    teacher = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1}
+    tiny = {"kind": "ratchet.examples.tiny_world.teacher", "model": "tiny-teacher"}
+    recipe = Recipe.model_validate({**SETTINGS, "curation": {"math": {"teacher": teacher}, "code": {"teacher": tiny}}})
+    found = list(command.endpoints(recipe, settings_of(tmp_path, tracking_uri="http://127.0.0.1:9")))
+    assert [(name, state) for name, state, _ in found] == [
+        ("teacher math", "FAIL"), ("teacher code", "OK"), ("tracking", "FAIL"),
+    ]  # fmt: skip
+    assert "127.0.0.1:9" in found[0][2] and "127.0.0.1:9" in found[2][2]
+    assert list(command.endpoints(recipe, settings_of(tmp_path)))[2:] == []  # MLflow is a file
+
+
+def read(output: str) -> dict[str, str]:
+    words = [line.split() for line in output.splitlines() if line.startswith(("OK ", "FAIL ", "SKIP "))]
+    return {" ".join(line[1:3]) if line[1] in ("step", "judge", "teacher") else line[1]: line[0] for line in words}
+
+
+@pytest.mark.slow
+def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
+    """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
+    done = ratchet("preflight", MINI, "--home", finished_home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = read(done.stdout)
+    assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
+    planned = json.loads(ratchet("plan", MINI, "--home", finished_home, "--json").stdout)
+    assert planned["rates_measured"] and planned["hours"] > 0
+
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as m, os\nreal = m.version\n"
+        "m.version = lambda name: '0.1' if (name, os.environ.get('RANK')) == ('torch', '1') else real(name)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert [name for name, state in read(done.stdout).items() if state == "FAIL"] == ["versions"], done.stdout
+    assert str(ROOT) not in done.stderr
