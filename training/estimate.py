@@ -16,7 +16,6 @@ from ratchet.infra.inference.engine import Needs, Work
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.machine import PROGRAM_S, VERDICT_S, Machine
 from ratchet.training.simulation import Decoder, Sampled, response_lengths, sample
-from ratchet.verifiers.domain import domain_of
 
 TYPICAL_RESPONSE = 0.5
 """Mean response, as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
@@ -235,11 +234,15 @@ def _handing_over(needs: Needs, work: Work, machine: Machine) -> float:
 
 def _verdict_s(stage: Stage, machine: Machine) -> float:
     """Seconds of a core for one of the stage's verdicts."""
-    seconds = {
-        domain: machine.rates.verdict_s.get(domain, PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S)
-        for domain in stage.mix
-    }
-    return sum(share * seconds[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
+    known = machine.rates.verdict_s
+
+    def taken(domain: str) -> float:
+        from ratchet.verifiers.domain import domain_of
+
+        return PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S
+
+    seconds = [share * (known[d] if d in known else taken(d)) for d, share in stage.mix.items()]
+    return sum(seconds) / sum(stage.mix.values())
 
 
 LIMITS = {

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, memory_bytes
 
@@ -143,6 +142,8 @@ def measured_file(home: Path, recipe: str) -> Path:
 
 
 def write_rates(file: Path, machine: str, rates: Rates) -> None:
+    from ratchet.infra.artifacts import write_atomically  # brings pyarrow along, which a plan does without
+
     write_atomically(file, json.dumps({"machine": machine, "rates": asdict(rates)}, indent=1))
 
 
