@@ -114,7 +114,7 @@ class Proof:
                     torch.randn(1, h, sum(lengths), width, device=self.device, dtype=self.dtype, requires_grad=True)
                     for h in (heads, self.model.key_value_heads, self.model.key_value_heads)
                 )
-                flops = 6 * sum(n * n for n in lengths) * heads * width
+                flops = 6 * sum(n * n for n in lengths) * heads * width / 1e12
 
                 def packed(q=query, k=key, v=value, lengths=lengths) -> None:
                     attention(torch.nn.Module(), q, k, v, None, sequences=lengths)[0].sum().backward()
@@ -127,7 +127,7 @@ class Proof:
                     seconds, peak = self.timed(call)
                     yield (
                         f"attention, {variant}, {name}", f"{tokens:,}", f"{seconds:.4f}", peak, "",
-                        f"{flops / seconds / 1e12:.3g} TFLOP/s, {flops / seconds / self.machine.flops:.1%} of the limit",
+                        f"{flops / seconds:.3g} TFLOP/s, {flops * 1e12 / seconds / self.machine.flops:.1%} of the limit",
                     )  # fmt: skip
 
     def logprobs(self) -> Iterator[Row]:
@@ -255,7 +255,8 @@ class Proof:
     def differences(self, name: str, tokens: int, seconds: float, difference: torch.Tensor, mismatch: Any) -> Row:
         difference = difference.double()
         mean = float(mismatch(difference, torch.zeros_like(difference)).mean())
-        said = f"{mean:.2g} nats a token (KL), {difference.abs().mean():.2g} on average, {difference.abs().max():.2g} at most"
+        sizes = difference.abs()
+        said = f"{mean:.2g} nats a token (KL), {sizes.mean():.2g} on average, {sizes.max():.2g} at most"
         return name, f"{tokens:,}", f"{seconds:.2f}" if seconds else "", "", "", said
 
     def run(self) -> list[Row]:

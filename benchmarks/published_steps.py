@@ -3,8 +3,8 @@
     python -m benchmarks.published_steps
 
 Each row is a run whose model, GPUs, batch and lengths are given where it was published. The rates of
-`training/machine.py` were fitted to those marked `fitted`; the others were looked at afterwards. Other frameworks did the
-work, so what is checked is the arithmetic of a step, not the speed of ours.
+`training/machine.py` were fitted to those marked `fitted`. Other frameworks did the work, so what is checked is the
+arithmetic of a step, not the speed of ours.
 """
 
 from __future__ import annotations

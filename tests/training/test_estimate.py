@@ -9,6 +9,7 @@ from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Stage, Training
 from ratchet.training.estimate import TILE, Shape, estimate, pressures, scaled
+from ratchet.training.logprobs import VOCABULARY_TILE
 from ratchet.training.machine import (
     CPU,
     CPU_BANDWIDTH,
@@ -22,7 +23,6 @@ from ratchet.training.machine import (
     with_measured,
     write_rates,
 )
-from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
 
 QWEN_14B = {

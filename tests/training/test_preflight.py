@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.cli import preflight as command
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.settings import Settings, load_settings
-from tests.flows.conftest import MINI, ROOT, finished_home, ratchet  # noqa: F401
 from tests.training.conftest import sums
 
 STAGE = {"name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": 2, "rollouts": 4}
@@ -127,45 +122,3 @@ def test_what_is_planted_turns_its_line_red_and_no_other(checked, monkeypatch, p
     found = checked()
     assert {name for name, (state, _) in found.items() if state == "FAIL"} == red
     assert all(words in found[name][1] for name in red)
-
-
-def settings_of(home: Path, **changes) -> Settings:
-    return replace(load_settings(home), **changes)
-
-
-def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
-    teacher = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1}
-    tiny = {"kind": "ratchet.examples.tiny_world.teacher", "model": "tiny-teacher"}
-    recipe = Recipe.model_validate({**SETTINGS, "curation": {"math": {"teacher": teacher}, "code": {"teacher": tiny}}})
-    found = list(command.endpoints(recipe, settings_of(tmp_path, tracking_uri="http://127.0.0.1:9")))
-    assert [(name, state) for name, state, _ in found] == [
-        ("teacher math", "FAIL"), ("teacher code", "OK"), ("tracking", "FAIL"),
-    ]  # fmt: skip
-    assert "127.0.0.1:9" in found[0][2] and "127.0.0.1:9" in found[2][2]
-    assert list(command.endpoints(recipe, settings_of(tmp_path)))[2:] == []  # MLflow is a file
-
-
-def read(output: str) -> dict[str, str]:
-    words = [line.split() for line in output.splitlines() if line.startswith(("OK ", "FAIL ", "SKIP "))]
-    return {" ".join(line[1:3]) if line[1] in ("step", "judge", "teacher") else line[1]: line[0] for line in words}
-
-
-@pytest.mark.slow
-def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
-    """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
-    done = ratchet("preflight", MINI, "--home", finished_home)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = read(done.stdout)
-    assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
-    planned = json.loads(ratchet("plan", MINI, "--home", finished_home, "--json").stdout)
-    assert planned["rates_measured"] and planned["hours"] > 0
-
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.metadata as m, os\nreal = m.version\n"
-        "m.version = lambda name: '0.1' if (name, os.environ.get('RANK')) == ('torch', '1') else real(name)\n"
-    )
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
-    assert done.returncode == 1
-    assert [name for name, state in read(done.stdout).items() if state == "FAIL"] == ["versions"], done.stdout
-    assert str(ROOT) not in done.stderr
