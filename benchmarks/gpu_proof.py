@@ -127,7 +127,7 @@ class Proof:
                     seconds, peak = self.timed(call)
                     yield (
                         f"attention, {variant}, {name}", f"{tokens:,}", f"{seconds:.4f}", peak, "",
-                        f"{flops / seconds:.3g} TFLOP/s, {flops * 1e12 / seconds / self.machine.flops:.1%} of the limit",
+                        f"{flops / seconds:.3g} TFLOP/s, {1e12 * flops / seconds / self.machine.flops:.0%} of the limit",
                     )  # fmt: skip
 
     def logprobs(self) -> Iterator[Row]:

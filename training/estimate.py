@@ -32,6 +32,8 @@ FORWARD = 1 / 3
 """Arithmetic of a forward pass, of that of forward and backward."""
 HOST_BANDWIDTH = 200e9
 """Bytes a second of a machine's memory, for an optimizer that is updated there."""
+DEALT = 64
+"""Sequences of a rank that are dealt one by one; more are dealt in bundles of like length."""
 MOVED_BY_ADAM = 28
 """Bytes read and written for each parameter: two moments, the 32-bit weight and the gradient."""
 
@@ -200,10 +202,11 @@ def update_seconds(
     hardware, rates = training.hardware, machine.rates
     together = hardware.sequence_ranks
     loads = [(0.0, 0.0)] * max(1, ranks // together)  # work, tokens
-    for length in sorted(lengths, reverse=True):
+    each = max(1, len(lengths) // (DEALT * len(loads)))
+    for length in sorted(lengths, reverse=True)[::each]:
         done, tokens = loads[0]
         work = 6 * length * (shape.multiplied + length * shape.layers * shape.attention)
-        heapq.heapreplace(loads, (done + work / together, tokens + length / together))
+        heapq.heapreplace(loads, (done + each * work / together, tokens + each * length / together))
     most, tokens = max(loads)
     passes = 1 + FORWARD * (
         hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)

@@ -15,8 +15,9 @@ SPREAD = 0.78
 """Of the logarithm of a response's length: that of DeepSeek-R1-Distill-Qwen-7B on math, from the mean and the truncated
 share that AReaL's log has (docs/scaling.md)."""
 QUANTILES = 1024
-ENGINES = 64
-"""Simulated at the most; the others are like them."""
+ENGINES, ROUNDS = 16, 6
+"""Simulated at the most, the others are like them; and so many fillings of an engine's slots twice, those beyond go on
+as the second half did."""
 GROWTH = 128
 """Tokens that a response must have room to grow by, or another is not begun."""
 
@@ -72,10 +73,20 @@ def sample(
     shares = [lengths[first::engines] for first in range(min(engines, len(lengths), ENGINES))]
     if len(shares) < engines:
         shares[0] = (max(lengths), *shares[0][1:])  # the longest is among those that are looked at
-    found = [_drain(share, prompt, decoder, slots, room, continuous) for share in shares]
+
+    def drained(share: Sequence[int]) -> tuple[float, ...]:
+        most = ROUNDS * slots
+        if len(share) <= 2 * most:
+            return _drain(share, prompt, decoder, slots, room, continuous)
+        half, whole = (_drain(share[: n * most], prompt, decoder, slots, room, continuous) for n in (1, 2))
+        return tuple(w + (w - h) * (len(share) / most - 2) for h, w in zip(half, whole, strict=True))
+
+    found = [drained(share) for share in shares]
     seconds = max(each[0] for each in found)
     offered = seconds * sum(min(slots, len(share)) for share in shares)
-    return Sampled(seconds, 1 - sum(each[1] for each in found) / offered, sum(e[2] for e in found) / len(lengths))
+    return Sampled(
+        seconds, 1 - sum(each[1] for each in found) / offered, sum(e[2] for e in found) / sum(map(len, shares))
+    )
 
 
 def _drain(

@@ -29,15 +29,15 @@ def model(tmp_path) -> str:
 
 
 def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
-    asked = ("plan", "prorl-1.5b", "--machine", "4x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
+    asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
     said = in_process(*asked)
-    assert "1,777,030,656 parameters on 32 x H100" in said and "in all" in said and "published" in said
+    assert "1,777,030,656 parameters on 16 x H100" in said and "in all" in said and "published" in said
     for line in ("as it is", "10 x prompts", "100 x GPUs", "100 x length", "KV cache"):
         assert line in said
     found = json.loads(in_process(*asked, "--json"))
-    assert [stage["stage"] for stage in found["stages"]] == [f"run-{i}" for i in range(1, 9)]
+    assert [stage["stage"] for stage in found["stages"]] == ["math-4k", "math-8k"]
     hours = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
-    assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 32)
+    assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
     for stage in found["stages"]:
         assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
     assert not found["rates_measured"] and len(found["growth"]) == 7
@@ -56,7 +56,7 @@ def test_what_cannot_be_planned_says_why(tmp_path):
         in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
     for command in ("plan", "preflight"):
         with pytest.raises(RatchetError, match="has no stages"):
-            in_process(command, MINI, "--set", "training.stages=[]", "--home", tmp_path)
+            in_process(command, MINI, "--set", "training.stages=[]", "--set", "evaluation.after=[]", "--home", tmp_path)
 
 
 def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):

@@ -33,7 +33,7 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
     from ratchet.training import preflight
 
     def check() -> dict[str, tuple[str, str]]:
-        pq.write_table(to_table(sums(40)), tmp_path / "math.parquet")
+        pq.write_table(to_table(sums(6)), tmp_path / "math.parquet")
         spec = {
             "model_dir": micro_model, "problems": {"math": str(tmp_path / "math.parquet")},
             "measured": str(tmp_path / "measured.json"),
@@ -69,7 +69,7 @@ def slow_judge(patch: pytest.MonkeyPatch) -> None:
     prepare = domain.Math.prepare
 
     def slowly(self, submission):
-        time.sleep(0.05)
+        time.sleep(0.2)
         return prepare(self, submission)
 
     patch.setattr(domain.Math, "prepare", slowly)

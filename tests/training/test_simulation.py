@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from ratchet.training.simulation import Decoder, response_lengths, sample
+from ratchet.training.simulation import Decoder, _drain, response_lengths, sample
 
 UNIT = Decoder(fixed=1.0, weights=0.0, cached=0.0, row=0.0, prompt=0.0)
 """A second an iteration."""
@@ -41,6 +41,13 @@ def test_iterations_are_bound_by_memory_or_by_arithmetic():
     assert decoder.iteration(8, 100) == 0.5 + 8.0
     alone = sample((10,), 100, 1, decoder, 1, 1e9, continuous=True)
     assert alone.seconds == pytest.approx(100 * 0.1 + 10 * (0.5 + 2.0) + 0.01 * (100 * 10 + 10 * 10 / 2))
+
+
+def test_many_rounds_go_on_as_the_first_ones():
+    lengths = response_lengths(4000, 100, 0.5)
+    decoder = Decoder(fixed=1.0, weights=1.0, cached=0.001, row=0.1, prompt=0.0)
+    far = sample(lengths, 0, 1, decoder, 16, 1e9, continuous=True)
+    assert far.seconds == pytest.approx(_drain(lengths, 0, decoder, 16, 1e9, True)[0], rel=0.02)
 
 
 def test_a_full_cache_puts_the_latest_back_and_ends_all_the_same():
