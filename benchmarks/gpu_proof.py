@@ -127,7 +127,7 @@ class Proof:
                     seconds, peak = self.timed(call)
                     yield (
                         f"attention, {variant}, {name}", f"{tokens:,}", f"{seconds:.4f}", peak, "",
-                        f"{flops / seconds:.3g} TFLOP/s, {1e12 * flops / seconds / self.machine.flops:.0%} of the limit",
+                        f"{flops / seconds:.3g} TFLOP/s, {flops / seconds / self.machine.flops * 1e12:.0%} of all",
                     )  # fmt: skip
 
     def logprobs(self) -> Iterator[Row]:

@@ -84,9 +84,8 @@ def sample(
     found = [drained(share) for share in shares]
     seconds = max(each[0] for each in found)
     offered = seconds * sum(min(slots, len(share)) for share in shares)
-    return Sampled(
-        seconds, 1 - sum(each[1] for each in found) / offered, sum(e[2] for e in found) / sum(map(len, shares))
-    )
+    busy, evicted = (sum(each[i] for each in found) for i in (1, 2))
+    return Sampled(seconds, 1 - busy / offered, evicted / sum(map(len, shares)))
 
 
 def _drain(

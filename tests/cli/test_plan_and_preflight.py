@@ -56,7 +56,7 @@ def test_what_cannot_be_planned_says_why(tmp_path):
         in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
     for command in ("plan", "preflight"):
         with pytest.raises(RatchetError, match="has no stages"):
-            in_process(command, MINI, "--set", "training.stages=[]", "--set", "evaluation.after=[]", "--home", tmp_path)
+            in_process(command, "examples/math_files", "--home", tmp_path)
 
 
 def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
