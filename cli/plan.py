@@ -17,6 +17,7 @@ from ratchet.tasks.progress import duration
 
 if TYPE_CHECKING:
     from ratchet.training.estimate import Estimate, Shape
+    from ratchet.training.machine import Machine
 
 GROWTH = [(what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100)]
 
@@ -46,7 +47,7 @@ def plan(
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or ())
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
-    planned = Plan(resolved, settings, machine, mean, price)
+    planned = Plan(resolved, settings, _machine(machine), mean, price)
     if as_json:
         console.file.write(json.dumps(planned.data(), indent=1) + "\n")
         return
@@ -59,11 +60,10 @@ def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Se
     """The times of a plan, for `--dry-run`; False where nothing can be said."""
     if not recipe.training.stages or only not in ("", *(stage.name for stage in recipe.training.stages)):
         return False  # as the run will say
+    given = _machine(machine)
     try:
-        Plan(recipe, settings, machine, only=only, start=start).show()
+        Plan(recipe, settings, given, only=only, start=start).show()
     except (RatchetError, OSError, ValueError) as error:
-        if machine and isinstance(error, RatchetError) and "--machine" in str(error):
-            raise
         console.print(f"Memory and time are not estimated: {error}\n", markup=False, soft_wrap=True)
         return False
     return True
@@ -73,14 +73,13 @@ class Plan:
     """The estimates of a recipe's stages on one machine."""
 
     def __init__(
-        self, recipe: Recipe, settings: Settings, machine: str, mean: float = 0.5, price: float | None = None,
+        self, recipe: Recipe, settings: Settings, given: "Machine", mean: float = 0.5, price: float | None = None,
         only: str = "", start: str = "",
     ) -> None:  # fmt: skip
-        from ratchet.training import machine as machines
         from ratchet.training.estimate import estimate
+        from ratchet.training.machine import measured_file, with_measured
 
-        given = machines.told_machine(machine) if machine else machines.found_machine()
-        self.machine = machines.with_measured(given, machines.measured_file(settings.home, recipe.name))
+        self.machine = with_measured(given, measured_file(settings.home, recipe.name))
         self.measured = self.machine is not given
         self.recipe, self.training, self.mean, self.price = recipe, recipe.training, mean, price
         self.shape = model_shape(recipe, start, settings)
@@ -202,6 +201,12 @@ class Plan:
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": self.hours, "cost": self.cost(self.hours), "growth": self.growth(),
         }  # fmt: skip
+
+
+def _machine(told: str) -> "Machine":
+    from ratchet.training.machine import found_machine, told_machine
+
+    return told_machine(told) if told else found_machine()
 
 
 def gib(size: float) -> str:

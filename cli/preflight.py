@@ -4,10 +4,10 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.text import Text
 
@@ -49,7 +49,7 @@ def preflight(
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to prepare for.")
     states = []
-    for name, state, said in all_lines(resolved, settings):
+    for name, state, said in chain(endpoints(resolved, settings), _on_machines(resolved, settings)):
         console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", said), soft_wrap=True)
         states.append(state)
     failed = states.count("FAIL")
@@ -58,16 +58,12 @@ def preflight(
         raise typer.Exit(1)
 
 
-def all_lines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
-    """Each line as soon as it is known."""
-    yield from endpoints(recipe, settings)
-    yield from _on_machines(recipe, settings)
-
-
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     """Every server that the recipe will ask."""
 
     def tracking(address: str) -> None:
+        import httpx
+
         try:
             httpx.get(f"{address}/health", timeout=CHECK_S).raise_for_status()
         except httpx.HTTPError as error:

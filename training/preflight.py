@@ -14,9 +14,9 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,7 +50,6 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
-PACKAGES = ("ratchet-rl", "torch", "transformers", "deepspeed", "numpy", "safetensors", "tokenizers", "vllm")
 SLOW_LINK = 0.3
 """Of the median of all ranks: one that sends at less has a link of its own that is broken or shared."""
 JUDGED = 48
@@ -59,6 +58,7 @@ JUDGE_SLACK = 3
 """Answers that all differ are the most that verdicts cost: in a batch many are the same, or are none."""
 TRIED_TOKENS = 64
 """Of a response, to time decoding."""
+LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
 TEMPORARY = 2 * GIB
 """Free space that temporary files of compilers and sandboxes may need on each machine."""
 
@@ -133,10 +133,12 @@ class Preflight:
         except NothingToCheck as reason:
             state, said = "SKIP", str(reason)
         except torch.OutOfMemoryError as error:
-            advice = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
-            state, said = "FAIL", f"the GPU's memory is short: {advice} ({str(error).splitlines()[0]})"
+            state, said = "FAIL", f"the GPU's memory is short: {LESS_MEMORY} ({str(error).splitlines()[0]})"
         except (RatchetError, OSError) as error:
             state, said = "FAIL", str(error)
+        self.say(name, state, said)
+
+    def say(self, name: str, state: str, said: str) -> None:
         everyone = ranks.gather((state, said))
         worst = next((i for i, (state, _) in enumerate(everyone) if state == "FAIL"), 0)
         if self.lines:
@@ -146,18 +148,21 @@ class Preflight:
     # ------------------------------------------------------------------------------------ machines
 
     def versions(self) -> str:
-        everyone = ranks.gather(versions())
-        for name, expected in everyone[0].items():
-            for number, found in enumerate(everyone):
-                if found[name] != expected and name != "host":
+        """Of Python, every package, CUDA and the GPU, on every rank."""
+        everyone = ranks.gather((socket.gethostname(), versions()))
+        host, mine = everyone[0]
+        for number, (where, found) in enumerate(everyone):
+            for name in sorted(mine.keys() | found.keys()):
+                first, other = mine.get(name, "absent"), found.get(name, "absent")
+                if first != other:
                     raise RatchetError(
-                        f"{name} is {expected} on rank 0 ({everyone[0]['host']}) and {found[name]} on rank {number} "
-                        f"({found['host']}): install the same everywhere, from constraints.txt"
+                        f"{name} is {first} on rank 0 ({host}) and {other} on rank {number} ({where}): install "
+                        "constraints.txt everywhere"
                     )
-        hosts, wanted = len({found["host"] for found in everyone}), self.training.hardware.machines
-        if hosts != wanted:
-            raise RatchetError(f"{hosts} machines came, and training.hardware.machines is {wanted}")
-        return f"{self.ranks} ranks on {hosts} machines, {self.machine.name}, torch {everyone[0]['torch']}"
+        came, wanted = len({where for where, _ in everyone}), self.training.hardware.machines
+        if came != wanted:
+            raise RatchetError(f"{came} machines came, and training.hardware.machines is {wanted}")
+        return f"{self.ranks} ranks on {came} machines, {self.machine.name}, torch {torch.__version__}"
 
     def links(self) -> str:
         """All-reduce at growing sizes, and a broadcast from each rank: bytes a second through one rank's link."""
@@ -235,7 +240,7 @@ class Preflight:
                 self.line("weights", lambda: self._handed_over(sampler))
                 self.line("decoding", lambda: self._decoding(sampler, found))
         except (RatchetError, OSError) as error:
-            return self.line("engine", lambda error=error: _fail(str(error)))
+            self.say("engine", "FAIL", str(error))
         self.line("mismatch", lambda: self._mismatch(found))
 
     def _requests(self, count: int) -> list[Request]:
@@ -253,11 +258,10 @@ class Preflight:
 
     def _handed_over(self, sampler: Any) -> str:
         self._generate(sampler, 1, 2)
-        if not sampler.facts:
+        if not (facts := sampler.facts):
             return "the engine samples with the policy's own weights"
         return (
-            f"handed over in {sampler.facts['weight_seconds']:.2g} s, and the engine's log-probabilities differ by "
-            f"{sampler.facts['weight_probe']:.2g} nats"
+            f"handed over in {facts['weight_seconds']:.2g} s, log-probabilities differ by {facts['weight_probe']:.2g}"
         )
 
     def _decoding(self, sampler: Any, found: list[Completion]) -> str:
@@ -266,7 +270,7 @@ class Preflight:
         seconds = []
         for count in (1, rows):
             completions, spent = self._generate(sampler, count, tokens)
-            seconds.append(max(ranks.gather(spent / max(c.tokens for c in completions))))
+            seconds.append(max(ranks.gather(spent / max(len(c.token_ids or ()) for c in completions))))
         found += completions
         own = self.machine.flops / (self.ranks if self.machine.is_cpu else 1)
         size = 2 if self.training.hardware.dtype == "bfloat16" else 4
@@ -284,7 +288,7 @@ class Preflight:
             raise NothingToCheck("nothing was decoded")
         prompts = {request.key: request.prompt_ids for request in self._requests(len(found))}
         samples = [
-            Sample(i, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.float32(c.logprobs))
+            Sample(i, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.array(c.logprobs))
             for i, c in enumerate(found[:8])
         ]
         batch = collate(samples, self.policy.device)
@@ -302,25 +306,19 @@ class Preflight:
 
     def step(self, stage: Stage) -> str:
         """One optimizer step on a micro-batch of the stage's longest responses for each rank."""
-        prompt = min(PROMPT_TOKENS, stage.longest_response)
-        longest = prompt + stage.longest_response
-        if self.policy.positions is not None and longest > self.policy.positions:
-            longest = self.policy.positions
-            prompt = longest - stage.longest_response
-            if prompt < 1:
-                raise RatchetError(f"responses of {stage.longest_response:,} tokens, and {longest:,} positions")
-        hardware = self.training.hardware
-        groups_of_ranks = self.ranks // hardware.sequence_ranks
-        count = max(2, groups_of_ranks * max(1, hardware.sequence_ranks * hardware.micro_batch_tokens // longest))
-        strict = stage.model_copy(update={"updates_per_batch": 1})
+        room = (self.policy.positions or 10**9) - stage.longest_response
+        if room < 1:
+            raise RatchetError(
+                f"responses of {stage.longest_response:,} tokens, and the model has no room for a prompt"
+            )
+        prompt = min(PROMPT_TOKENS, stage.longest_response, room)
+        longest, hardware = prompt + stage.longest_response, self.training.hardware
+        together = hardware.sequence_ranks
+        count = max(2, self.ranks // together * max(1, together * hardware.micro_batch_tokens // longest))
+        strict = stage.model_copy(update={"updates_per_batch": 1, "mismatch_limit": None})  # nothing was sampled
         learner = Learner(self.policy, strict)
-        made = learner.old_logprobs(self._groups(strict, count, prompt), 1.0)
-        made = [
-            replace(g, old_logprobs=None, rollouts=tuple(
-                replace(r, logprobs=old) for r, old in zip(g.rollouts, g.old_logprobs or (), strict=True)
-            ))
-            for g in made
-        ]  # fmt: skip
+        made = self._groups(strict, count, prompt)
+        learner.old_logprobs(made, 1.0)  # what a stage with several updates does before them
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         self._synchronize()
@@ -344,7 +342,7 @@ class Preflight:
             f"{seconds:.2g} s for {count} responses of {longest:,} tokens"
         )
         if measured > 0.95 * have:
-            raise RatchetError(f"{said}: lower micro_batch_tokens, or shard more (zero_stage, sequence_ranks)")
+            raise RatchetError(f"{said}: {LESS_MEMORY}")
         return said
 
     def _groups(self, stage: Stage, count: int, prompt: int) -> list[Group]:
@@ -434,28 +432,14 @@ class Preflight:
         seconds = time.perf_counter() - started
         if restored[1]["fingerprint"] != self._fingerprint():
             raise RatchetError("the weights that were read back are not those that were written")
-        stage = self.training.stages[0]
-        Learner(self.policy, stage.model_copy(update={"mismatch_limit": None, "updates_per_batch": 1})).learn(
-            self._groups(stage, 2, 1), 1.0
-        )
+        stage = self.training.stages[0].model_copy(update={"mismatch_limit": None, "updates_per_batch": 1})
+        Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
         return f"read back in {seconds:.2g} s, the same weights to the last bit; the next step was taken"
 
 
 def versions() -> dict[str, str]:
-    """Of what must be the same on every rank, and the host."""
-    found = {"host": socket.gethostname(), "Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
+    """Of what must be the same on every rank."""
+    found = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
     if torch.cuda.is_available():
         found["GPU"] = torch.cuda.get_device_name()
-    return {**found, **dict(_installed())}
-
-
-def _installed() -> Iterator[tuple[str, str]]:
-    for package in PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            yield package, "not installed"
-
-
-def _fail(said: str) -> str:
-    raise RatchetError(said)
+    return found | {each.name: each.version for each in distributions()}

@@ -88,8 +88,11 @@ def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
     assert planned["rates_measured"] and planned["hours"] > 0
 
     (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.metadata as m, os\nreal = m.version\n"
-        "m.version = lambda name: '0.1' if (name, os.environ.get('RANK')) == ('torch', '1') else real(name)\n"
+        "import importlib.metadata as m, os, types\n"
+        "real, old = m.distributions, types.SimpleNamespace(name='torch', version='0.1')\n"
+        "def found():\n    for each in real():\n"
+        "        yield old if (each.name, os.environ.get('RANK')) == ('torch', '1') else each\n"
+        "m.distributions = found\n"
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)

@@ -69,10 +69,11 @@ def slow_judge(patch: pytest.MonkeyPatch) -> None:
     prepare = domain.Math.prepare
 
     def slowly(self, submission):
-        time.sleep(0.2)
+        time.sleep(0.7)
         return prepare(self, submission)
 
     patch.setattr(domain.Math, "prepare", slowly)
+    patch.setattr("ratchet.training.preflight.JUDGED", 1)
 
 
 def other_version(patch: pytest.MonkeyPatch) -> None:
@@ -82,8 +83,9 @@ def other_version(patch: pytest.MonkeyPatch) -> None:
     gather = ranks.gather
 
     def gathered(item):
-        is_versions = isinstance(item, dict) and "transformers" in item
-        return [item, {**item, "torch": "2.0.1", "host": "node7"}] if is_versions else gather(item)
+        if isinstance(item, tuple) and "torch" in item[1]:
+            return [item, ("node7", {**item[1], "torch": "2.0.1"})]
+        return gather(item)
 
     patch.setattr(ranks, "gather", gathered)
 
@@ -114,7 +116,7 @@ def small_memory(patch: pytest.MonkeyPatch) -> None:
         (slow_judge, {"judge math"}, "Add training.reward_servers"),
         (other_version, {"versions"}, "and 2.0.1 on rank 1 (node7)"),
         (other_probabilities, {"mismatch"}, "nats a token"),
-        (small_memory, {"step math-12", "step kl"}, "lower micro_batch_tokens"),
+        (small_memory, {"step math-12", "step kl"}, "micro_batch_tokens, or shard more"),
     ],
 )
 def test_what_is_planted_turns_its_line_red_and_no_other(checked, monkeypatch, plant, red, words):
