@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
@@ -116,9 +117,19 @@ class Preflight:
         self.line("versions", self.versions)
         self.line("links", self.links)
         self.line("disk", self.disk)
-        self.sampling()
-        for stage in self.training.stages:
-            self.line(f"step {stage.name}", lambda stage=stage: self.step(stage))
+        with ExitStack() as stack:
+            try:
+                engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
+                sampler = stack.enter_context(engine)
+            except (RatchetError, OSError) as error:
+                self.say("engine", "FAIL", str(error))
+            else:
+                found: list[Completion] = []
+                self.line("weights", lambda: self._handed_over(sampler))
+                self.line("decoding", lambda: self._decoding(sampler, found))
+                self.line("mismatch", lambda: self._mismatch(found))
+            for stage in self.training.stages:  # beside an engine that sleeps, as in training
+                self.line(f"step {stage.name}", lambda stage=stage: self.step(stage))
         for domain in dict.fromkeys(domain for stage in self.training.stages for domain in stage.mix):
             self.line(f"judge {domain}", lambda domain=domain: self.judge(domain))
         self.line("checkpoint", self.checkpoint)
@@ -231,17 +242,6 @@ class Preflight:
         return f"{name} {free / GIB:.3g} GiB free, {speed / 1e9:.2g} GB/s"
 
     # ------------------------------------------------------------------------------------ a step
-
-    def sampling(self) -> None:
-        """The engine with the policy's weights: handed over and probed, timed, and compared with the trainer."""
-        found: list[Completion] = []
-        try:
-            with open_sampler(self.policy, self.training, self.model_dir, self.work) as sampler:
-                self.line("weights", lambda: self._handed_over(sampler))
-                self.line("decoding", lambda: self._decoding(sampler, found))
-        except (RatchetError, OSError) as error:
-            self.say("engine", "FAIL", str(error))
-        self.line("mismatch", lambda: self._mismatch(found))
 
     def _requests(self, count: int) -> list[Request]:
         """Of random tokens, this rank's own."""

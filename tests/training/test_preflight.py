@@ -83,7 +83,7 @@ def other_version(patch: pytest.MonkeyPatch) -> None:
     gather = ranks.gather
 
     def gathered(item):
-        if isinstance(item, tuple) and "torch" in item[1]:
+        if isinstance(item, tuple) and isinstance(item[1], dict) and "torch" in item[1]:
             return [item, ("node7", {**item[1], "torch": "2.0.1"})]
         return gather(item)
 
