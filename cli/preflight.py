@@ -100,7 +100,7 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     spec = {
-        "kind": "preflight", "recipe": recipe.model_dump(mode="json"), "stage": None, "model_dir": recipe.model.path,
+        "kind": "preflight", "recipe": recipe.model_dump(mode="json"), "stage": None, "model_dir": None,
         "problems": _curated(recipe, settings), "traces": None, "pass_rates": None, "validation": {},
         "work_dir": str(work), "measured": str(measured),
     }  # fmt: skip
@@ -151,9 +151,9 @@ def _new_lines(file: Path, begin: int) -> tuple[int, list[Line]]:
 
 
 def _why(work: Path, ended: str) -> str:
-    status = work / STATUS
-    if status.is_file() and '"failed"' in (said := status.read_text()):
-        return said
+    status = json.loads((work / STATUS).read_text()) if (work / STATUS).is_file() else {}
+    if status.get("state") == "failed":
+        return status["message"]
     return f"{ended}. The end of {work / 'log'}:\n{last_lines(work / 'log', 15)}"
 
 

@@ -95,7 +95,7 @@ class Preflight:
         count = 1 if machine.is_cpu else self.ranks
         self.machine = replace(machine, count=count, cores=sum(ranks.gather(machine.cores)) // self._on_each)
         self.rates = self.machine.rates
-        self.model_dir = spec["model_dir"] or str(self._grown())
+        self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         self.policy = Policy(self.model_dir, self.training.hardware, self.training.optimizer, reference)
         self.shape = Shape.of(self.policy.model.config.to_dict())

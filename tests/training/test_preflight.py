@@ -18,7 +18,6 @@ from tests.training.conftest import sums
 STAGE = {"name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": 2, "rollouts": 4}
 SETTINGS = {
     "name": "micro",
-    "model": {"prompt": {"math": "{prompt}"}},
     "training": {
         "hardware": {"micro_batch_tokens": 200, "rollout_batch": 8},
         "stages": [{**STAGE, "prompts_per_batch": 4}, {**STAGE, "name": "kl", "kl_coefficient": 0.1, "loss": "gspo"}],
@@ -34,11 +33,9 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
 
     def check() -> dict[str, tuple[str, str]]:
         pq.write_table(to_table(sums(6)), tmp_path / "math.parquet")
-        spec = {
-            "model_dir": micro_model, "problems": {"math": str(tmp_path / "math.parquet")},
-            "measured": str(tmp_path / "measured.json"),
-        }  # fmt: skip
-        preflight.Preflight(Recipe.model_validate(SETTINGS), spec, tmp_path).check()
+        spec = {"problems": {"math": str(tmp_path / "math.parquet")}, "measured": str(tmp_path / "measured.json")}
+        recipe = Recipe.model_validate(SETTINGS | {"model": {"path": micro_model, "prompt": {"math": "{prompt}"}}})
+        preflight.Preflight(recipe, spec, tmp_path).check()
         found = [json.loads(line) for line in (tmp_path / preflight.LINES).read_text().splitlines()]
         return {line["name"]: (line["state"], line["says"]) for line in found}
 
