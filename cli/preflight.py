@@ -23,7 +23,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking import mlflow_address
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
-GONE_S = 60
+GONE_S = 90
 """In which a group should be gone when one of its ranks was killed."""
 CHECK_S = 10.0
 Line = tuple[str, str, str]
