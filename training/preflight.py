@@ -173,7 +173,7 @@ class Preflight:
         came, wanted = len({where for where, _ in everyone}), self.training.hardware.machines
         if came != wanted:
             raise RatchetError(f"{came} machines came, and training.hardware.machines is {wanted}")
-        return f"{self.ranks} ranks on {came} machines, {self.machine.name}, torch {torch.__version__}"
+        return f"ranks: {self.ranks}, machines: {came}, {self.machine.name}, torch {torch.__version__}"
 
     def links(self) -> str:
         """All-reduce at growing sizes, and a broadcast from each rank: bytes a second through one rank's link."""

@@ -66,7 +66,7 @@ def slow_judge(patch: pytest.MonkeyPatch) -> None:
     prepare = domain.Math.prepare
 
     def slowly(self, submission):
-        time.sleep(0.7)
+        time.sleep(0.5)
         return prepare(self, submission)
 
     patch.setattr(domain.Math, "prepare", slowly)
