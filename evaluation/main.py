@@ -146,7 +146,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
+    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     prefixes = _prefixes(plan)
     flagged = plan.spec.contaminated
