@@ -34,7 +34,7 @@ CHANGES: dict[str, Change] = {
     "better": lambda p, luck, generator: expit(logit(np.clip(p, 1e-9, 1 - 1e-9)) + 0.7 + 0.5 * luck),
     "some new": lambda p, luck, generator: np.where(generator.random(p.shape) < 0.05, generator.random(p.shape), p),
 }
-FEWEST_GIVEN = 0.05  # a cell with fewer intervals is not shown
+FEWEST_GIVEN = 0.1  # a cell with fewer intervals is not shown
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Responses that were sampled elsewhere, to be judged and scored here.
 
-Files are told by their content, not by their name: docs/evaluation.md lists what is understood. How a response ended and
-how long it was are often not in them: then what depends on it is undefined, not zero.
+Files are told by their content, not by their name: docs/evaluation.md lists what is understood. How a response ended
+and how long it was are often not in them: then what depends on it is undefined, not zero.
 """
 
 import ast
@@ -191,8 +191,9 @@ def _fenced(text: str, problem: Problem) -> str:
     """A bare program as a response; one that goes on in the middle of a function follows what it was given."""
     if "```" in text or not text.strip():
         return text
-    begun = problem.starter_code or problem.prompt
-    return f"```python\n{f'{begun.rstrip()}\n' if text[0] in ' \t' or text[:2] == '\n ' else ''}{text}\n```"
+    inside = text[0] in " \t" or text[:2] == "\n "
+    begun = (problem.starter_code or problem.prompt).rstrip() + "\n" if inside else ""
+    return f"```python\n{begun}{text}\n```"
 
 
 def _ids(row: Mapping[str, Any]) -> list[str]:
@@ -215,8 +216,8 @@ def _statements(row: Mapping[str, Any]) -> list[str]:
 
 
 class _Finder:
-    """Problems by their statement, also in a longer prompt, or else by our id, or the one that their source gives them: a
-    row's `id` may be its number."""
+    """Problems by their statement, also in a longer prompt, or else by our id, or the one that their source gives them:
+    a row's `id` may be its number."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.by_id: dict[str, str] = {}

@@ -142,7 +142,7 @@ class Curves:
 def _by_month(
     problems: Sequence[Problem], rates: Mapping[str, float], clusters: Mapping[str, Hashable]
 ) -> list[dict[str, Any]]:
-    """pass@1 by the month in which its problems were released, where they are of several: a model may know the older."""
+    """pass@1 by the month of release, where problems are of several: a model may know the older ones."""
     months = {p.problem_id: [f"{p.released:%Y-%m}"] for p in problems if p.released}
     if len({month for (month,) in months.values()}) < 2:
         return []

@@ -92,17 +92,17 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
     the reason where it cannot.
 
     Near a ceiling nearly all gains are 0, and a sample that happens to miss the few that are not shows no spread: at 64
-    questions such an interval covers as little as 0 to 85 %. It is given where the changes add up to `MOVED` clusters
-    or more, and are spread over `SPREAD`, counted as (sum |u|)^2 / sum u^2 of the clusters' u
+    questions such an interval covers as little as 0 to 85 %. It is given where the changes of all clusters add up to
+    `MOVED` questions or more, and are spread over `SPREAD` clusters, counted as (sum |u|)^2 / sum u^2 of their sums u
     (`python -m benchmarks.coverage`).
     """
     gains = np.asarray(gains, dtype=np.float64)
-    sums = _cluster_sums(gains, clusters) * len(set(clusters)) / max(gains.size, 1)  # in clusters of the mean size
+    sums = _cluster_sums(gains, clusters)
     moved, squares = float(np.abs(sums).sum()), float((sums**2).sum())
     if moved < MOVED or moved**2 < SPREAD * squares:
-        kind = "questions" if sums.size == gains.size else "clusters"
+        of = "questions" if sums.size == gains.size else "clusters"
         spread = moved**2 / squares if squares else 0.0
-        return NAN, NAN, f"changes add up to {moved:.1f} of {sums.size} {kind}, over {spread:.0f} of them: too few"
+        return NAN, NAN, f"{moved:.1f} questions' worth of change, in {spread:.0f} of {sums.size} {of}, is too little"
     low, high = student_interval(float(gains.mean()), standard_error_across_clusters(gains, clusters), sums.size)
     return low, high, ""
 
@@ -135,8 +135,8 @@ def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable], level: float = 0.
 
 
 def expanded_percentiles(draws: np.ndarray, units: int) -> tuple[float, float]:
-    """The 95 % interval of a statistic from its bootstrapped values over so many resampled units: between quantiles that
-    are further out for few units, as Student's are than the normal's (Hesterberg 2015, arXiv 1411.5279)."""
+    """The 95 % interval of a statistic from its bootstrapped values over so many resampled units: between quantiles
+    that are further out for few units, as Student's are than the normal's (Hesterberg 2015, arXiv 1411.5279)."""
     tail = float(ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975)))
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)

@@ -24,10 +24,10 @@ def by_topic(
 ) -> list[dict[str, Any]]:
     """One row a topic, most questions first: plain accuracy, and adjusted accuracy where difficulties are known.
 
-    All by problem_id; `rates` are solve rates; errors are across `clusters` where questions have one. adjusted = mean over all questions + mean over the topic's
-    questions of (solve rate - mean rate of all questions in the same difficulty stratum), clipped to [0, 1]: what the
-    accuracy would be if the topic were as hard as the benchmark. Its error is that of the differences across the
-    topic's questions.
+    All by problem_id; `rates` are solve rates; errors are across `clusters` where questions have one. adjusted = mean
+    over all questions + mean over the topic's questions of (solve rate - mean rate of all questions in the same
+    difficulty stratum), clipped to [0, 1]: what the accuracy would be if the topic were as hard as the benchmark. Its
+    error is that of the differences across the topic's questions.
     """
     rate = pd.Series(rates, dtype=float)
     expected = _expected(rate, [difficulties.get(question) for question in rates])

@@ -29,8 +29,10 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 7, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 8, "evaluation", resumable=True)
 
+MANY_EMPTY = 0.02
+"""Share of responses without a text that is worth a warning; the report's as well."""
 Subject = Artifact | Endpoint
 """What is evaluated: a checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
@@ -148,6 +150,13 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
+        for name, found in scores["benchmarks"].items():
+            if (found["empty_rate"] or 0) > MANY_EMPTY:
+                run.watcher.note(
+                    f"{name}: {found['empty_rate']:.0%} of the responses have no text beside their thinking, and count as "
+                    "wrong. Look at some before you believe the score: a reasoning parser, a filter or a limit may have "
+                    "lost the answers."
+                )
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
@@ -247,7 +256,13 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
             flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
         for k, point in benchmark.get("majority_at", {}).items():
             flat[f"{name}/majority_at_{k}"] = point["value"]
-        for rate in ("truncation_rate", "no_answer_rate", "infra_error_rate", "accuracy_given_completion"):
+        for rate in (
+            "truncation_rate",
+            "empty_rate",
+            "no_answer_rate",
+            "infra_error_rate",
+            "accuracy_given_completion",
+        ):
             flat[f"{name}/{rate}"] = benchmark[rate]
         flat |= {f"{name}/{metric}": value for metric, value in benchmark.get("metrics", {}).items()}
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
