@@ -150,12 +150,11 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
-        for name, found in scores["benchmarks"].items():
-            if (found["empty_rate"] or 0) > MANY_EMPTY:
+        for name, scored in scores["benchmarks"].items():
+            if (scored["empty_rate"] or 0) > MANY_EMPTY:
                 run.watcher.note(
-                    f"{name}: {found['empty_rate']:.0%} of the responses have no text beside their thinking, and count as "
-                    "wrong. Look at some before you believe the score: a reasoning parser, a filter or a limit may have "
-                    "lost the answers."
+                    f"{name}: {scored['empty_rate']:.0%} of the responses have no text beside their thinking, and count "
+                    "as wrong. A reasoning parser, a filter or a limit may have lost the answers: look at some first."
                 )
 
     inputs = [subject] if isinstance(subject, Artifact) else []
