@@ -165,7 +165,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             **score(
                 rows[rows.benchmark == name],
                 problems,
-                plan.spec.evaluation.pass_at,
+                benchmark.pass_at or plan.spec.evaluation.pass_at,
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),

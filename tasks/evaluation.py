@@ -76,7 +76,32 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}
     if samples is not None:
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
+    if wanted or samples is not None:  # of the recipe's k those that can be had
+        for name, benchmark in chosen.items():
+            possible = [k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples] or [1]
+            chosen[name] = benchmark.model_copy(update={"pass_at": tuple(possible)})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
+
+
+def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
+    return benchmark.pass_at or recipe.evaluation.pass_at
+
+
+def require_defined(recipe: Recipe) -> None:
+    """Raises RatchetError naming every benchmark of the recipe of which a pass@k is asked that no number of its
+    responses defines: k of them are not there to be drawn."""
+    found = []
+    for benchmark in recipe.evaluation.benchmarks:
+        if beyond := [k for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
+            named = ", ".join(f"pass@{k}" for k in beyond)
+            found.append(
+                f"{benchmark.name} has {benchmark.samples} responses to each question, and {named} asked of it"
+            )
+    if found:
+        raise RatchetError(
+            f"{'; '.join(found)}: undefined. Raise evaluation.benchmarks.N.samples, or give the benchmark a pass_at of "
+            "its own."
+        )
 
 
 def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
@@ -115,6 +140,8 @@ def evaluate_model(
 ) -> Artifact:
     """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
     was trained on, None when nobody knows: benchmark items among them are flagged."""
+    if isinstance(subject, Endpoint) or subject.kind != FILE_KIND:  # a file has what it has
+        require_defined(recipe)
     benchmarks = chosen_benchmarks(recipe)
     found = (
         contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
@@ -153,7 +180,7 @@ def evaluate_model(
         for name, scored in scores["benchmarks"].items():
             if (scored["empty_rate"] or 0) > MANY_EMPTY:
                 run.watcher.note(
-                    f"{name}: {scored['empty_rate']:.0%} of the responses have no text beside their thinking, and count "
+                    f"{name}: {scored['empty_rate']:.0%} of the responses are empty beside their thinking, and count "
                     "as wrong. A reasoning parser, a filter or a limit may have lost the answers: look at some first."
                 )
 

@@ -39,6 +39,8 @@ class Benchmark(Section):
     (`generated://NAME/FILE`)."""
     samples: int = Field(default=16, ge=1)
     """Responses per problem: n of pass@k."""
+    pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    """k of pass@k, none above `samples`; None means the evaluation's."""
     limit: int | None = Field(default=None, ge=1)
     """Ask only so many of its questions, always the same ones: for a quick look, not for a number to publish."""
     prompt: dict[str, str] = {}

@@ -108,9 +108,12 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Sections merge, anything else replaces."""
+    """Sections merge, anything else replaces; a section that is null is taken away."""
     merged = dict(base)
     for key, value in data.items():
+        if value is None and isinstance(merged.get(key), dict):
+            del merged[key]
+            continue
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _laid_over(merged[key], value) if both else value
     return merged
