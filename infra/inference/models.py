@@ -39,8 +39,8 @@ def check_model(path: str) -> Any:
 
 
 def read_config(path: str) -> Any:
-    """The configuration of a directory or hub name; where the Hub does not answer, of a model that shipped recipes start
-    from, its shape alone (known_models.yaml). Raises RatchetError when it cannot be read."""
+    """The configuration of a directory or hub name; where the Hub does not answer, of a model that shipped recipes
+    start from, its shape alone (known_models.yaml). Raises RatchetError when it cannot be read."""
     try:
         return _read(AutoConfig, path)
     except RatchetError:
