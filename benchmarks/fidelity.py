@@ -66,8 +66,8 @@ def page(file: Path) -> str:
     lines = [f"# {document['title']}", "", document["paper"].strip(), ""]
     lines += [
         f"Of {sum(counted.values())} claims {counted['miniature']} are run here in miniature, {counted['recipe']} are "
-        f"in a recipe that is ready for a cluster, and {counted['absent']} are absent, with the reason. Fields are those "
-        f"of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
+        f"in a recipe that is ready for a cluster, and {counted['absent']} are absent, with the reason. Fields are "
+        f"those of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
         "(`python -m benchmarks.fidelity`), and a test compares every value with its recipe.",
         "",
     ]
