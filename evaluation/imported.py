@@ -152,7 +152,7 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
         )
         reason = FINISHED.get(str(end).lower(), "error" if end == "error" else "unknown")
         text = with_thought("" if text is None else str(text), str(thought or ""), reason != "length")
-        tokens = len(count) if hasattr(count, "__len__") and not isinstance(count, str) else count
+        tokens = len(count) if isinstance(count, list) else count
         said.append(Said(text, reason, tokens if isinstance(tokens, int) else None))
     return said
 

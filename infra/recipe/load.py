@@ -111,11 +111,11 @@ def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """Sections merge, anything else replaces; a section that is null is taken away."""
     merged = dict(base)
     for key, value in data.items():
-        if value is None and isinstance(merged.get(key), dict):
+        section = isinstance(merged.get(key), dict)
+        if section and value is None:
             del merged[key]
-            continue
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _laid_over(merged[key], value) if both else value
+        else:
+            merged[key] = _laid_over(merged[key], value) if section and isinstance(value, dict) else value
     return merged
 
 
