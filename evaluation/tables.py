@@ -77,7 +77,7 @@ def score_rows(scores: Scores) -> list[Row]:
     return [row | {
         "truncated": percent(scores["truncation_rate"]),
         "no answer": percent(scores["no_answer_rate"]),
-        "empty": percent(scores["empty_rate"]),
+        "empty": percent(scores.get("empty_rate")),
         "accuracy if completed": number(scores["accuracy_given_completion"]),
         "infra errors": scores["infra_errors"],
     } | {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}]  # fmt: skip
@@ -133,12 +133,12 @@ def month_rows(scores: Scores) -> list[Row]:
     return [
         {"released": month["topic"], "questions": month["questions"], "pass@1": estimate(month),
          "95 % interval": interval(month["low"], month["high"])}
-        for month in scores["months"]
+        for month in scores.get("months", ())
     ]  # fmt: skip
 
 
 def budget_rows(scores: Scores) -> list[Row]:
-    row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores["budgets"]}
+    row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores.get("budgets", ())}
     return [row] if row else []
 
 

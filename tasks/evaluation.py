@@ -78,8 +78,9 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
     if wanted or samples is not None:  # of the recipe's k those that can be had
         for name, benchmark in chosen.items():
-            possible = [k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples] or [1]
-            chosen[name] = benchmark.model_copy(update={"pass_at": tuple(possible)})
+            possible = tuple(k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples) or (1,)
+            if possible != _pass_at(recipe, benchmark):
+                chosen[name] = benchmark.model_copy(update={"pass_at": possible})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
 
 
@@ -140,7 +141,10 @@ def evaluate_model(
 ) -> Artifact:
     """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
     was trained on, None when nobody knows: benchmark items among them are flagged."""
-    if isinstance(subject, Endpoint) or subject.kind != FILE_KIND:  # a file has what it has
+    if isinstance(subject, Artifact) and subject.kind == FILE_KIND:  # it has as many responses as it has
+        every = [benchmark.model_copy(update={"pass_at": None}) for benchmark in recipe.evaluation.benchmarks]
+        recipe = _updated(recipe, benchmarks=tuple(every))
+    else:
         require_defined(recipe)
     benchmarks = chosen_benchmarks(recipe)
     found = (
@@ -282,14 +286,9 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
             flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
         for k, point in benchmark.get("majority_at", {}).items():
             flat[f"{name}/majority_at_{k}"] = point["value"]
-        for rate in (
-            "truncation_rate",
-            "empty_rate",
-            "no_answer_rate",
-            "infra_error_rate",
-            "accuracy_given_completion",
-        ):
-            flat[f"{name}/{rate}"] = benchmark[rate]
+        for rate in ("truncation", "empty", "no_answer", "infra_error"):
+            flat[f"{name}/{rate}_rate"] = benchmark[f"{rate}_rate"]
+        flat[f"{name}/accuracy_given_completion"] = benchmark["accuracy_given_completion"]
         flat |= {f"{name}/{metric}": value for metric, value in benchmark.get("metrics", {}).items()}
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
     return {name: value for name, value in flat.items() if value is not None}
