@@ -15,7 +15,9 @@ def decontaminate(
     ],
     benchmarks: Annotated[
         list[str],
-        typer.Option("--benchmarks", help="Held-out items: a file, directory, or name on the Hub; repeatable."),
+        typer.Option(
+            "--benchmarks", help="Held-out items: a file, directory, name on the Hub, or known name (math500)."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", help="A new directory for kept.parquet and rejected.parquet.")],
     preset: Annotated[
@@ -40,6 +42,7 @@ def decontaminate(
     from ratchet.data_curation.readers import local_files
     from ratchet.infra.pages import render
     from ratchet.infra.recipe.curation import Decontamination
+    from ratchet.infra.recipe.evaluation import named_path
 
     asked = {"preset": preset, "ngram": ngram, "coverage": coverage}
     try:
@@ -49,7 +52,7 @@ def decontaminate(
         option = "--" + str(problem["loc"][0]).replace("_", "-")
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
-    files = [file for name in benchmarks for file in local_files(name)]
+    files = [file for name in benchmarks for file in local_files(named_path(name))]
     shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*shown, console=console, transient=True) as progress:
         task = progress.add_task("rows", total=None)

@@ -60,7 +60,8 @@ InputOption = Annotated[
     list[str] | None, typer.Option("--input", help="A raw file, directory, or name on the Hub; repeatable.")
 ]
 BenchmarkOption = Annotated[
-    list[str] | None, typer.Option("--benchmark", help="A held-out file to decontaminate against; repeatable.")
+    list[str] | None,
+    typer.Option("--benchmark", help="Decontaminate against this: a held-out file, or a known name (math500)."),
 ]
 
 
@@ -185,7 +186,7 @@ def evaluate(
         typer.Option("--model", help="A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint."),
     ] = "",
     generations: Annotated[
-        str, typer.Option("--generations", help="Instead of a model: responses of lighteval or LiveCodeBench to score.")
+        str, typer.Option("--generations", help="Instead of a model: a file of stored responses to score.")
     ] = "",
     benchmarks: Annotated[
         list[str] | None, typer.Option("--benchmarks", help="Names, of the recipe or known ones; repeatable.")

@@ -74,7 +74,7 @@ TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", 
               "task")  # fmt: skip
 DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")
 RATING_KEYS = ("rating", "cf_rating")
-CLUSTER_KEYS = ("contest_id", "cf_contest_id")
+CLUSTER_KEYS = ("contest_id", "cf_contest_id", "paraphrase_of", "original_id", "seed_question")
 MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # where some copies of MATH500 keep the subject
 
 
@@ -109,7 +109,7 @@ def rating_of(problem: Problem) -> float | None:
 
 
 def cluster_of(problem: Problem) -> str | None:
-    """The contest it comes from: problems of one contest are alike."""
+    """What it is alike with: the contest it comes from, or the question of which it is a paraphrase or a variant."""
     value = metadata_value(problem, CLUSTER_KEYS)
     return None if value is None else str(value)
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ratchet.evaluation.comparison import Counts, PairedDifference, paired_difference, question_changes
 from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.evaluation.regimes import RegimeFound, regime
-from ratchet.evaluation.scores import estimate
+from ratchet.evaluation.scores import Curves
 from ratchet.evaluation.statistics import NAN, expanded_percentiles
 
 LARGEST_K = 128
@@ -65,9 +65,10 @@ class Task:
 
     def score(self, checkpoint: int, k: int, level: float | None = None) -> dict[str, Any]:
         """`scores.estimate` of pass@k, of one level's questions where it is given."""
-        chosen = [count for q, count in self.counts[checkpoint].items() if level is None or self.levels[q] == level]
-        table = pass_at_k_table([n for _, n in chosen], [c for c, _ in chosen])
-        return estimate(table[:, k - 1] if k <= table.shape[1] else np.array([]))
+        every = self.counts[checkpoint]
+        chosen = [q for q in every if level is None or self.levels[q] == level]
+        table = pass_at_k_table([every[q][1] for q in chosen], [every[q][0] for q in chosen])
+        return Curves(table, [self.clusters.get(q, (q,)) for q in chosen]).at(k)
 
     @cached_property
     def regime(self) -> RegimeFound | None:

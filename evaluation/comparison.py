@@ -13,9 +13,8 @@ from ratchet.evaluation.pass_at_k import pass_at_k
 from ratchet.evaluation.statistics import (
     NAN,
     gain_limit,
-    share_interval,
+    paired_interval,
     standard_error_across_clusters,
-    student_interval,
 )
 from ratchet.infra.recipe.keys import flat
 
@@ -35,6 +34,8 @@ class PairedDifference:
     p_value: float
     at_most: float
     """The gain's upper limit at 97.5 %, also where few questions differ (`statistics.gain_limit`)."""
+    no_interval: str = ""
+    """Why `low` and `high` are NaN (`statistics.paired_interval`)."""
 
 
 def paired_difference(
@@ -44,11 +45,11 @@ def paired_difference(
 
     The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, given by
     question), which is where pairing gains: what makes a question hard is common to both and cancels. The interval is
-    Student's at 95 %, the p-value is the sign-flip test's.
+    Student's at 95 %, or none where too few questions changed; the p-value is the sign-flip test's.
     """
     common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
     if not common:
-        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, NAN)
+        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, NAN, "no question has enough responses on both sides")
     value = cache(lambda passed, graded: pass_at_k(graded, passed, k))
     differences = np.array([value(*after[q]) - value(*before[q]) for q in common])
     names = [clusters.get(q, (q,)) if clusters else q for q in common]
@@ -56,12 +57,9 @@ def paired_difference(
     units: dict[Hashable, float] = {}
     for name, difference in zip(names, differences, strict=True):
         units[name] = units.get(name, 0.0) + difference
-    low, high = student_interval(mean, error, len(units))
-    if error == 0:  # no spread to learn from: what a share of none in so many units allows, either way
-        _, possible = share_interval(0.0, 0.0, len(units))
-        low, high = max(mean - possible, -1.0), min(mean + possible, 1.0)
+    low, high, why = paired_interval(differences, names)
     p_value = sign_flip_p_value(list(units.values()))
-    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names))
+    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names), why)
 
 
 def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:

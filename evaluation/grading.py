@@ -22,6 +22,7 @@ GRADED_SCHEMA = pa.schema(
         pa.field("decided_by", pa.string(), nullable=False),
         pa.field("fraction", pa.float64(), nullable=False),
         pa.field("extracted", pa.large_string()),
+        pa.field("empty", pa.bool_(), nullable=False),  # ended, and said nothing but its thinking
         pa.field("answer_class", pa.int32()),  # math: equal within a question where answers are; 0 is right
     ]
 )
@@ -87,6 +88,12 @@ class Grading:
             "decided_by": [verdict.decided_by for verdict in verdicts],
             "fraction": [verdict.fraction for verdict in verdicts],
             "extracted": [verdict.extracted for verdict in verdicts],
+            "empty": [
+                end not in ("length", "error") and not text.rpartition("</think>")[2].strip()
+                for end, text in zip(
+                    generations["finish_reason"].to_pylist(), generations["text"].to_pylist(), strict=True
+                )
+            ],
             "answer_class": [self.classes.get(key) for key in keys],
         }
         arrays = [*generations.columns, *(pa.array(v, GRADED_SCHEMA.field(n).type) for n, v in columns.items())]

@@ -1,27 +1,48 @@
 """Responses that were sampled elsewhere, to be judged and scored here.
 
-Read are lighteval's details (Parquet; `--save-details`), LiveCodeBench's generations (JSON; `output_list` or
-`code_list` with a `question_id`), and Parquet with this project's own columns. How a response ended and how long it was
-are often not in them: then what depends on it is undefined, not zero.
+Files are told by their content, not by their name: docs/evaluation.md lists what is understood. How a response ended
+and how long it was are often not in them: then what depends on it is undefined, not zero.
 """
 
 import ast
+import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.evaluation.benchmarks import PUBLISHED_IDS, metadata_value
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.spec import Plan
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.openai_stream import FINISHED, Answer, CallFailed, with_thought
 from ratchet.infra.problems import Problem
 
 ROWS_AT_ONCE = 256
-Answer = tuple[str, int | None]  # text, and tokens where known
+IDS = ("problem_id", *PUBLISHED_IDS, "custom_id")
+STATEMENTS = (
+    "question",
+    "problem",
+    "question_content",
+    "prompt",
+    "query",
+    "full_prompt",
+    "example",
+    "input",
+    "messages",
+)
+RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
+             "solution", "predictions", "prediction", "model_output", "resps", "output_list", "text")  # fmt: skip
+"""Where a row has its response, or a list of them; the first that is there. `code` is Qwen-Math's, beside `pred`."""
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+ENDINGS = ("finish_reason", "finish_reasons", "stop_reason")
+LENGTHS = ("tokens", "output_tokens", "completion_tokens", "num_tokens")
 
 
 class ImportedGenerations:
@@ -38,102 +59,187 @@ class ImportedGenerations:
     in_order = stream
 
 
+@dataclass(frozen=True)
+class Said:
+    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` where known."""
+
+    text: str
+    finish_reason: str = "unknown"
+    tokens: int | None = None
+
+
 def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
     """A benchmark's responses in a foreign file, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the
     row when it is no such file, or holds a question that the benchmark does not have."""
-    try:
-        rows = _rows(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise RatchetError(f"{path}: neither Parquet nor a JSON list of objects ({error}).") from error
-    if not rows:
-        raise RatchetError(f"{path}: there are no responses in it.")
-    find = _Finder(problems)
+    find, by_id = _Finder(problems), {problem.problem_id: problem for problem in problems}
     samples: Counter[str] = Counter()
-    generations = []
-    for number, row in enumerate(rows):
-        question, answers, finish = _read(row, f"{path}, row {number}")
-        problem = find.problem(question)
-        if problem is None:
+    generations: list[dict[str, Any]] = []
+    for where, row in _rows(path):
+        said = _responses(row, where)
+        question = find.problem(row)
+        if question is None:
+            asked = next(iter([*_statements(row), *_ids(row)]), "")
             raise RatchetError(
-                f"{path}, row {number}: benchmark {benchmark} has no question "
-                f"{next((q for q in question if q), '')[:80]!r}. Is it of this benchmark, in this version?"
+                f"{where}: benchmark {benchmark} has no question {asked[:80]!r}. Is it of this benchmark, in this "
+                "version? A row names its question by the benchmark's id or by its text."
             )
-        for text, tokens in answers:
+        for response in said:
+            text = response.text
+            if by_id[question].domain == "code" and response.finish_reason != "error":
+                text = _fenced(text, by_id[question])
             generations.append(
-                {"benchmark": benchmark, "problem_id": problem, "sample": samples[problem], "text": text,
-                 "finish_reason": finish, "tokens": tokens}
+                {"benchmark": benchmark, "problem_id": question, "sample": samples[question], "text": text,
+                 "finish_reason": response.finish_reason, "tokens": response.tokens}
             )  # fmt: skip
-            samples[problem] += 1
+            samples[question] += 1
+    if not generations:
+        raise RatchetError(f"{path}: there are no responses in it.")
     return pa.Table.from_pylist(generations, schema=GENERATION_SCHEMA)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    with open(path, "rb") as file:
-        if file.read(4) == b"PAR1":
-            return pq.read_table(path).to_pylist()
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("not a list of objects; LiveCodeBench's bare lists do not name their questions")
-    return rows
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each row stands, and the row: of Parquet, a JSON list, or JSON lines; JSON may be gzipped."""
+    try:
+        content = path.read_bytes()
+        if content[:4] == b"PAR1":
+            yield from ((f"{path}, row {number}", row) for number, row in enumerate(pq.read_table(path).to_pylist()))
+            return
+        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8-sig")
+    except (OSError, ValueError, EOFError, pa.ArrowException) as error:
+        raise RatchetError(f"{path} cannot be read as Parquet, JSON or JSON lines ({error}).") from error
+    whole = text.lstrip()[:1] == "["
+    parts = [(f"{path}", text)] if whole else [(f"{path}, line {n}", s) for n, s in enumerate(text.split("\n"), 1)]
+    for where, part in parts:
+        if not part.strip():
+            continue
+        try:
+            found = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            raise RatchetError(f"{where}: not JSON ({error}). Give Parquet, a JSON list, or JSON lines.") from error
+        for number, row in enumerate(found) if whole else [(None, found)]:
+            at = where if number is None else f"{where}, row {number}"
+            if not isinstance(row, dict):
+                raise RatchetError(f"{at}: {type(row).__name__} instead of an object that names its question.")
+            yield at, row
 
 
-def _read(row: Mapping[str, Any], where: str) -> tuple[tuple[str, str], list[Answer], str]:
-    """((id, statement) of the question, its answers, how they ended)."""
-    if "question_id" in row and ("output_list" in row or "code_list" in row):
-        return (str(row["question_id"]), str(row.get("question_content") or "")), _livecodebench(row), "unknown"
-    if isinstance(row.get("model_response"), Mapping) and isinstance(row.get("doc"), Mapping):
-        response = row["model_response"]
-        texts, tokens = list(response.get("text") or ()), list(response.get("output_tokens") or ())
-        counts = [len(t) if hasattr(t, "__len__") else None for t in tokens]
-        counts = counts if len(counts) == len(texts) else [None] * len(texts)
-        return ("", str(row["doc"].get("query") or "")), list(zip(texts, counts, strict=True)), "unknown"
-    if "predictions" in row and ("full_prompt" in row or "example" in row):
-        texts = row["predictions"]
-        if isinstance(texts, str):  # some versions wrote the list as text; a literal is data, nothing is run
-            try:
-                texts = ast.literal_eval(texts)
-            except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-                raise RatchetError(f"{where}: predictions is no list ({error})") from error
-        return ("", str(row.get("full_prompt") or row.get("example"))), [(str(t), None) for t in texts], "unknown"
-    if "problem_id" in row and "text" in row:
-        question = (str(row["problem_id"]), str(row.get("prompt") or ""))
-        return question, [(str(row["text"]), row.get("tokens"))], str(row.get("finish_reason") or "unknown")
-    raise RatchetError(
-        f"{where}: neither lighteval's details (doc, model_response; or full_prompt, predictions), nor LiveCodeBench's "
-        f"generations (question_id, output_list or code_list), nor problem_id and text. It has {', '.join(row)}."
+def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
+    """Raises RatchetError for a row in which there are none."""
+    if "custom_id" in row and ("response" in row or "error" in row):
+        return _of_a_batch(row)
+    inner = row.get("model_response")
+    own: Mapping[str, Any] = {**inner, "response": inner.get("text")} if isinstance(inner, Mapping) else row
+    name = next((name for name in RESPONSES if name in own), None)
+    if "code" in row and "pred" in row:
+        name = "code"
+    if "code_list" in row:
+        # LiveCodeBench writes bare programs there, and in both lists where it was given only those.
+        name = "output_list" if row.get("output_list") else "code_list"
+    if name is None:
+        raise RatchetError(
+            f"{where}: no response in it. It has {', '.join(row)}; a response is looked for in {', '.join(RESPONSES)} "
+            "(docs/evaluation.md lists the files that are understood)."
+        )
+    texts = _list(own[name], where, name)
+    ends, counts, thoughts = (
+        next((_list(own[key], where, key) for key in keys if own.get(key) is not None), [])
+        for keys in (ENDINGS, LENGTHS, THOUGHTS)
     )
+    said = []
+    for number, text in enumerate(texts):
+        end, count, thought = (
+            values[number] if len(values) == len(texts) else None for values in (ends, counts, thoughts)
+        )
+        reason = FINISHED.get(str(end).lower(), "error" if end == "error" else "unknown")
+        text = with_thought("" if text is None else str(text), str(thought or ""), reason != "length")
+        tokens = len(count) if isinstance(count, list) else count
+        said.append(Said(text, reason, tokens if isinstance(tokens, int) else None))
+    return said
 
 
-def _livecodebench(row: Mapping[str, Any]) -> list[Answer]:
-    """Whole outputs where there are any; LiveCodeBench writes bare programs there when it was given only those."""
-    outputs, programs = row.get("output_list") or [], row.get("code_list") or []
-    whole = outputs and outputs != programs
-    return [(text, None) for text in (outputs if whole else [f"```python\n{program}\n```" for program in programs])]
+def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
+    """A line of what OpenAI's batch endpoint writes: what failed there is no response of the model."""
+    body = (row.get("response") or {}).get("body") or {}
+    choices, usage = body.get("choices") or [], body.get("usage") or {}
+    if row.get("error") or not choices:
+        return [Said(str(row.get("error") or body.get("error") or "no answer in the batch"), "error")]
+    said = []
+    for choice in choices:
+        answer = Answer(ended=True)
+        try:
+            answer.add(json.dumps({"choices": [choice], "usage": usage if len(choices) == 1 else {}}).encode())
+            completion = answer.completion(None)
+            said.append(Said(completion.text, completion.finish_reason, completion.tokens))
+        except CallFailed as failed:
+            said.append(Said(str(failed), "error"))
+    return said
+
+
+def _list(value: Any, where: str, name: str) -> list[Any]:
+    """A list, perhaps in one more (lm-eval), perhaps as the text of one (lighteval, once); else the value alone."""
+    if isinstance(value, str) and name == "predictions" and value.lstrip()[:1] == "[":
+        try:
+            value = ast.literal_eval(value)  # a literal is data, nothing is run
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            raise RatchetError(f"{where}: {name} is no list ({error})") from error
+    if not isinstance(value, list):
+        return [value]
+    return value[0] if name == "resps" and len(value) == 1 and isinstance(value[0], list) else value
+
+
+def _fenced(text: str, problem: Problem) -> str:
+    """A bare program as a response; one that goes on in the middle of a function follows what it was given."""
+    if "```" in text or not text.strip():
+        return text
+    inside = text[0] in " \t" or text[:2] == "\n "
+    begun = (problem.starter_code or problem.prompt).rstrip() + "\n" if inside else ""
+    return f"```python\n{begun}{text}\n```"
+
+
+def _ids(row: Mapping[str, Any]) -> list[str]:
+    return [str(row[name]) for name in IDS if isinstance(row.get(name), str | int)]
+
+
+def _statements(row: Mapping[str, Any]) -> list[str]:
+    doc = row.get("doc")
+    for place in (row, doc if isinstance(doc, Mapping) else {}):
+        for name in STATEMENTS:
+            value = place.get(name)
+            if isinstance(value, list | tuple):  # a chat: what was asked last
+                turns = [
+                    turn.get("content") for turn in value if isinstance(turn, Mapping) and turn.get("role") == "user"
+                ]
+                value = turns[-1] if turns else None
+            if isinstance(value, str) and value.strip():
+                return [value]
+    return []
 
 
 class _Finder:
-    """Problems by the id that their source gives them, by our own, or by their statement in a longer prompt."""
+    """Problems by their statement, also in a longer prompt, or else by our id, or the one that their source gives them:
+    a row's `id` may be its number."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.by_id: dict[str, str] = {}
         self.by_statement: dict[str, str] = {}
         for problem in problems:
-            metadata = json.loads(problem.metadata or "{}")
-            for name in (problem.problem_id, metadata.get("question_id"), metadata.get("task_id")):
-                if name not in (None, ""):
-                    self.by_id[str(name)] = problem.problem_id
+            for name in (problem.problem_id, *(metadata_value(problem, [key]) for key in PUBLISHED_IDS)):
+                if name is not None:
+                    self.by_id.setdefault(str(name), problem.problem_id)
             self.by_statement[_folded(problem.prompt)] = problem.problem_id
         # A statement that is part of another must not take its place.
         self.longest_first = sorted(self.by_statement, key=len, reverse=True)
 
-    def problem(self, question: tuple[str, str]) -> str | None:
-        name, prompt = question
-        if name in self.by_id:
-            return self.by_id[name]
-        prompt = _folded(prompt)
-        if prompt in self.by_statement:
-            return self.by_statement[prompt]
-        return next((self.by_statement[s] for s in self.longest_first if s and s in prompt), None)
+    def problem(self, row: Mapping[str, Any]) -> str | None:
+        asked = [_folded(text) for text in _statements(row)]
+        if found := next((self.by_statement[text] for text in asked if text in self.by_statement), None):
+            return found
+        if found := next((self.by_statement[s] for text in asked for s in self.longest_first if s and s in text), None):
+            return found
+        names = _ids(row)
+        if "custom_id" in row:  # a batch needs another one for each sample: `aime-60-3`, `aime-60_sample3`
+            names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))
+        return next((self.by_id[name] for name in names if name in self.by_id), None)
 
 
 def _folded(text: str) -> str:

@@ -147,7 +147,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class"]
+    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     prefixes = _prefixes(plan)
     flagged = plan.spec.contaminated
@@ -166,7 +166,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             **score(
                 rows[rows.benchmark == name],
                 problems,
-                plan.spec.evaluation.pass_at,
+                benchmark.pass_at or plan.spec.evaluation.pass_at,
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ratchet.evaluation.comparison import Counts, PairedDifference, paired_difference
 from ratchet.evaluation.pass_at_k import pass_at_k_table
-from ratchet.evaluation.statistics import share_interval, standard_error_across_questions
+from ratchet.evaluation.statistics import share_interval, standard_error_across_clusters
 
 MARGIN = 0.05
 """The least gain of pass@k that counts as one."""
@@ -69,7 +69,8 @@ def regime(
     )
     passed, graded = zip(*base.values(), strict=True)
     before = pass_at_k_table(graded, passed)[:, k - 1]
-    low, _ = share_interval(before.mean(), standard_error_across_questions(before), len(common))
+    groups = [clusters.get(q, (q,)) if clusters else q for q in common]
+    low, _ = share_interval(before.mean(), standard_error_across_clusters(before, groups), len(set(groups)))
     flat = at_k.at_most < MARGIN
     rose = at_k.low > 0 and not flat
     found: Regime = "unclear"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ratchet.evaluation import boundary_figures, figures, responses, tables
 from ratchet.evaluation.boundaries import FEWEST_TASKS, Slope, Task, Trained, boundaries_of, gain_slope
 from ratchet.evaluation.comparison import (
+    PairedDifference,
     question_changes,
     setting_differences,
     zero_of_n_limit,
@@ -21,8 +21,7 @@ from ratchet.evaluation.creativity import LENGTHS, creativity_index
 from ratchet.evaluation.question_list import question_files
 from ratchet.evaluation.rating import Contest, rating_in_contests
 from ratchet.evaluation.regimes import MARGIN
-from ratchet.evaluation.scores import estimate
-from ratchet.evaluation.statistics import standard_error_across_questions, student_interval
+from ratchet.evaluation.statistics import standard_error_across_clusters, student_interval
 from ratchet.evaluation.tables import Benchmarks, Row, Series, number, signed, with_error
 from ratchet.infra import pages
 from ratchet.infra.artifacts import disk_errors, write_atomically
@@ -117,6 +116,8 @@ def compose(
         "topics": tables.topic_rows(benchmarks),
         "rating": tables.each(benchmarks, tables.rating_rows),
         "contests": _contest_rows(benchmarks, directories, contests),
+        "months": tables.each(benchmarks, tables.month_rows),
+        "budgets": tables.each(benchmarks, tables.budget_rows),
         "contamination": tables.each(benchmarks, tables.contamination_rows),
         "lengths": tables.each(benchmarks, tables.length_rows),
         "creativity": _creativity_rows(benchmarks, directories, corpus),
@@ -198,11 +199,14 @@ def _creativity_rows(benchmarks: Benchmarks, directories: Mapping[str, Path], co
         texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
         texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
         means = pd.Series(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-        row = {"benchmark": name, "checkpoint": label, "creativity index": tables.estimate(estimate(means.to_numpy()))}
-        change = np.asarray((means - first.setdefault(name, means)).dropna(), dtype=float)
+        clusters = dict(benchmarks[name])[label]["clusters"]
+        groups = [clusters.get(question, (question,)) for question in means.index]
+        row = {"benchmark": name, "checkpoint": label}
+        row["creativity index"] = with_error(means.mean(), standard_error_across_clusters(means, groups))
+        change = (means - first.setdefault(name, means)).dropna()
         if change.any():
-            mean = float(change.mean())
-            low, high = student_interval(mean, standard_error_across_questions(change), change.size)
+            mean, groups = float(change.mean()), [clusters.get(question, (question,)) for question in change.index]
+            low, high = student_interval(mean, standard_error_across_clusters(change, groups), len(set(groups)))
             row |= {"change from the first": signed(mean), "95 % interval": f"{signed(low)} … {signed(high)}"}
         rows.append(row)
     return rows
@@ -222,17 +226,23 @@ def headline(name: str, series: Series, whole: Task | None = None) -> Headline:
     """`whole`: the benchmark's questions from the first checkpoint to the last, where they can be compared."""
     label, last = series[-1]
     end = last["pass_at"]["1"]
-    detail = f"± {number(end['standard_error'])}, {last['questions']} questions, at “{label}”"
+    value, detail = number(end["value"]), f"{last['questions']} questions, at “{label}”"
     if not whole:
-        return Headline(f"{name} · pass@1", number(end["value"]), detail=detail)
-    gain = whole.gain(1)
+        error = (
+            f"± {number(end['standard_error'])}" if end["standard_error"] else tables.interval(end["low"], end["high"])
+        )
+        return Headline(f"{name} · pass@1", value, detail=f"{error}, {detail}")
+    gain, at_k = whole.gain(1), whole.gain(whole.k)
     if whole.k > 1:
-        at_k = whole.gain(whole.k)
-        detail = f"pass@{whole.k}: {signed(at_k.difference)}  [{signed(at_k.low)}, {signed(at_k.high)}]"
+        detail = f"pass@{whole.k}: {signed(at_k.difference)}  {_bracketed(at_k)}"
     return Headline(
         title=f"{name} · pass@1",
         value=" → ".join(number(whole.score(when, 1)["value"]) for when in (0, -1)),
-        change=f"{signed(gain.difference)}  [{signed(gain.low)}, {signed(gain.high)}]",
+        change=f"{signed(gain.difference)}  {_bracketed(gain)}",
         detail=detail,
-        good=gain.difference > 0 if not gain.low <= 0 <= gain.high else None,
+        good=True if gain.low > 0 and not at_k.high < 0 else False if gain.high < 0 or at_k.high < 0 else None,
     )
+
+
+def _bracketed(gain: PairedDifference) -> str:
+    return "no interval: too few changed" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"

@@ -6,6 +6,7 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 import itertools
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from ratchet.evaluation.rating import map_rating
 from ratchet.evaluation.regimes import pass_at_k_bound
 from ratchet.evaluation.statistics import (
     NAN,
-    bootstrap_over_questions,
     share_interval,
     standard_error_across_clusters,
     standard_error_across_questions,
@@ -38,7 +38,7 @@ def score(
 ) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows`, one a response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`;
+    `rows`, one a response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`, `empty`;
     `problems` is the benchmark in order, questions without a single row included. Rows whose outcome is `infra_error`
     say nothing about the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose
     answers can be compared with one another. `contaminated` are the problem_ids found in the training set, None when
@@ -52,9 +52,13 @@ def score(
     n, c = answered.n.to_numpy(int), answered.c.to_numpy(int)
     rates = dict(zip(answered.index, (c / n).tolist(), strict=True))
     pass_at = sorted({1, *pass_at})
-    curves, all_pass = pass_at_k_table(n, c), all_pass_table(n, c)
     subsampled = {k: pass_at_k_by_subsampling(n, c, k) for k in pass_at}
     clusters = {p.problem_id: cluster for p in problems if (cluster := cluster_of(p))}
+    groups = [
+        clusters.get(question, (question,)) for question in answered.index
+    ]  # no cluster is called like a question
+    curves = Curves(pass_at_k_table(n, c), groups)
+    all_pass = Curves(all_pass_table(n, c), groups)
 
     result = {
         "questions": len(counts),
@@ -63,58 +67,102 @@ def score(
         "samples_graded": len(graded),
         "infra_errors": len(rows) - len(graded),
         "infra_error_rate": (len(rows) - len(graded)) / len(rows) if len(rows) else NAN,
-        "pass_at": {str(k): _at(curves, k) for k in pass_at},
-        "pass_curve": _pass_curve(curves),
-        "all_pass_at": {str(k): _at(all_pass, k) for k in pass_at},
+        "pass_at": {str(k): curves.at(k) for k in pass_at},
+        "pass_curve": curves.points(),
+        "all_pass_at": {str(k): all_pass.at(k) for k in pass_at},
         "pass_at_by_subsampling": {str(k): {"value": v, "monte_carlo_error": e} for k, (v, e) in subsampled.items()},
         "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
-        # No cluster is called like a question.
-        "average": _average(n, c, graded, [clusters.get(question, (question,)) for question in answered.index]),
+        "average": _average(n, c, graded, groups),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
         "length_histogram": length_histogram(graded),
         "solve_rates": solve_rates(n, c) if n.size else None,
         "topics": by_topic(
-            rates, {p.problem_id: topics_of(p) for p in problems}, {p.problem_id: difficulty_of(p) for p in problems}
+            rates,
+            {p.problem_id: topics_of(p) for p in problems},
+            {p.problem_id: difficulty_of(p) for p in problems},
+            clusters,
         ),
+        "months": _by_month(problems, rates, clusters),
+        "budgets": _by_budget(graded, groups, answered.index),
         "rating": _rating(problems, rates),
         "contamination": None,
         "problems": dict(zip(counts.index, counts[["c", "n"]].to_numpy().tolist(), strict=True)),
         "clusters": clusters,
     }
     if contaminated is not None:
-        clean = curves[~answered.index.isin(list(contaminated))]
-        without = {str(k): _at(clean, k) for k in pass_at}
+        clean = curves.of(~answered.index.isin(list(contaminated)))
+        without = {str(k): clean.at(k) for k in pass_at}
         result["contamination"] = {"flagged": sorted(contaminated), "pass_at_without": without}
     if vote:
         classes = graded.groupby("problem_id").answer_class.agg(list).reindex(answered.index)
         votes = [[(None if pd.isna(a) else int(a), a == RIGHT) for a in each] for each in classes]
-        result["majority_at"] = {str(k): estimate(np.array([majority_at_k(v, k) for v in votes])) for k in pass_at}
+        result["majority_at"] = {
+            str(k): estimate(np.array([majority_at_k(v, k) for v in votes]), groups) for k in pass_at
+        }
     return result
 
 
-def _at(curves: np.ndarray, k: int) -> dict[str, Any]:
-    """Mean over the questions with at least k graded responses; how many those are is part of the score."""
-    return estimate(curves[:, k - 1] if k <= curves.shape[1] else np.array([]))
-
-
-def estimate(values: np.ndarray) -> dict[str, Any]:
-    """Mean over the questions where it is defined, with its error across questions and `share_interval`'s 95 %."""
-    values = values[~np.isnan(values)]
+def estimate(values: np.ndarray, clusters: Sequence[Hashable]) -> dict[str, Any]:
+    """Mean over the questions where it is defined, with its error across `clusters`, which names that of each question
+    (questions, where each has its own), and `share_interval`'s 95 %."""
+    known = ~np.isnan(values)
+    values, units = values[known], [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
     if not values.size:
         return {"value": NAN, "standard_error": NAN, "low": NAN, "high": NAN, "questions": 0}
-    value, error = float(values.mean()), standard_error_across_questions(values)
-    low, high = share_interval(value, error, values.size)
+    value, error = float(values.mean()), standard_error_across_clusters(values, units)
+    low, high = share_interval(value, error, len(set(units)))
     return {"value": value, "standard_error": error, "low": low, "high": high, "questions": int(values.size)}
 
 
-def _pass_curve(curves: np.ndarray) -> dict[str, list]:
-    """pass@k at powers of two and at n, the fewest responses to a question, with 95 % intervals across questions: a
-    larger k would be of other questions."""
-    top = int((~np.isnan(curves)).all(axis=0).sum()) if len(curves) else 0
-    ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
-    points = [_at(curves, k) for k in ks]
-    return {"k": ks, **{name: [point[name] for point in points] for name in ("value", "low", "high")}}
+@dataclass(frozen=True)
+class Curves:
+    """A score at every k, shape [questions, largest k], NaN where undefined; and the cluster of each question."""
+
+    table: np.ndarray
+    clusters: Sequence[Hashable]
+
+    def of(self, chosen: np.ndarray) -> "Curves":
+        return Curves(self.table[chosen], [cluster for cluster, c in zip(self.clusters, chosen, strict=True) if c])
+
+    def at(self, k: int) -> dict[str, Any]:
+        """Mean over the questions with at least k graded responses; how many those are is part of the score."""
+        undefined = k > self.table.shape[1]
+        return estimate(np.full(len(self.table), NAN) if undefined else self.table[:, k - 1], self.clusters)
+
+    def points(self) -> dict[str, list]:
+        """At powers of two and at n, the fewest responses to a question, with 95 % intervals: a larger k would be of
+        other questions."""
+        top = int((~np.isnan(self.table)).all(axis=0).sum()) if len(self.table) else 0
+        ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
+        found = [self.at(k) for k in ks]
+        return {"k": ks, **{name: [point[name] for point in found] for name in ("value", "low", "high")}}
+
+
+def _by_month(
+    problems: Sequence[Problem], rates: Mapping[str, float], clusters: Mapping[str, Hashable]
+) -> list[dict[str, Any]]:
+    """pass@1 by the month of release, where problems are of several: a model may know the older ones."""
+    months = {p.problem_id: [f"{p.released:%Y-%m}"] for p in problems if p.released}
+    if len({month for (month,) in months.values()}) < 2:
+        return []
+    return sorted(by_topic(rates, months, {}, clusters), key=lambda row: row["topic"])
+
+
+BUDGETS = 6
+
+
+def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd.Index) -> list[dict[str, Any]]:
+    """pass@1 if every response had been stopped after so many tokens: the longer ones are wrong. The longest response's
+    power of two and those below; nothing where lengths are unknown."""
+    if not len(graded) or graded.tokens.isna().any():
+        return []
+    most = math.ceil(math.log2(max(graded.tokens.max(), 2)))
+    rows = []
+    for tokens in (2**power for power in range(max(most - BUDGETS + 1, 0), most + 1)):
+        within = (graded.right & (graded.tokens <= tokens)).groupby(graded.problem_id).mean().reindex(questions)
+        rows.append({"tokens": tokens, **estimate(within.to_numpy(float), clusters)})
+    return rows
 
 
 def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Sequence[Hashable]) -> dict[str, Any]:
@@ -122,7 +170,6 @@ def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Seque
     if not n.size:
         return {"value": NAN}
     rates = c / n
-    bootstrapped, low, high = bootstrap_over_questions(rates)
     average = {
         "value": float(rates.mean()),
         "samples_per_question": float(n.mean()),
@@ -131,9 +178,6 @@ def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Seque
         # Of the mean over all runs, of which run j is the j-th response to every question: estimates what the one above
         # does without assuming that samples are independent. One run alone spreads by sqrt(runs) times this.
         "standard_error_across_runs": standard_error_across_questions(graded.groupby("sample").right.mean()),
-        "bootstrap_standard_error": bootstrapped,
-        "bootstrap_low": low,
-        "bootstrap_high": high,
     }
     if 1 < len(set(clusters)) < len(clusters):
         average["clusters"] = len(set(clusters))
@@ -151,12 +195,14 @@ def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str
 
 
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
-    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge. What depends on
+    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge;
+    `empty_rate`: without any text but thinking. What depends on
     how a response ended is undefined where that is unknown, as in outputs imported from elsewhere."""
     completed, known = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
     unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
         "truncation_rate": float((graded.finish_reason == "length").mean()) if known else NAN,
+        "empty_rate": float(graded["empty"].mean()),
         "no_answer_rate": float((unparseable & (completed if known else True)).mean()),
         "timeout_rate": float((graded.outcome == Outcome.TIMEOUT.value).mean()),
         "accuracy_given_completion": float(graded.right[completed].mean()),

@@ -18,6 +18,8 @@ from ratchet.evaluation.pass_at_k import NAN
 
 UNSEEN = 0.1  # with it, pass@32 of thirty questions of AIME's kind is covered in 95 % of simulations, and else in 90 %
 
+MOVED, SPREAD = 2.5, 8.0
+
 
 def standard_error_across_questions(scores: ArrayLike) -> float:
     """sd(scores) / sqrt(questions): the error if the questions had been other ones. NaN for fewer than two."""
@@ -45,10 +47,9 @@ def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashabl
     across questions. NaN for fewer than two clusters.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    numbers = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
-    if len(numbers) < 2:
+    if len(set(clusters)) < 2:
         return NAN
-    sums = np.bincount([numbers[cluster] for cluster in clusters], scores - scores.mean())
+    sums = _cluster_sums(scores - scores.mean(), clusters)
     return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
 
 
@@ -86,6 +87,31 @@ def share_interval(value: float, standard_error: float, units: int, level: float
     return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
 
 
+def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[float, float, str]:
+    """Student's 95 % interval of a mean gain in [-1, 1], across clusters, and "" where it can be trusted; NaN twice and
+    the reason where it cannot.
+
+    Near a ceiling nearly all gains are 0, and a sample that happens to miss the few that are not shows no spread: at 64
+    questions such an interval covers as little as 0 to 85 %. It is given where the changes of all clusters add up to
+    `MOVED` questions or more, and are spread over `SPREAD` clusters, counted as (sum |u|)^2 / sum u^2 of their sums u
+    (`python -m benchmarks.coverage`).
+    """
+    gains = np.asarray(gains, dtype=np.float64)
+    sums = _cluster_sums(gains, clusters)
+    moved, squares = float(np.abs(sums).sum()), float((sums**2).sum())
+    if moved < MOVED or moved**2 < SPREAD * squares:
+        of = "questions" if sums.size == gains.size else "clusters"
+        spread = moved**2 / squares if squares else 0.0
+        return NAN, NAN, f"{moved:.1f} questions' worth of change, in {spread:.0f} of {sums.size} {of}, is too little"
+    low, high = student_interval(float(gains.mean()), standard_error_across_clusters(gains, clusters), sums.size)
+    return low, high, ""
+
+
+def _cluster_sums(values: np.ndarray, clusters: Sequence[Hashable]) -> np.ndarray:
+    numbers = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
+    return np.bincount([numbers[cluster] for cluster in clusters], values, minlength=len(numbers))
+
+
 def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable], level: float = 0.975) -> float:
     """The upper confidence limit of a mean gain in [-1, 1], one-sided at `level`, that also holds where few questions
     differ; NaN for fewer than two clusters.
@@ -108,23 +134,9 @@ def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable], level: float = 0.
     return min(float(gains.mean() + half), 1.0)
 
 
-def bootstrap_over_questions(scores: ArrayLike, draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
-    """Standard error, low and high of the mean, from questions resampled with replacement; NaN for fewer than two.
-
-    The error is the plain sd of the resampled means. The 95 % interval is between their quantiles, taken further out
-    for few questions, as Student's is from the normal's (the expanded percentile interval of Hesterberg 2015, arXiv
-    1411.5279): the plain one is too narrow at thirty questions.
-    """
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.size < 2:
-        return NAN, NAN, NAN
-    picks = np.random.default_rng(seed).integers(scores.size, size=(draws, scores.size))
-    means = scores[picks].mean(axis=1)
-    return float(means.std(ddof=1)), *expanded_percentiles(means, scores.size)
-
-
 def expanded_percentiles(draws: np.ndarray, units: int) -> tuple[float, float]:
-    """The 95 % interval of a statistic from its bootstrapped values over so many resampled units."""
+    """The 95 % interval of a statistic from its bootstrapped values over so many resampled units: between quantiles
+    that are further out for few units, as Student's are than the normal's (Hesterberg 2015, arXiv 1411.5279)."""
     tail = float(ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975)))
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from ratchet.evaluation.boundaries import Task
-from ratchet.evaluation.comparison import paired_difference, question_changes
+from ratchet.evaluation.comparison import PairedDifference, paired_difference, question_changes
 from ratchet.evaluation.regimes import MARGIN
 
 SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
@@ -37,11 +37,18 @@ def with_error(value: float | None, error: float | None, decimals: int = 3) -> s
 
 
 def estimate(point: Mapping[str, Any]) -> str:
+    """With its standard error; with its interval where no question differs and the error says nothing."""
+    if point["standard_error"] == 0:
+        return f"{number(point['value'])} ({interval(point['low'], point['high'])})"
     return with_error(point["value"], point["standard_error"])
 
 
 def interval(low: float | None, high: float | None) -> str:
     return f"{number(low)} … {number(high)}"
+
+
+def gain_interval(gain: PairedDifference) -> str:
+    return f"none: {gain.no_interval}" if gain.no_interval else f"{signed(gain.low)} … {signed(gain.high)}"
 
 
 def comparable(before: Scores, after: Scores) -> bool:
@@ -70,6 +77,7 @@ def score_rows(scores: Scores) -> list[Row]:
     return [row | {
         "truncated": percent(scores["truncation_rate"]),
         "no answer": percent(scores["no_answer_rate"]),
+        "empty": percent(scores.get("empty_rate")),
         "accuracy if completed": number(scores["accuracy_given_completion"]),
         "infra errors": scores["infra_errors"],
     } | {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}]  # fmt: skip
@@ -93,8 +101,6 @@ def error_rows(scores: Scores) -> list[Row]:
         "across questions": error("standard_error_across_questions"),
         "at fixed questions": error("standard_error_at_fixed_questions"),
         "across runs": error("standard_error_across_runs"),
-        "bootstrap over questions": f"{error('bootstrap_standard_error')} "
-        f"({interval(average.get('bootstrap_low'), average.get('bootstrap_high'))})",
     }
     if "clusters" in average:
         row[f"across {average['clusters']} clusters"] = error("standard_error_across_clusters")
@@ -121,6 +127,19 @@ def estimator_rows(scores: Scores) -> list[Row]:
 def length_rows(scores: Scores) -> list[Row]:
     tokens = scores["response_tokens"].items()
     return [{f"{group}: {name}": number(value, 1) for group, found in tokens for name, value in found.items()}]
+
+
+def month_rows(scores: Scores) -> list[Row]:
+    return [
+        {"released": month["topic"], "questions": month["questions"], "pass@1": estimate(month),
+         "95 % interval": interval(month["low"], month["high"])}
+        for month in scores.get("months", ())
+    ]  # fmt: skip
+
+
+def budget_rows(scores: Scores) -> list[Row]:
+    row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores.get("budgets", ())}
+    return [row] if row else []
 
 
 def rating_rows(scores: Scores) -> list[Row]:
@@ -195,7 +214,7 @@ def _differences(before: Scores, after: Scores) -> list[Row]:
         row: Row = {
             "metric": f"pass@{k}",
             "difference": f"{signed(paired.difference)} ± {number(paired.standard_error)}",
-            "95 % interval": f"{signed(paired.low)} … {signed(paired.high)}",
+            "95 % interval": gain_interval(paired),
             "p": "< 0.001" if paired.p_value < 0.001 else number(paired.p_value),
             "questions": paired.questions,
         }
@@ -221,7 +240,7 @@ def boundary_rows(tasks: Sequence[Task]) -> list[Row]:
             row |= {"k": k} if k > 1 else {}
             row[f"pass@{name}"] = " → ".join(ends)
             row[f"gain at {name}"] = signed(gain.difference)
-            row[f"95 % at {name}"] = f"{signed(gain.low)} … {signed(gain.high)}"
+            row[f"95 % at {name}"] = gain_interval(gain)
             row |= {"at most": signed(gain.at_most)} if k > 1 else {}
         row["regime"] = task.regime.regime if task.regime else "–"
         for kind in ("newly_solved", "newly_lost"):
@@ -241,6 +260,5 @@ def verdicts(tasks: Sequence[Task]) -> dict[str, list[str]]:
         if task.k > 1:
             gain = task.gain(task.k)
             kind = fell if gain.high < 0 else flat if gain.at_most < MARGIN else rose if gain.low > 0 else open_
-            interval = f"{signed(gain.low)} … {signed(gain.high)}"
-            found[kind].append(f"{task.name} (pass@{task.k} {signed(gain.difference)}, {interval})")
+            found[kind].append(f"{task.name} (pass@{task.k} {signed(gain.difference)}, {gain_interval(gain)})")
     return {kind: names for kind, names in found.items() if names}

@@ -4,27 +4,30 @@ Accuracy by topic alone is confounded: LiveCodeBench Pro finds 75 % on a topic t
 on one that demands 2,500. The adjusted accuracy compares each question with questions as hard as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ratchet.evaluation.statistics import share_interval, standard_error_across_questions
+from ratchet.evaluation.statistics import share_interval, standard_error_across_clusters
 
 STRATA = 5  # of numeric difficulty, by quantiles
 FEWEST = 3  # questions that make a topic
 
 
 def by_topic(
-    rates: Mapping[str, float], topics: Mapping[str, Sequence[str]], difficulties: Mapping[str, float | str | None]
+    rates: Mapping[str, float],
+    topics: Mapping[str, Sequence[str]],
+    difficulties: Mapping[str, float | str | None],
+    clusters: Mapping[str, Hashable] = {},
 ) -> list[dict[str, Any]]:
     """One row a topic, most questions first: plain accuracy, and adjusted accuracy where difficulties are known.
 
-    All three by problem_id; `rates` are solve rates. adjusted = mean over all questions + mean over the topic's
-    questions of (solve rate - mean rate of all questions in the same difficulty stratum), clipped to [0, 1]: what the
-    accuracy would be if the topic were as hard as the benchmark. Its error is that of the differences across the
-    topic's questions.
+    All by problem_id; `rates` are solve rates; errors are across `clusters` where questions have one. adjusted = mean
+    over all questions + mean over the topic's questions of (solve rate - mean rate of all questions in the same
+    difficulty stratum), clipped to [0, 1]: what the accuracy would be if the topic were as hard as the benchmark. Its
+    error is that of the differences across the topic's questions.
     """
     rate = pd.Series(rates, dtype=float)
     expected = _expected(rate, [difficulties.get(question) for question in rates])
@@ -34,14 +37,15 @@ def by_topic(
         size = len(chosen)
         if size < FEWEST:
             continue
-        value, error = float(rate[chosen].mean()), standard_error_across_questions(rate[chosen])
-        low, high = share_interval(value, error, size)
+        groups = [clusters.get(question, (question,)) for question in chosen]
+        value, error = float(rate[chosen].mean()), standard_error_across_clusters(rate[chosen], groups)
+        low, high = share_interval(value, error, len(set(groups)))
         row = {"topic": topic, "questions": size, "value": value, "standard_error": error, "low": low, "high": high}
         row |= {"adjusted": None, "adjusted_standard_error": None}
         if expected is not None:
             over = rate[chosen] - expected[chosen]
             row["adjusted"] = float(np.clip(rate.mean() + over.mean(), 0, 1))
-            row["adjusted_standard_error"] = standard_error_across_questions(over)
+            row["adjusted_standard_error"] = standard_error_across_clusters(over, groups)
         rows.append(row)
     return rows
 

@@ -26,6 +26,7 @@ from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.pages import to_html
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.curation import Decontamination
+from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.dask_runner import check_runner
@@ -70,7 +71,7 @@ def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
 
 def held_out(recipe: Recipe, domain: str) -> list[Artifact]:
     """The benchmarks that nothing kept may be contaminated with, each as a data set."""
-    files = given_files(recipe, recipe.curation_of(domain).benchmarks)
+    files = given_files(recipe, [named_path(name) for name in recipe.curation_of(domain).benchmarks])
     names = source_names([file.path for file in files])
     columns = recipe.curation_of(domain).columns
     return [

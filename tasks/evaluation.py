@@ -29,8 +29,10 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 7, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 8, "evaluation", resumable=True)
 
+MANY_EMPTY = 0.02
+"""Share of responses without a text that is worth a warning; the report's as well."""
 Subject = Artifact | Endpoint
 """What is evaluated: a checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
@@ -74,7 +76,33 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}
     if samples is not None:
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
+    if wanted or samples is not None:  # of the recipe's k those that can be had
+        for name, benchmark in chosen.items():
+            possible = tuple(k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples) or (1,)
+            if possible != _pass_at(recipe, benchmark):
+                chosen[name] = benchmark.model_copy(update={"pass_at": possible})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
+
+
+def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
+    return benchmark.pass_at or recipe.evaluation.pass_at
+
+
+def require_defined(recipe: Recipe) -> None:
+    """Raises RatchetError naming every benchmark of the recipe of which a pass@k is asked that no number of its
+    responses defines: k of them are not there to be drawn."""
+    found = []
+    for benchmark in recipe.evaluation.benchmarks:
+        if beyond := [k for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
+            named = ", ".join(f"pass@{k}" for k in beyond)
+            found.append(
+                f"{benchmark.name} has {benchmark.samples} responses to each question, and {named} asked of it"
+            )
+    if found:
+        raise RatchetError(
+            f"{'; '.join(found)}: undefined. Raise evaluation.benchmarks.N.samples, or give the benchmark a pass_at of "
+            "its own."
+        )
 
 
 def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
@@ -113,6 +141,11 @@ def evaluate_model(
 ) -> Artifact:
     """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
     was trained on, None when nobody knows: benchmark items among them are flagged."""
+    if isinstance(subject, Artifact) and subject.kind == FILE_KIND:  # it has as many responses as it has
+        every = [benchmark.model_copy(update={"pass_at": None}) for benchmark in recipe.evaluation.benchmarks]
+        recipe = _updated(recipe, benchmarks=tuple(every))
+    else:
+        require_defined(recipe)
     benchmarks = chosen_benchmarks(recipe)
     found = (
         contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
@@ -151,6 +184,12 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
+        for name, scored in scores["benchmarks"].items():
+            if (scored["empty_rate"] or 0) > MANY_EMPTY:
+                run.watcher.note(
+                    f"{name}: {scored['empty_rate']:.0%} of the responses are empty beside their thinking, and count "
+                    "as wrong. A reasoning parser, a filter or a limit may have lost the answers: look at some first."
+                )
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
@@ -255,8 +294,9 @@ def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
             flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
         for k, point in benchmark.get("majority_at", {}).items():
             flat[f"{name}/majority_at_{k}"] = point["value"]
-        for rate in ("truncation_rate", "no_answer_rate", "infra_error_rate", "accuracy_given_completion"):
-            flat[f"{name}/{rate}"] = benchmark[rate]
+        for rate in ("truncation", "empty", "no_answer", "infra_error"):
+            flat[f"{name}/{rate}_rate"] = benchmark[f"{rate}_rate"]
+        flat[f"{name}/accuracy_given_completion"] = benchmark["accuracy_given_completion"]
         flat |= {f"{name}/{metric}": value for metric, value in benchmark.get("metrics", {}).items()}
         flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
     return {name: value for name, value in flat.items() if value is not None}

@@ -46,7 +46,7 @@ class Answer:
         """
         try:
             if "event-stream" not in response.headers.get("content-type", ""):
-                self._add(await response.read())
+                self.add(await response.read())
                 self.ended = True
                 yield 1
                 return
@@ -68,9 +68,9 @@ class Answer:
         if line.startswith(b"data:"):
             self.ended |= line[5:].strip() == b"[DONE]"
             if not self.ended:
-                self._add(line[5:])
+                self.add(line[5:])
 
-    def _add(self, event: bytes) -> None:
+    def add(self, event: bytes) -> None:
         """One event: a part of the answer, or all of it where a server does not stream."""
         self.pieces += 1
         try:
@@ -98,13 +98,19 @@ class Answer:
             raise CallFailed(f"ended by {self.reason!r}", refused=str(self.reason).lower() not in BROKEN)
         if refusal and not text:
             raise CallFailed(f"refused: {shown(refusal)}", refused=True)
-        if thought:  # servers with a reasoning parser take the thinking out of the text; a response holds both
-            text = f"<think>\n{thought}\n</think>\n{text}" if text or reason == "stop" else f"<think>\n{thought}"
+        text = with_thought(text, thought, reason == "stop")
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can hold half a character
         self.whole = True
         return Completion(
             key, text, reason, self.usage.get("completion_tokens"), prompt_tokens=self.usage.get("prompt_tokens")
         )
+
+
+def with_thought(text: str, thought: str, ended: bool) -> str:
+    """Servers with a reasoning parser take the thinking out of the text; a response holds both."""
+    if not thought:
+        return text
+    return f"<think>\n{thought}\n</think>\n{text}" if text or ended else f"<think>\n{thought}"
 
 
 def _split(content: Any) -> tuple[str, str]:

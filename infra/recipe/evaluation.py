@@ -23,6 +23,12 @@ def benchmark_name(name: str) -> str:
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
+def named_path(name: str) -> str:
+    """Where a benchmark of the catalogue is, by its name; anything else, and a file that is called so, as it is."""
+    known = CATALOGUE.get(benchmark_name(name))
+    return str(known["path"]) if known and not Path(name).exists() else name
+
+
 class Benchmark(Section):
     """A benchmark. What is not said of one that is known by name (docs/evaluation.md) comes from the catalogue."""
 
@@ -33,6 +39,8 @@ class Benchmark(Section):
     (`generated://NAME/FILE`)."""
     samples: int = Field(default=16, ge=1)
     """Responses per problem: n of pass@k."""
+    pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    """k of pass@k, none above `samples`; None means the evaluation's."""
     limit: int | None = Field(default=None, ge=1)
     """Ask only so many of its questions, always the same ones: for a quick look, not for a number to publish."""
     prompt: dict[str, str] = {}

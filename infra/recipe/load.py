@@ -108,11 +108,14 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Sections merge, anything else replaces."""
+    """Sections merge, anything else replaces; a section that is null is taken away."""
     merged = dict(base)
     for key, value in data.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _laid_over(merged[key], value) if both else value
+        section = isinstance(merged.get(key), dict)
+        if section and value is None:
+            del merged[key]
+        else:
+            merged[key] = _laid_over(merged[key], value) if section and isinstance(value, dict) else value
     return merged
 
 

@@ -4,10 +4,12 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.data_curation.domains import plan_of
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Evaluation
-from ratchet.infra.recipe.load import SHIPPED, load_recipe
+from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Evaluation, benchmark_name, named_path
+from ratchet.infra.recipe.load import SHIPPED, load_recipe, shipped_recipes
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.tasks.evaluation import require_defined, select_benchmarks
 from ratchet.verifiers.prompts import user_message
 
 
@@ -35,9 +37,9 @@ def test_the_papers_windows_do_not_overlap_and_have_their_numbers():
 
 
 def test_shipped_recipes_name_benchmarks_that_are_known():
-    for file in SHIPPED.glob("acereason*.yaml"):
+    for file in SHIPPED.glob("acereason-*b.yaml"):
         for benchmark in load_recipe(file).evaluation.benchmarks:
-            assert known(benchmark.name) == benchmark
+            assert known(benchmark.name) == benchmark.model_copy(update={"pass_at": None}), benchmark.name
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,35 @@ def test_what_the_recipe_says_goes_before_the_catalogue():
 def test_a_benchmark_that_cannot_be_is_refused(benchmarks, complaint):
     with pytest.raises(ValidationError, match=complaint):
         Evaluation.model_validate({"benchmarks": benchmarks})
+
+
+def test_a_benchmark_is_where_its_name_says_unless_a_file_is_called_so(tmp_path, monkeypatch):
+    assert named_path("MATH-500") == "hf://datasets/HuggingFaceH4/MATH-500/test.jsonl"
+    assert named_path("mine.jsonl") == "mine.jsonl"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "math500").touch()
+    assert named_path("math500") == "math500"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GSM8K", "gpqa", "GPQA-Diamond", "IFEval", "reasoning_gym", "HMMT25", "BRUMO-25", "HumanEval+", "MBPP_Plus"],
+)
+def test_names_that_people_write(name):
+    assert benchmark_name(name) in CATALOGUE
+
+
+def test_an_undefined_pass_at_k_is_refused_and_clipped_where_benchmarks_are_chosen():
+    recipe = load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.pass_at=[1, 4, 16]"])
+    with pytest.raises(
+        RatchetError, match=r"tiny-math has 4 responses to each question, and pass@16 asked of it: undef"
+    ):
+        require_defined(recipe)
+    require_defined(
+        load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.benchmarks.0.pass_at=[1, 4]"])
+    )
+    for chosen in (select_benchmarks(recipe, ["math500"], None), select_benchmarks(recipe, [], 4)):
+        require_defined(chosen)
+        assert all(benchmark.pass_at == (1, 4) for benchmark in chosen.evaluation.benchmarks)
+    for name in shipped_recipes():
+        require_defined(load_recipe(name))

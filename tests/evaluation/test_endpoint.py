@@ -5,7 +5,9 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle, repeat
 
 import pyarrow as pa
 import pytest
@@ -26,6 +28,7 @@ class Server:
         self.asked: Counter[tuple[str, int]] = Counter()
         self.answered: Counter[tuple[str, int]] = Counter()
         self.down, self.most, self.broken, self.refused, self.counts = 0, 10**9, set(), set(), True
+        self.said: Iterator[dict] = repeat({"content": "\\boxed{1}"})
         lock, server = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +46,7 @@ class Server:
                     server.answered[question, seed] += status == 200
                 if status == 200:
                     time.sleep(0.02)  # an answer takes longer than keeping it
-                message = {"role": "assistant", "content": "\\boxed{1}"}
+                message = {"role": "assistant", **next(server.said)}
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 reply = {"id": "1", "object": "chat.completion", "choices": [choice]}
                 reply |= {"usage": {"completion_tokens": 4}} if server.counts else {}
@@ -146,6 +149,15 @@ def test_the_whole_evaluation_of_an_endpoint(asked, server, counts):
     assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
     assert scores["benchmarks"]["small-math"]["response_tokens"]["all"]["mean"] == (4 if counts else None)
     assert scores["model"]["endpoint"].endswith("/v1#m") and scores["settings"]["dtype"] is None
+
+
+def test_answers_without_a_text_are_counted_and_the_score_has_an_interval(asked, server):
+    server.said = cycle([{"content": ""}, {"content": None}, {"content": None, "reasoning_content": "hm"}])
+    assert main(asked) == 0
+    scores = json.loads((asked.parent / "work/scores.json").read_text())["benchmarks"]["small-math"]
+    point = scores["pass_at"]["1"]
+    assert scores["empty_rate"] == 1.0 and point["value"] == point["low"] == 0
+    assert point["high"] > 0.3  # seven questions say little
 
 
 def test_an_endpoint_whose_context_is_shorter_than_the_limit_says_so(asked, server):

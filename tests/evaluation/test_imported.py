@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pyarrow as pa
@@ -60,14 +61,84 @@ def test_livecodebench_generations(tmp_path, row, expected):
     assert set(table["finish_reason"].to_pylist()) == {"unknown"} and set(table["tokens"].to_pylist()) == {None}
 
 
+def batch(custom_id: str, *messages: dict, error: dict | None = None, usage: dict | None = None) -> dict:
+    choices = [{"index": i, "message": m, "finish_reason": "stop"} for i, m in enumerate(messages)]
+    body = {"object": "chat.completion", "choices": choices, "usage": usage or {}}
+    return {"id": "batch_req_1", "custom_id": custom_id, "error": error,
+            "response": None if error else {"status_code": 200, "body": body}}  # fmt: skip
+
+
+IDED = [Problem(f"p{i}", "math", f"Question {i}?", answer="1", metadata=json.dumps({"id": 60 + i})) for i in range(3)]
+
+
+def lines(path, *rows: dict):
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    return path
+
+
+def test_openais_batch_output(tmp_path):
+    path = lines(
+        tmp_path / "batch_output.jsonl",
+        batch("60-0", {"role": "assistant", "content": "\\boxed{1}"}, usage={"completion_tokens": 7}),
+        batch("60-1", {"role": "assistant", "content": None, "reasoning_content": "hm"}),
+        batch("p1", {"content": ""}, {"content": "x", "reasoning": "y"}),
+        batch("62_sample3", error={"code": "batch_expired", "message": "late"}),
+    )
+    rows = import_generations(path, "some", IDED).to_pylist()
+    assert [(r["problem_id"], r["sample"], r["finish_reason"], r["tokens"]) for r in rows] == [
+        ("p0", 0, "stop", 7), ("p0", 1, "stop", None), ("p1", 0, "stop", None), ("p1", 1, "stop", None),
+        ("p2", 0, "error", None),
+    ]  # fmt: skip
+    texts = [r["text"] for r in rows]
+    assert texts[1] == "<think>\nhm\n</think>\n" and texts[3] == "<think>\ny\n</think>\nx" and "late" in texts[4]
+
+
+@pytest.mark.parametrize(
+    "row, expected",
+    [
+        ({"question": LONG, "response": "\\boxed{4}"}, ["\\boxed{4}"]),
+        (
+            {"idx": 0, "question": LONG, "gt": "4", "code": ["a", "b"], "pred": ["", ""], "score": [False] * 2},
+            ["a", "b"],
+        ),
+        ({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": LONG}], "output": "a"}, ["a"]),
+        ({"doc_id": 3, "doc": {"question": LONG}, "resps": [["a", "b"]], "filtered_resps": ["4"]}, ["a", "b"]),
+        ({"id": 7, "prompt": f"Q: {LONG}", "responses": ["a", None]}, ["a", ""]),
+    ],
+    ids=["question and response", "Qwen-Math", "chat", "lm-eval", "prompt with a null"],
+)
+def test_json_lines_of_question_and_response(tmp_path, row, expected):
+    (found,) = texts(import_generations(lines(tmp_path / "file.jsonl", row), "sums", SUMS)).values()
+    assert [text for text, _ in found] == expected
+
+
+def test_endings_and_lengths_are_taken_where_they_are(tmp_path):
+    row = {"question": SHORT, "responses": ["a", "b"], "finish_reasons": ["length", "eos"], "tokens": [9, 3]}
+    path = tmp_path / "file.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(row).encode()))
+    rows = import_generations(path, "sums", SUMS).to_pylist()
+    assert [(r["finish_reason"], r["tokens"]) for r in rows] == [("length", 9), ("stop", 3)]
+
+
+def test_bare_programs_become_responses(tmp_path):
+    add = Problem(
+        "c", "code", "def add(a, b):\n    'Add.'", starter_code="def add(a, b):", metadata='{"task_id": "H/0"}'
+    )
+    path = lines(tmp_path / "f.jsonl", *({"task_id": "H/0", "completion": t} for t in ("    return a + b", "x = 1")))
+    assert import_generations(path, "he", (add,))["text"].to_pylist() == [
+        "```python\ndef add(a, b):\n    return a + b\n```", "```python\nx = 1\n```"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "content, complaint",
     [
         ('[{"question_id": "other", "code_list": ["x"]}]', r"row 0: benchmark lcb has no question 'other'"),
-        ('[{"answer": "x"}]', r"row 0: neither lighteval's details .* It has answer"),
-        ('[["x"], ["y"]]', "not a list of objects"),
+        ('[{"question_id": "abc301_a", "answer": "x"}]', r"row 0: no response in it. It has question_id, answer;"),
+        ('[["x"], ["y"]]', "row 0: list instead of an object"),
         ("[]", "no responses"),
-        ("not json", "neither Parquet nor a JSON list"),
+        ("not json", "line 1: not JSON"),
+        ('{"question_id": "abc301_a", "code_list": ["x"]}\n{"quest', "line 2: not JSON"),
     ],
 )
 def test_files_that_are_no_responses_to_this_benchmark(tmp_path, content, complaint):

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import coverage
 from ratchet.evaluation.pass_at_k import pass_at_k_table
-from ratchet.evaluation.regimes import MARGIN, pass_at_k_bound, regime
+from ratchet.evaluation.regimes import pass_at_k_bound, regime
 
 questions = st.lists(st.tuples(st.integers(2, 12), st.integers(0, 12)), min_size=1, max_size=20)
 
@@ -59,48 +60,12 @@ def test_each_regime_is_recognised():
     assert found.gain_at_1.difference == pytest.approx(0.15, abs=0.02) and found.late.questions == 300
 
 
-def jumping(share, late=False):
-    """A share of the questions, never solved before, is always solved after; the others only become surer."""
-
-    def checkpoints(generator, questions):
-        base = np.where(generator.random(questions) < 0.5, 0.0, generator.beta(2, 2, questions))
-        last = np.where(base, np.minimum(base * 1.5, 1), (generator.random(questions) < 2 * share) * 1.0)
-        return base, (np.where(base, last, 0) if late else last), last
-
-    return checkpoints
-
-
-def unchanged(a, b):
-    def checkpoints(generator, questions):
-        rates = generator.beta(a, b, questions)
-        return rates, rates, rates
-
-    return checkpoints
-
-
-def nearly_solved(generator, questions):
-    rates = (generator.random(questions) < 1 - MARGIN) * 0.9
-    return rates, rates, rates
-
-
-@pytest.mark.parametrize("questions", [30, 120])
-@pytest.mark.parametrize(
-    ("world", "false"),
-    [
-        (unchanged(0.3, 0.6), {"sustained", "plateau", "diminish", "at ceiling"}),
-        (unchanged(0.1, 0.9), {"sustained", "plateau", "diminish", "at ceiling"}),
-        (jumping(MARGIN), {"diminish", "sustained", "at ceiling"}),
-        (jumping(MARGIN, late=True), {"diminish", "plateau", "at ceiling"}),
-        (nearly_solved, {"sustained", "plateau", "diminish", "at ceiling"}),
-    ],
-    ids=["nothing changes", "hard, nothing changes", "gain of the margin", "late gain of the margin", "just solved"],
-)
-def test_false_claims_are_rare(world, false, questions, monkeypatch):
-    monkeypatch.setattr("ratchet.evaluation.comparison.sign_flip_p_value", lambda differences: 1.0)  # slow, not used
-    generator, sets = np.random.default_rng(5), 200
-    found = [regime(*(sampled(p, generator) for p in world(generator, questions)), k=8).regime for _ in range(sets)]
-    # 5 %, and three standard errors of 200 simulations.
-    assert sum(name in false for name in found) / sets <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / sets)
+@pytest.mark.parametrize(("questions", "clustered"), [(30, False), (120, True)])
+@pytest.mark.parametrize("world", coverage.CLAIMS)
+def test_false_claims_are_rare(world, questions, clustered):
+    sets = 120
+    # 5 %, and three standard errors of the simulations.
+    assert coverage.false_claims(world, questions, 8, clustered, sets) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / sets)
 
 
 def test_three_of_thirty_questions_that_become_solved_are_no_diminishing():

@@ -13,6 +13,7 @@ import yaml
 
 from ratchet.evaluation import tables
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
+from ratchet.evaluation.boundaries import Task
 from ratchet.evaluation.comparison import paired_difference
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
@@ -65,7 +66,7 @@ def evaluation(
                     "text": f"{NASTY} answer {sample}", "tokens": int(generator.integers(5, 40)),
                     "finish_reason": "stop" if generator.random() < 0.9 else "length",
                     "outcome": outcome if passed else "failed", "decided_by": "exact", "fraction": float(passed),
-                    "extracted": "77", "answer_class": answer if domain == "math" else None,
+                    "extracted": "77", "empty": False, "answer_class": answer if domain == "math" else None,
                 })  # fmt: skip
         rows += own
         benchmarks[f"tiny-{domain}"] = {
@@ -171,10 +172,12 @@ def run(code: str, names: dict) -> list[float]:
     *statements, last = ast.parse(code).body
     exec(compile(ast.Module(statements, []), "query", "exec"), names)
     value = eval(compile(ast.Expression(last.value), "query", "eval"), names)
-    return [float(v) for v in (value if isinstance(value, tuple) else (value,))]
+    return [float(v) for v in (value if isinstance(value, tuple) else (value,)) if not isinstance(v, str)]
 
 
 def agree(cell: str, found: list[float]) -> bool:
+    if cell.startswith("none: "):
+        return bool(np.isnan(found).all())
     numbers = shown(cell)
     found = [0.0 if np.isnan(v) else v for v in found] if cell.strip("– ±") else []
     return len(numbers) <= len(found) and all(abs(a - b) < 6e-4 for a, b in zip(numbers, found, strict=False))
@@ -261,8 +264,8 @@ def test_neighbours_and_the_ends_are_compared_and_regimes_found(tmp_path):
     names |= {"benchmark": "tiny-math", "k": 2}
     names |= dict(zip(("before", "middle", "after"), (str(e.directory) for e in evaluations), strict=True))
     gain = run(QUERIES["boundaries"]["gain, 95 %, at most"], names)
-    cell = " ".join(whole[0][column] for column in ("gain at k", "95 % at k", "at most"))
-    assert shown(cell) == pytest.approx(gain, abs=6e-4)
+    assert shown(f"{whole[0]['gain at k']} {whole[0]['at most']}") == pytest.approx([gain[0], gain[3]], abs=6e-4)
+    assert agree(str(whole[0]["95 % at k"]), gain[1:3]) and str(whole[0]["95 % at k"]).endswith("is too little")
     assert eval(QUERIES["boundaries"]["regime"], names) == "unclear"
 
 
@@ -294,11 +297,26 @@ def test_what_a_reader_is_warned_of(tmp_path):
         "set_aside": {"answer: missing": 2},
         "infra_errors": 3,
         "questions_graded": 10,
+        "empty_rate": 1.0,
+        "pass_at": {"1": {"value": 0.0, "standard_error": 0.0, "low": 0.0, "high": 0.1142, "questions": 12}},
     }
     given = Evaluated("a", found.directory, {**found.scores, "benchmarks": {"tiny-math": fewer}})
     said = section([given], "Warnings").text
     assert "published with 30 questions; this file has 12" in said and "2 rows of its file were set aside" in said
     assert "3 responses could" in said and "2 of 12 questions have no response" in said
+    assert "100.0% of the responses have no text" in said and "pass@1 is 0.000, 0.000 … 0.114 with 95 %" in said
+    assert headline("tiny-math", [("a", fewer)]).detail.startswith("0.000 … 0.114, 12 questions")
+    assert tables.score_rows(fewer)[0]["pass@1"] == "0.000 (0.000 … 0.114)"
+
+
+def test_a_pass_at_k_that_fell_is_no_good_news():
+    """pass@1 rises and pass@k falls: what was half solved is solved, what was seldom solved is lost."""
+    before = {f"q{i}": (16 if i < 60 else 4, 32) for i in range(120)}
+    after = {f"q{i}": (32 if i < 60 else 0 if i % 2 else 4, 32) for i in range(120)}
+    task = Task("b", "math", "b", True, [before, after], {}, {}, None, False)
+    series = [(label, {"pass_at": {"1": {"value": 0.5, "standard_error": 0.1}}, "questions": 120}) for label in "xy"]
+    found = headline("b", series, task)
+    assert found.good is False and found.change.startswith("+0.") and "pass@16: −0." in found.detail
 
 
 def test_one_evaluation_with_nothing_graded_still_makes_a_report(tmp_path):

@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from ratchet.infra.problems import Problem
 
 def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):
     return {"problem_id": problem, "sample": sample, "outcome": outcome, "tokens": tokens, "finish_reason": finish,
-            "answer_class": answer}  # fmt: skip
+            "answer_class": answer, "empty": outcome == "unparseable" and finish != "length"}  # fmt: skip
 
 
 def score(rows: list[dict], *arguments, **named) -> dict:
@@ -43,7 +44,7 @@ def test_hand_worked():
     assert scores["truncation_rate"] == scores["timeout_rate"] == pytest.approx(1 / 7)
     assert scores["no_answer_rate"] == 0  # the truncated one is counted once
     silent = score([*ROWS, row("b", 4, "unparseable", answer=None)], problems("a", "b"), (1,), vote=True)
-    assert silent["no_answer_rate"] == pytest.approx(1 / 8)
+    assert silent["no_answer_rate"] == silent["empty_rate"] == pytest.approx(1 / 8)
     assert scores["accuracy_given_completion"] == pytest.approx(3 / 6)
     assert scores["response_tokens"]["correct"] == pytest.approx({"mean": 20, "median": 10, "p90": 34, "p99": 39.4})
     assert scores["response_tokens"]["all"]["median"] == 30
@@ -147,3 +148,42 @@ def test_ratings_and_contests_come_from_the_metadata():
     assert scores["rating"]["problems"] == 2 and 1200 < scores["rating"]["value"] < 2000
     assert scores["average"]["clusters"] == 2 and scores["average"]["standard_error_across_clusters"] > 0
     assert score(ROWS, problems("a", "b"), (1,), vote=False)["rating"] is None
+
+
+def test_every_interval_that_is_shown_is_across_contests():
+    """Eight contests of four questions that are all right or all wrong: eight pieces of evidence, not 32."""
+    names = [f"{contest}-{i}" for contest in range(8) for i in range(4)]
+    rows = [row(name, k, "passed" if int(name[0]) % 2 else "failed") for name in names for k in range(2)]
+    alone = [replace(p, released=date(2024, 1 + int(p.problem_id[0]) // 2, 1)) for p in problems(*names)]
+    metadata = [{"contest_id": p.problem_id[0], "topic": "t", "difficulty": 1} for p in alone]
+    grouped = [replace(p, metadata=json.dumps(m)) for p, m in zip(alone, metadata, strict=True)]
+
+    def shown(problems: list[Problem]) -> list[dict]:
+        found = score(rows, problems, (1, 2), vote=True, contaminated=[])
+        points = [found[kind]["1"] for kind in ("pass_at", "all_pass_at", "majority_at")]
+        points += [
+            found["contamination"]["pass_at_without"]["1"],
+            *found["topics"],
+            *found["months"],
+            *found["budgets"],
+        ]
+        return [*points, {name: found["pass_curve"][name][0] for name in ("value", "low", "high")}]
+
+    one_by_one, by_contest = shown([replace(p, metadata=json.dumps({"topic": "t"})) for p in alone]), shown(grouped)
+    assert len(one_by_one) == len(by_contest) == 4 + 1 + 4 + 5 + 1
+    for narrow, wide in zip(one_by_one, by_contest, strict=True):
+        assert wide["value"] == narrow["value"] and wide["high"] - wide["low"] > 1.4 * (narrow["high"] - narrow["low"])
+
+
+def test_months_and_budgets():
+    asked = [replace(p, released=date(2024, 1 + i // 3, 15)) for i, p in enumerate(problems(*"abcdef"))]
+    rows = [row(p.problem_id, 0, "passed", tokens=100 * (i + 1)) for i, p in enumerate(asked)]
+    rows[5]["outcome"] = "failed"
+    found = score(rows, asked, (1,), vote=False)
+    assert [(m["topic"], m["questions"], m["value"]) for m in found["months"]] == [
+        ("2024-01", 3, 1.0), ("2024-02", 3, pytest.approx(2 / 3))
+    ]  # fmt: skip
+    budgets = {point["tokens"]: point["value"] for point in found["budgets"]}
+    assert budgets == pytest.approx({32: 0, 64: 0, 128: 1 / 6, 256: 2 / 6, 512: 5 / 6, 1024: 5 / 6})
+    rows[0]["tokens"] = None  # of one response nobody knows the length
+    assert score(rows, asked, (1,), vote=False)["budgets"] == []

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks import coverage
 from ratchet.evaluation.statistics import (
-    bootstrap_over_questions,
     gain_limit,
+    paired_interval,
     share_interval,
     standard_error_across_clusters,
     standard_error_across_questions,
     standard_error_at_fixed_questions,
     student_interval,
 )
-from tests.evaluation import coverage
 
 
 def test_errors_by_hand():
@@ -44,31 +44,45 @@ def test_fixed_question_error_is_the_spread_of_repeated_evaluations():
     assert by_run == pytest.approx(math.sqrt((p * (1 - p)).sum() / 64) / 30, rel=0.05)
 
 
-def test_bootstrap_error_is_not_divided_by_the_square_root_of_the_draws():
-    scores = (np.random.default_rng(3).random(500) < 0.4).astype(float)
-    error, low, high = bootstrap_over_questions(scores, draws=3000)
-    assert error == pytest.approx(standard_error_across_questions(scores), rel=0.06)
-    assert low < scores.mean() < high
+@pytest.mark.parametrize(
+    ("world", "questions", "k", "clustered"),
+    [("even", 30, 1, False), ("like AIME", 30, 16, False), ("hard", 64, 4, False), ("nearly all solved", 64, 1, False),
+     ("like AIME", 64, 1, True), ("even", 500, 4, True)],
+)  # fmt: skip
+def test_intervals_cover_the_true_score_as_often_as_they_say(world, questions, k, clustered):
+    assert 0.93 <= coverage.of_scores(world, questions, k, clustered, sets=1500).coverage <= 0.97
 
 
-@pytest.mark.parametrize("name", coverage.SCORES)
-def test_intervals_cover_the_true_score_as_often_as_they_say(name):
-    assert 0.93 <= coverage.of_scores(*coverage.SCORES[name]) <= 0.97
+@pytest.mark.parametrize(
+    ("world", "change", "questions", "k", "clustered"),
+    [("even", "better", 30, 1, False), ("hard", "some new", 64, 4, False), ("hard", "better", 64, 4, False),
+     ("near the ceiling", "some new", 64, 1, False), ("hard", "better", 500, 1, True)],
+)  # fmt: skip
+def test_paired_intervals_cover_the_true_difference(world, change, questions, k, clustered):
+    found = coverage.of_differences(world, change, questions, k, clustered, sets=1500)
+    assert 0.925 <= found.coverage <= 0.975 and found.given > 0.6  # and three binomial errors of 0.6 %
 
 
-@pytest.mark.parametrize("name", coverage.DIFFERENCES)
-def test_paired_intervals_cover_the_true_difference(name):
-    assert 0.93 <= coverage.of_differences(*coverage.DIFFERENCES[name]) <= 0.97
+@pytest.mark.parametrize("change", coverage.CHANGES)
+@pytest.mark.parametrize(("world", "k"), [("near the ceiling", 4), ("near the ceiling", 16), ("nearly all solved", 4)])
+def test_there_is_no_paired_interval_where_too_few_questions_can_change(world, k, change):
+    assert coverage.of_differences(world, change, 64, k, sets=300).given < 0.02
 
 
-def test_the_bootstrap_interval_covers_too():
-    assert 0.93 <= coverage.of_the_bootstrap() <= 0.97
+def test_the_reason_for_no_interval_says_how_little_changed():
+    low, high, why = paired_interval([0.0] * 60 + [1.0, 1.0, 1.0, -0.5], range(64))
+    assert math.isnan(low) and math.isnan(high)
+    assert why == "3.5 questions' worth of change, in 4 of 64 questions, is too little"
+    assert paired_interval([0.0] * 30, range(30))[2].startswith("0.0 questions' worth of change, in 0 of 30")
+    assert "of 4 clusters" in paired_interval([1.0, 0.0] * 4, [0, 0, 1, 1, 2, 2, 3, 3])[2]
+    gains = np.linspace(-0.2, 0.6, 40)
+    low, high, why = paired_interval(gains, range(40))
+    assert why == "" and (low, high) == pytest.approx(stats.t.interval(0.95, 39, gains.mean(), stats.sem(gains)))
 
 
 @pytest.mark.parametrize(("won", "questions"), [(0.05, 30), (0.05, 100), (0.01, 100)])
 def test_a_gain_is_rarely_above_its_limit_however_few_questions_show_it(won, questions):
-    above, student = coverage.above_the_limit(won, questions)
-    assert above <= 0.025 < student
+    assert coverage.above_the_limit(won, questions) <= 0.025
 
 
 def test_a_gains_limit_by_hand():
@@ -107,21 +121,6 @@ def test_clustered_error_by_hand_and_in_the_two_limits():
     copies = standard_error_across_clusters(np.repeat(scores, 4), np.repeat(range(6), 4))
     assert copies == pytest.approx(alone)  # asking everything four times teaches nothing
     assert math.isnan(standard_error_across_clusters(scores, ["one"] * 6))
-
-
-def test_clustered_errors_cover_where_the_naive_one_does_not():
-    """40 contests of 4 problems that share most of their difficulty."""
-    generator = np.random.default_rng(3)
-    clusters = np.repeat(np.arange(40), 4)
-    naive, clustered = [], []
-    for _ in range(600):
-        scores = np.clip(np.repeat(generator.beta(2, 2, 40), 4) + generator.normal(0, 0.05, 160), 0, 1)
-        low, high = student_interval(scores.mean(), standard_error_across_questions(scores), 160)
-        naive.append(low <= 0.5 <= high)
-        low, high = share_interval(scores.mean(), standard_error_across_clusters(scores, clusters), 40)
-        clustered.append(low <= 0.5 <= high)
-    assert np.mean(naive) < 0.8
-    assert 0.93 <= np.mean(clustered) <= 0.97
 
 
 def test_student_interval_is_scipys():

@@ -7,6 +7,7 @@ import pytest
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
+from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import missing, plan_run
 from ratchet.training.estimate import Shape, estimate
@@ -87,7 +88,7 @@ def test_they_plan_without_a_network(name, tmp_path, monkeypatch):
     assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]
     assert [f"train {stage.name}" for stage in recipe.training.stages] == [t for t in titles if t.startswith("train")]
     to_fetch = [title for title in titles if title.startswith("fetch ")]
-    given = {path for of in recipe.curation.values() for path in (*of.inputs, *of.benchmarks)}
+    given = {named_path(path) for of in recipe.curation.values() for path in (*of.inputs, *of.benchmarks)}
     given |= {benchmark.path for benchmark in recipe.evaluation.benchmarks}
     assert sorted(to_fetch) == sorted(f"fetch {path}" for path in given if not path.startswith("generated://"))
     assert sum("the plan has files to fetch" in fault for fault in faults) == 1

@@ -1,0 +1,106 @@
+"""The tables of fidelity: `python -m benchmarks.fidelity` makes docs/acereason.md and docs/prorl.md from docs/facts.
+
+Each fact is a claim of a paper with its value and section, where it lives here, and its state; what a recipe has is
+read from the recipe, and a test fails where that is not what the fact says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ratchet.infra.recipe import load_recipe
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FACTS = sorted((DOCS / "facts").glob("*.yaml"))
+MAIN = {"acereason": "acereason-7b", "prorl": "prorl-1.5b"}
+STATES = {"miniature": "run in miniature", "recipe": "recipe ready", "absent": "absent"}
+
+
+@cache
+def fields_of(recipe: str) -> Any:
+    return load_recipe(recipe).model_dump(mode="json")
+
+
+def facts_in(file: Path) -> Iterator[dict[str, Any]]:
+    for section in yaml.safe_load(file.read_text())["sections"]:
+        yield from section["facts"]
+
+
+def values(recipe: str, field: str) -> list[Any]:
+    """What the recipe has there; `*` is every element of a list, so there may be several."""
+    found = [fields_of(recipe)]
+    for part in field.split("."):
+        if part == "*":
+            found = [inner for value in found for inner in value]
+        else:
+            found = [value[int(part)] if isinstance(value, list) else value[part] for value in found]
+    return found
+
+
+def named(key: str, main: str) -> tuple[str, str]:
+    recipe, separator, field = key.rpartition(":")
+    return (recipe, field) if separator else (main, field)
+
+
+def differing(file: Path) -> list[str]:
+    """Where a recipe does not have what the facts say."""
+    wrong = []
+    for fact in facts_in(file):
+        for key, value in fact.get("recipe", {}).items():
+            recipe, field = named(key, MAIN[file.stem])
+            has = values(recipe, field)
+            if not has or any(one != value for one in has):
+                wrong.append(f"{fact['claim']}: {recipe} has {field} {has}, the facts say {value!r}")
+    return wrong
+
+
+def page(file: Path) -> str:
+    document, main = yaml.safe_load(file.read_text()), MAIN[file.stem]
+    counted = {state: sum(fact["state"] == state for fact in facts_in(file)) for state in STATES}
+    lines = [f"# {document['title']}", "", document["paper"].strip(), ""]
+    lines += [
+        f"Of {sum(counted.values())} claims {counted['miniature']} are run here in miniature, {counted['recipe']} are "
+        f"in a recipe that is ready for a cluster, and {counted['absent']} are absent, with the reason. Fields are "
+        f"those of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
+        "(`python -m benchmarks.fidelity`), and a test compares every value with its recipe.",
+        "",
+    ]
+    lines += [f"- {note.strip()}" for note in document["notes"]]
+    for section in document["sections"]:
+        lines += [
+            "",
+            f"## {section['title']}",
+            "",
+            "| claim | in the paper | where | here | state |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [_row(fact, main) for fact in section["facts"]]
+    return "\n".join(lines) + "\n"
+
+
+def _row(fact: Mapping[str, Any], main: str) -> str:
+    here = []
+    for key, value in fact.get("recipe", {}).items():
+        recipe, field = named(key, main)
+        here.append(f"{'' if recipe == main else f'`{recipe}`: '}`{field}` {json.dumps(value, ensure_ascii=False)}")
+    if "code" in fact:
+        here.append(f"`{fact['code']}`")
+    state = STATES[fact["state"]] + (f": {fact['reason']}" if "reason" in fact else "")
+    state += " (the number was not read in the source itself)" if fact.get("unverified") else ""
+    cells = [fact["claim"], fact["value"], fact["in"], "; ".join(here), state]
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def main() -> None:
+    for file in FACTS:
+        (DOCS / f"{file.stem}.md").write_text(page(file))
+
+
+if __name__ == "__main__":
+    main()

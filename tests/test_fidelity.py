@@ -1,0 +1,41 @@
+"""What the papers say, against the recipes, and the pages that say it."""
+
+import re
+
+import pytest
+
+from benchmarks import fidelity
+
+NAMES = [file.stem for file in fidelity.FACTS]
+
+
+@pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
+def test_every_recipe_has_what_the_paper_says(file):
+    assert fidelity.differing(file) == []
+
+
+@pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
+def test_the_page_is_that_of_the_facts(file):
+    page = fidelity.DOCS / f"{file.stem}.md"
+    assert page.read_text() == fidelity.page(file), "python -m benchmarks.fidelity"
+
+
+@pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
+def test_every_fact_says_where_it_is_or_why_it_is_not(file):
+    root = fidelity.DOCS.parent
+    for fact in fidelity.facts_in(file):
+        assert fact.keys() <= {"claim", "value", "in", "recipe", "code", "state", "reason", "unverified"}, fact
+        assert fact["state"] in fidelity.STATES
+        assert fact["state"] != "absent" or fact.get("reason"), fact["claim"]
+        assert "code" not in fact or (root / fact["code"]).exists(), fact["code"]
+        for document in re.findall(r"docs/[\w/]+\.md", fact.get("reason", "")):
+            assert (root / document).is_file(), document
+
+
+def test_a_recipe_that_is_changed_is_noticed(monkeypatch):
+    changed = fidelity.fields_of("acereason-7b")
+    changed = {**changed, "evaluation": {**changed["evaluation"], "temperature": 0.7}}
+    monkeypatch.setattr(fidelity, "fields_of", lambda recipe: changed)
+    assert any(
+        "evaluation.temperature [0.7], the facts say 0.6" in line for line in fidelity.differing(fidelity.FACTS[0])
+    )
