@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratchet.infra.artifacts import disk_errors
+from ratchet.infra.artifacts import disk_errors, set_aside_damaged
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
@@ -124,6 +124,7 @@ def configure_prefect(settings: Settings) -> None:
     """Prefect keeps its database in our home; what it logs is on the pages of its runs, and not in the terminal."""
     with disk_errors(settings.home):
         settings.prefect_home.mkdir(parents=True, exist_ok=True)
+        set_aside_damaged(settings.prefect_home / "prefect.db")
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
     os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")

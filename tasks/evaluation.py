@@ -141,7 +141,8 @@ def evaluate_model(
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
         processes = recipe.training.hardware.processes
         run_worker("ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, processes)
-        (draft.path / IMPORTED).unlink(missing_ok=True)
+        for name in (IMPORTED, "progress.jsonl", "spec.json"):  # clocks and places are no part of its content
+            (draft.path / name).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)
         draft.extra["headline"] = "   ".join(
