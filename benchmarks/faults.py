@@ -267,9 +267,11 @@ def corrupt(database: str) -> Act:
 def disk_full(run: Run) -> Generator[None, None, None]:
     on_a_disk_of_its_own(run)
     yield
-    with suppress(OSError), open(run.home / "filler", "wb", buffering=0) as filler:
-        while True:
-            filler.write(bytes(1 << 16))
+    with open(run.home / "filler", "wb", buffering=0) as filler:
+        while run.process.poll() is None:
+            with suppress(OSError):
+                filler.write(bytes(1 << 12))
+            time.sleep(0.001)
     yield
     (run.home / "filler").unlink()
 
