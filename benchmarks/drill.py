@@ -1,6 +1,6 @@
 """Faults, each put into a small real run at a chosen moment; then the same command again.
 
-    python -m benchmarks.drill [--list] [--only NAME …] [--keep DIRECTORY]
+    python -m benchmarks.drill [--list] [--only NAME …] [--keep DIRECTORY] [--set training.hardware.zero_stage=3]
 
 The pipeline of the tests (`tests/flows/mini.yaml`) runs once and is left alone. For each fault its home is put back
 without one artifact, and the command is given; at its moment the fault strikes, and the command ends or goes on. Then
@@ -35,7 +35,6 @@ from benchmarks.faults import (
     MIRROR,
     PORT,
     PREFECT,
-    PYTHON,
     Fault,
     Missed,
     Run,
@@ -117,7 +116,7 @@ FAULTS = (
     Fault("file-size", "no file may grow beyond 50 kB", FIRST_RULES, "", limited("--fsize=50000"), 2),
     Fault("home-read-only", "the home cannot be written", FIRST_RULES, "", home_read_only, 2, needs="mount"),
     Fault("no-tmp", "no space for temporary files", STAGE, "", no_temporary_space, None, needs="mount"),
-    Fault("no-descriptors", "40 open files and no more", FIRST_RULES, "", limited("--nofile=40"), 2),
+    Fault("no-descriptors", "24 open files and no more", FIRST_RULES, "", limited("--nofile=24"), None),
     Fault("clock-forward", "the clock jumps a day ahead", STAGE, TRAINING, clock_jumps(86400), needs="cc"),
     Fault("clock-back", "the clock jumps a day back", STAGE, TRAINING, clock_jumps(-86400), needs="cc"),
     Fault("two-runs", "a second run of the same home", STAGE, TRAINING, second_run),
@@ -169,11 +168,7 @@ def wrong(run: Run, expected: dict[str, str]) -> list[str]:
     while (left := descendants()) and time.monotonic() < deadline:
         time.sleep(0.1)
     found += [f"process left: {command[:200]}" for _, command in left.values()]
-    uri = f"sqlite:///{run.mlflow or run.home / 'mlflow.db'}"  # what is still to be sent, any further command sends
-    subprocess.run(
-        [*PYTHON, "ratchet.infra.mlflow_mirror", run.home / "tracking", uri], check=False, capture_output=True
-    )
-    with sqlite3.connect(uri.removeprefix("sqlite:///")) as database:
+    with sqlite3.connect(run.mlflow or run.home / "mlflow.db") as database:
         (running,) = database.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()
     found += [f"{running} runs RUNNING in MLflow"] if running else []
     for journal in run.home.glob("tracking/*.jsonl"):
@@ -183,14 +178,14 @@ def wrong(run: Run, expected: dict[str, str]) -> list[str]:
     return sorted(found)
 
 
-def quiet_run(directory: Path) -> dict[str, str]:
+def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
     """Leave the pipeline alone, and an evaluation of an endpoint; kept as `quiet`."""
     if not (directory / "quiet").is_dir():
-        run = Run(directory / "work", ["run", MINI])
+        run = Run(directory / "work", ["run", MINI, *options])
         run.tmp.mkdir(parents=True)
-        for command in (run.command, list(ASKED)):
-            if command is not run.command:
-                run.command = command
+        for _ in range(2):
+            if run.home.exists():
+                run.command = [*ASKED, *options]
                 endpoint(run)
             if run.start().wait() != 0:
                 raise SystemExit(f"the quiet run failed: {run.log}")
@@ -200,9 +195,9 @@ def quiet_run(directory: Path) -> dict[str, str]:
     return results(directory / "quiet")
 
 
-def drill(fault: Fault, directory: Path, expected: dict[str, str]) -> tuple[str, list[str]]:
+def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
     """How the two commands ended, and what is wrong."""
-    run = Run(directory / "work", list(fault.command))
+    run = Run(directory / "work", [*fault.command, *options])
     run.tmp.mkdir(parents=True)
     shutil.copytree(directory / "quiet", run.home, symlinks=True)
     forget(run.home, fault.redo)
@@ -219,6 +214,7 @@ def drill(fault: Fault, directory: Path, expected: dict[str, str]) -> tuple[str,
             next(act, None)
             run.prefix = []
             again = run.start().wait(LONGEST_S)
+            run.mirror()
         except (Missed, subprocess.TimeoutExpired) as error:
             return "", [f"{type(error).__name__}: {error}"]
         finally:
@@ -235,6 +231,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the faults and do nothing")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[fault.name for fault in FAULTS])
     parser.add_argument("--keep", type=Path, help="where the quiet run is kept, and found the next time")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="of the recipe")
     arguments = parser.parse_args()
     faults = [fault for fault in FAULTS if not arguments.only or fault.name in arguments.only]
     if arguments.list:
@@ -243,13 +240,14 @@ def main() -> None:
         return
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child
     directory = (arguments.keep or Path(tempfile.mkdtemp())).absolute()
-    expected, broken = quiet_run(directory), 0
+    options = [word for override in arguments.overrides for word in ("--set", override)]
+    expected, broken = quiet_run(directory, options), 0
     print("| fault | | first command | seconds | then | |\n|---|---|---:|---:|---:|---|")
     for fault in faults:
         if fault.needs and (not shutil.which(fault.needs) or (fault.needs != "cc" and os.geteuid())):
             print(f"| {fault.name} | {fault.what} | skipped: needs {fault.needs}, and root | | | |")
             continue
-        told, found = drill(fault, directory, expected)
+        told, found = drill(fault, directory, options, expected)
         print(f"| {fault.name} | {fault.what} | {told} | {'DIFFERENT' if found else 'the same'} |", flush=True)
         for line in found[:10]:
             print(f"    {line}", flush=True)

@@ -77,6 +77,12 @@ class Run:
             )
         return self.process
 
+    def mirror(self) -> None:
+        """Send what MLflow has not received within the time that a command gives it, as any further command does."""
+        uri = self.environment.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.home / 'mlflow.db'}")
+        argv = [*PYTHON, "ratchet.infra.mlflow_mirror", str(self.home / "tracking"), uri]
+        subprocess.run(argv, check=False, capture_output=True, env=self.environment)
+
     def until(self, ready: Callable[[], Any]) -> Any:
         """What it says, once that is something."""
         deadline = time.monotonic() + LONGEST_S
