@@ -252,12 +252,13 @@ def prefect_server_killed(run: Run) -> Generator[None, None, None]:
     run.serve(argv, port, **team)
 
 
-def locked(database: str) -> Act:
+def locked(database: str, seconds: float = LONGEST_S) -> Act:
     def act(run: Run) -> Generator[None, None, None]:
         yield
         with sqlite3.connect(run.home / database, timeout=60, isolation_level=None) as held:
             held.execute("BEGIN EXCLUSIVE")
-            yield
+            with suppress(subprocess.TimeoutExpired):
+                run.process.wait(seconds)
 
     return act
 
