@@ -37,6 +37,7 @@ from benchmarks.faults import (
     PREFECT,
     Fault,
     Missed,
+    Place,
     Run,
     artifact_torn,
     cable_pulled,
@@ -73,66 +74,68 @@ CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html")
 """Files of artifacts with seconds in them."""
 
 DRAFTS = "artifacts/.drafts"
-RULES, TEACHER = f"{DRAFTS}/problems-math-rules-*/*", f"{DRAFTS}/attempts-math-*/*"
-TESTS, SAVING = f"{DRAFTS}/problems-code-validate_tests-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/.draft-*"
-TRAINING, SAMPLING = f"{DRAFTS}/checkpoint-math-24-*/metrics.jsonl", f"{DRAFTS}/evaluation-*/spec.json"
-SAVED = f"{DRAFTS}/checkpoint-math-24-*/checkpoints/step-*"
-FIRST_RULES, FIRST_TEACHER, FIRST_TESTS = "problems/math-rules-*", "attempts/math-*", "problems/code-validate_tests-*"
-STAGE, LAST_STAGE, SCORES = "checkpoint/math-24-*", "checkpoint/code-32-*", "evaluation/code-32-*"
+MATH, CODE, WHOLE = ("curate", "math", MINI), ("curate", "code", MINI), ("run", MINI)
 ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmarks", "mini-math",
          "--set", "evaluation.endpoint.concurrency=2")  # fmt: skip
+RULES = Place("problems/math-rules-*", f"{DRAFTS}/problems-math-rules-*/*", MATH)
+START = Place("problems/math-rules-*", "", MATH)
+TEACHER = Place("attempts/math-*", f"{DRAFTS}/attempts-math-*/*", MATH)
+TESTS = Place("problems/code-validate_tests-*", f"{DRAFTS}/problems-code-validate_tests-*", CODE)
+STAGE = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/metrics.jsonl", WHOLE)
+STAGE_START = Place("checkpoint/math-24-*", "", WHOLE)
+SAVING = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/.draft-*", WHOLE)
+SAVED = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/step-*", WHOLE)
+JUDGED = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/metrics.jsonl", WHOLE)
+JUDGING = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/spec.json", WHOLE)
+SAMPLING = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/spec.json", WHOLE)
+SAMPLED = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/progress.jsonl", WHOLE)
+ASKING = Place("evaluation/tiny-*", "generations/*/journal.jsonl", ASKED)
 
 FAULTS = (
-    Fault("flow-curating", "the flow is killed while rules judge rows", FIRST_RULES, RULES, killed_flow, -9),
-    Fault("flow-asking", "… while the teacher answers", FIRST_TEACHER, TEACHER, killed_flow, -9),
-    Fault("flow-judging", "… while programs are judged", FIRST_TESTS, TESTS, killed_flow, -9),
-    Fault("flow-training", "… after the first step of a stage", STAGE, TRAINING, killed_flow, -9),
-    Fault("flow-saving", "… while a checkpoint is written", STAGE, SAVING, killed_flow, -9),
-    Fault("flow-sampling", "… while an evaluation samples", SCORES, SAMPLING, killed_flow, -9),
-    Fault("launcher", "the launcher of a stage is killed", STAGE, TRAINING, kill(LAUNCHER), 2),
-    Fault("rank", "one of two ranks is killed, with its engine", STAGE, TRAINING, kill(LAUNCHER, child=True), 2),
-    Fault("evaluator", "the evaluator is killed", SCORES, SAMPLING, kill("ratchet.evaluation.main"), 2),
-    Fault("sandbox", "a sandbox server is killed", FIRST_TESTS, TESTS, kill(JUDGE)),
-    Fault("sandbox-training", "… in a stage", LAST_STAGE, f"{DRAFTS}/checkpoint-code-32-*/metrics.jsonl", kill(JUDGE)),
-    Fault("reward-server", "the reward server is killed, and back after 3 s", LAST_STAGE,
-          f"{DRAFTS}/checkpoint-code-32-*/spec.json", reward_server_killed),
-    Fault("cable", "the reward server's network is cut for 25 s", LAST_STAGE,
-          f"{DRAFTS}/checkpoint-code-32-*/spec.json", cable_pulled, needs="ip"),
-    Fault("endpoint", "an engine behind an address is killed, and back after 5 s", "evaluation/tiny-*",
-          "generations/*/journal.jsonl", endpoint_killed, 0, ASKED),
-    Fault("endpoint-flow", "the flow is killed while an endpoint answers", "evaluation/tiny-*",
-          "generations/*/journal.jsonl", endpoint_and_flow_killed, -9, ASKED),
-    Fault("mirror", "the mirror is killed", FIRST_RULES, RULES, kill(MIRROR)),
-    Fault("tracking-server", "the MLflow server is killed", FIRST_RULES, RULES, tracking_server_killed),
-    Fault("prefect", "the run's Prefect server is killed", FIRST_RULES, RULES, kill(PREFECT), None),
-    Fault("prefect-elsewhere", "a team's Prefect server is killed", FIRST_RULES, RULES, prefect_server_killed, None),
-    Fault("mlflow-locked", "MLflow's database is locked to the end", FIRST_RULES, RULES, locked("mlflow.db")),
-    Fault("mlflow-corrupt", "MLflow's database is garbage", FIRST_RULES, "", corrupt("mlflow.db")),
-    Fault("mlflow-read-only", "MLflow's store cannot be written", FIRST_RULES, "", store_read_only, needs="mount"),
-    Fault("prefect-locked", "Prefect's database is locked for 20 s", FIRST_RULES, RULES,
-          locked("prefect/prefect.db", 20)),
-    Fault("prefect-corrupt", "Prefect's database is garbage", FIRST_RULES, "", corrupt("prefect/prefect.db")),
-    Fault("disk-full", "the home's disk is full", STAGE, TRAINING, disk_full, 2, needs="mount"),
-    Fault("file-size", "no file may grow beyond 50 kB", FIRST_RULES, "", limited("--fsize=50000"), 2),
-    Fault("home-read-only", "the home cannot be written", FIRST_RULES, "", home_read_only, 2, needs="mount"),
-    Fault("no-tmp", "no space for temporary files", STAGE, "", no_temporary_space, None, needs="mount"),
-    Fault("no-descriptors", "24 open files and no more", FIRST_RULES, "", limited("--nofile=24"), None),
-    Fault("clock-forward", "the clock jumps a day ahead", STAGE, TRAINING, clock_jumps(86400), needs="cc"),
-    Fault("clock-back", "the clock jumps a day back", STAGE, TRAINING, clock_jumps(-86400), needs="cc"),
-    Fault("two-runs", "a second run of the same home", STAGE, TRAINING, second_run),
-    Fault("terminated", "SIGTERM", FIRST_RULES, RULES, kill(FLOW, signal.SIGTERM), 130),
-    Fault("interrupted", "Ctrl-C twice", FIRST_RULES, RULES, interrupted_twice, 130),
-    Fault("suspended", "all stopped for 10 s, then continued", FIRST_RULES, RULES, stopped_and_continued),
-    Fault("torn-journals", "the newest lines of the run's journals are torn", STAGE, SAVED,
-          torn("tracking/*.jsonl", TRAINING), -9),
-    Fault("torn-checkpoint", "half of the newest checkpoint is lost", STAGE, SAVED, torn(f"{SAVED}/*.pt"), -9),
-    Fault("torn-attempts", "half of the teacher's answers are lost", FIRST_TEACHER, TEACHER, torn(TEACHER), -9),
-    Fault("torn-generations", "half of a file of stored generations is lost", SCORES,
-          f"{DRAFTS}/evaluation-*/progress.jsonl",
+    Fault("flow-curating", "the flow is killed while rules judge rows", RULES, killed_flow, -9),
+    Fault("flow-asking", "… while the teacher answers", TEACHER, killed_flow, -9),
+    Fault("flow-judging", "… while programs are judged", TESTS, killed_flow, -9),
+    Fault("flow-training", "… after the first step of a stage", STAGE, killed_flow, -9),
+    Fault("flow-saving", "… while a checkpoint is written", SAVING, killed_flow, -9),
+    Fault("flow-sampling", "… while an evaluation samples", SAMPLING, killed_flow, -9),
+    Fault("launcher", "the launcher of a stage is killed", STAGE, kill(LAUNCHER), 2),
+    Fault("rank", "one of two ranks is killed, with its engine", STAGE, kill(LAUNCHER, child=True), 2),
+    Fault("evaluator", "the evaluator is killed", SAMPLING, kill("ratchet.evaluation.main"), 2),
+    Fault("sandbox", "a sandbox server is killed", TESTS, kill(JUDGE)),
+    Fault("sandbox-training", "… in a stage", JUDGED, kill(JUDGE)),
+    Fault("reward-server", "the reward server is killed, and back after 3 s", JUDGING, reward_server_killed),
+    Fault("cable", "the reward server's network is cut for 25 s", JUDGING, cable_pulled, needs="ip"),
+    Fault("endpoint", "an engine behind an address is killed, and back after 5 s", ASKING, endpoint_killed),
+    Fault("endpoint-flow", "the flow is killed while an endpoint answers", ASKING, endpoint_and_flow_killed, -9),
+    Fault("mirror", "the mirror is killed", RULES, kill(MIRROR)),
+    Fault("tracking-server", "the MLflow server is killed", RULES, tracking_server_killed),
+    Fault("prefect", "the command's Prefect server is killed", RULES, kill(PREFECT)),
+    Fault("prefect-elsewhere", "a team's Prefect server is killed", RULES, prefect_server_killed, 2),
+    Fault("mlflow-locked", "MLflow's database is locked to the end", RULES, locked("mlflow.db")),
+    Fault("mlflow-corrupt", "MLflow's database is garbage", START, corrupt("mlflow.db")),
+    Fault("mlflow-read-only", "MLflow's store cannot be written", START, store_read_only, needs="mount"),
+    Fault("prefect-locked", "Prefect's database is locked for 20 s", RULES, locked("prefect/prefect.db", 20)),
+    Fault("prefect-corrupt", "Prefect's database is garbage", START, corrupt("prefect/prefect.db")),
+    Fault("disk-full", "the home's disk is full", STAGE, disk_full, 2, needs="mount"),
+    Fault("file-size", "no file may grow beyond 50 kB", START, limited("--fsize=50000"), 2),
+    Fault("home-read-only", "the home cannot be written", START, home_read_only, 2, needs="mount"),
+    Fault("no-tmp", "no space for temporary files", STAGE_START, no_temporary_space, None, needs="mount"),
+    Fault("no-descriptors", "24 open files and no more", START, limited("--nofile=24"), None),
+    Fault("clock-forward", "the clock jumps a day ahead", STAGE, clock_jumps(86400), needs="cc"),
+    Fault("clock-back", "the clock jumps a day back", STAGE, clock_jumps(-86400), needs="cc"),
+    Fault("two-runs", "a second run of the same home", STAGE, second_run),
+    Fault("terminated", "SIGTERM", RULES, kill(FLOW, signal.SIGTERM), 130),
+    Fault("interrupted", "Ctrl-C twice", RULES, interrupted_twice, 130),
+    Fault("suspended", "all stopped for 10 s, then continued", RULES, stopped_and_continued),
+    Fault("torn-journals", "the newest lines of the run's journals are torn", SAVED,
+          torn("tracking/*.jsonl", STAGE.moment), -9),
+    Fault("torn-checkpoint", "half of the newest checkpoint is lost", SAVED, torn(f"{SAVED.moment}/*.pt"), -9),
+    Fault("torn-attempts", "half of the teacher's answers are lost", TEACHER, torn(TEACHER.moment), -9),
+    Fault("torn-generations", "half of a file of stored generations is lost", SAMPLED,
           torn("generations/*/*.parquet"), -9),
-    Fault("torn-artifact", "most of a finished data set is lost, which is then deleted, as the message says",
-          FIRST_RULES, "", artifact_torn, 2),
-    Fault("home-moved", "the flow is killed, and the home moved", STAGE, TRAINING, home_moved, -9),
+    Fault("torn-artifact", "most of a finished data set is lost, which is then deleted, as the message says", START,
+          artifact_torn, 2),
+    Fault("home-moved", "the flow is killed, and the home moved", STAGE, home_moved, -9),
 )  # fmt: skip
 
 
@@ -150,11 +153,13 @@ def forget(home: Path, pattern: str) -> None:
 
 
 def results(home: Path) -> dict[str, str]:
-    """The hash of each file, nothing for clocks and locks."""
+    """The hash of each file, nothing for clocks, locks, and answers as they came in: those that count are artifacts."""
     files = [
         path for path in home.rglob("*") if path.is_file() and not path.relative_to(home).parts[0].startswith(PASSING)
     ]
-    told = {file for file in files if file.name in CLOCKS or file.name.endswith(".lock")}
+    told = {
+        file for file in files if file.name in CLOCKS or file.name.endswith(".lock") or file.parent.name == "teacher"
+    }
     return {str(file.relative_to(home)): "" if file in told else sha256_file(file) for file in files}
 
 
@@ -198,18 +203,18 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
 
 def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
     """How the two commands ended, and what is wrong."""
-    run = Run(directory / "work", [*fault.command, *options])
+    run = Run(directory / "work", [*fault.place.command, *options])
     run.tmp.mkdir(parents=True)
     shutil.copytree(directory / "quiet", run.home, symlinks=True)
-    forget(run.home, fault.redo)
+    forget(run.home, fault.place.redo)
     with run.cleanup:
         try:
             act = fault.act(run)
             next(act)
             began = time.monotonic()
             run.start()
-            if fault.moment:
-                run.until(lambda: any(run.home.glob(fault.moment)))
+            if fault.place.moment:
+                run.until(lambda: any(run.home.glob(fault.place.moment)))
             next(act, None)
             first, struck = run.process.wait(LONGEST_S), time.monotonic()
             next(act, None)

@@ -136,18 +136,24 @@ Act = Callable[[Run], Generator[None, None, None]]
 
 
 @dataclass(frozen=True)
+class Place:
+    redo: str
+    """The artifact that is deleted before the command: a glob."""
+    moment: str
+    """What then appears in the home, a glob; nothing for the command's start."""
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Fault:
     name: str
     what: str
-    redo: str
-    """The artifact that is deleted, with all that follows from it; a glob."""
-    moment: str
-    """What then appears in the home: a glob."""
+    place: Place
     act: Act
     ends: int | None = 0
     """How the first command ends; None where that depends on the moment."""
-    command: tuple[str, ...] = ("run", MINI)
     needs: str = ""
+    """A program, and root."""
 
 
 def descendants() -> dict[int, tuple[int, str]]:
