@@ -129,7 +129,7 @@ FAULTS = (
     Fault("suspended", "all stopped for 10 s, then continued", RULES, stopped_and_continued),
     Fault("torn-journals", "the newest lines of the run's journals are torn", SAVED,
           torn("tracking/*.jsonl", STAGE.moment), -9),
-    Fault("torn-checkpoint", "half of the newest checkpoint is lost", SAVED, torn(f"{SAVED.moment}/*.pt"), -9),
+    Fault("torn-checkpoint", "half of the newest checkpoint is lost", SAVED, torn(f"{SAVED.moment}/model/*.safetensors"), -9),
     Fault("torn-attempts", "half of the teacher's answers are lost", TEACHER, torn(TEACHER.moment), -9),
     Fault("torn-generations", "half of a file of stored generations is lost", SAMPLED,
           torn("generations/*/*.parquet"), -9),
@@ -246,6 +246,7 @@ def main() -> None:
         return
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child
     directory = (arguments.keep or Path(tempfile.mkdtemp())).absolute()
+    shutil.rmtree(directory / "work", ignore_errors=True)  # of a drill that was killed
     options = [word for override in arguments.overrides for word in ("--set", override)]
     expected, broken = quiet_run(directory, options), 0
     print("| fault | | first command | seconds | then | |\n|---|---|---:|---:|---:|---|")
