@@ -283,8 +283,9 @@ def disk_full(run: Run) -> Generator[None, None, None]:
     with open(run.home / "filler", "wb", buffering=0) as filler:
         while run.process.poll() is None:
             with suppress(OSError):
-                filler.write(bytes(1 << 12))
-            time.sleep(0.001)
+                while True:
+                    filler.write(bytes(1 << 12))
+            time.sleep(0.01)
     yield
     (run.home / "filler").unlink()
 
