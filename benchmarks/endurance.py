@@ -27,13 +27,15 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.exact_resume import ROOT, alive, finish, lines, result, start, warm_started
 from ratchet.infra.problems import Problem, to_table
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.registry import IMPORT_PATH
 from ratchet.verifiers.domain import OWN_DOMAINS, Domain
 
+ROOT = Path(__file__).resolve().parent.parent
 SUMS = [
     Problem(f"sum-{a}-{b}", "math", f"What is {a} plus {b}?", answer=str(a + b)) for a in range(10) for b in range(10)
 ]
@@ -87,6 +89,60 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
             "stages": [stage],
         },
     }  # fmt: skip
+
+
+def start(work: Path, settings: dict[str, Any], **spec: Any) -> subprocess.Popen[bytes]:
+    """The launcher of what `spec` says, with the recipe `settings`."""
+    work.mkdir(parents=True, exist_ok=True)
+    resolved = Recipe.model_validate(settings).model_dump(mode="json")
+    empty = dict.fromkeys(("stage", "model_dir", "traces", "pass_rates")) | {"problems": {}, "validation": {}}
+    content = {**empty, "recipe": resolved, "work_dir": str(work / "out"), **spec}
+    (work / "spec.json").write_text(json.dumps(content))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    command = [sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json")]
+    with open(work / "log", "ab") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def finish(process: subprocess.Popen[bytes], work: Path) -> None:
+    if process.wait() != 0:
+        raise SystemExit(f"a run failed: {work / 'log'}\n{(work / 'log').read_text(errors='replace')[-2000:]}")
+
+
+def alive(work: Path) -> list[int]:
+    """Processes whose command line names this work directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(work / "spec.json").encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+def lines(work: Path, name: str) -> list[dict[str, Any]]:
+    path = work / "out" / name
+    whole = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+    return [json.loads(line) for line in whole]
+
+
+def result(work: Path) -> tuple[bytes, list[dict[str, Any]], list[dict[str, Any]]]:
+    clocks = {"time", "seconds", "tokens_per_second", "memory_gb"}
+    metrics = [
+        {k: v for k, v in line.items() if k not in clocks and not k.endswith("_seconds")}
+        for line in lines(work, "metrics.jsonl")
+    ]
+    return (work / "out" / "model" / "model.safetensors").read_bytes(), metrics, lines(work, "decisions.jsonl")
+
+
+def warm_started(home: Path, settings: dict[str, Any], problems: Sequence[Problem]) -> Path:
+    """The recipe's small model, trained on the right answers."""
+    traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in problems] * 16
+    pq.write_table(pa.Table.from_pylist(traces), home / "traces.parquet")
+    warm = home / "warm"
+    finish(start(warm, settings, kind="warm_start", traces=str(home / "traces.parquet")), warm)
+    return warm / "out" / "model"
 
 
 def used(work: Path) -> dict[str, float]:

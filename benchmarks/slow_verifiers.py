@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from benchmarks.exact_resume import ROOT
+from benchmarks.endurance import ROOT
 from ratchet.infra.problems import Problem
 from ratchet.infra.registry import IMPORT_PATH
 from ratchet.verifiers.domain import OWN_DOMAINS, Domain

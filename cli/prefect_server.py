@@ -5,18 +5,21 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
-from ratchet.infra.artifacts import disk_errors
+from ratchet.infra.artifacts import disk_errors, set_aside_damaged
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
 
+Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
 START_S = 180  # the first start migrates a database, and laptops are busy
 
@@ -44,18 +47,32 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     # Neither pages nor blocks: to register these it would import every integration there is.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
     environment = {**os.environ, **spare}
-    log = settings.logs / "prefect-server.log"
+    log, over = settings.logs / "prefect-server.log", threading.Event()
+    start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
     try:
-        with process_group(argv, log, environment) as server:
+        with start() as server:
             importlib.import_module("prefect")  # two seconds, while the server comes up
             wait_until_up("Prefect", f"{address}/health", server, log)
+            again = threading.Thread(target=_keep_up, args=(server, start, over))
+            again.start()
             try:
-                yield
+                with answering(address, f" Is there room on the disk? Its log: {log}"):
+                    yield
             finally:
                 _send_logs()
+                over.set()
+                again.join()
     finally:
         os.environ.pop("PREFECT_API_URL", None)
+
+
+def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]], over: threading.Event) -> None:
+    """Start a server again that something has killed, until it is `over`: Prefect's client asks for half a minute."""
+    while not over.wait(1):
+        if server.poll() is not None:
+            with start() as another:
+                _keep_up(another, start, over)
 
 
 def prefect_elsewhere() -> str:
@@ -84,8 +101,8 @@ def require_answer(api: str) -> None:
 
 
 @contextmanager
-def answering(api: str) -> Iterator[None]:
-    """Turns what Prefect's client says of a server elsewhere into one line."""
+def answering(api: str, advice: str = "") -> Iterator[None]:
+    """Turns what Prefect's client says of a server into one line."""
     try:
         yield
     except Exception as error:
@@ -94,7 +111,9 @@ def answering(api: str) -> Iterator[None]:
             raise
         login = " Set PREFECT_API_KEY, or PREFECT_API_AUTH_STRING to USER:PASSWORD." if "'401" in str(error) else ""
         said = (str(error) or type(error).__name__).splitlines()[0]
-        raise RatchetError(f"The Prefect server at {api} has not done what was asked: {said}.{login}") from error
+        raise RatchetError(
+            f"The Prefect server at {api} has not done what was asked: {said}.{login or advice}"
+        ) from error
 
 
 @contextmanager
@@ -113,7 +132,7 @@ def _send_logs() -> None:
     APILogWorker.drain_all(timeout=5)
 
 
-def wait_until_up(name: str, address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_up(name: str, address: str, server: Server, log: Path) -> None:
     """Raises RatchetError when it ends instead, or takes too long."""
     deadline = time.monotonic() + START_S
     while not _answers(address):
@@ -126,9 +145,11 @@ def configure_prefect(settings: Settings) -> None:
     """Prefect keeps its database in our home; what it logs is on the pages of its runs, and not in the terminal."""
     with disk_errors(settings.home):
         settings.prefect_home.mkdir(parents=True, exist_ok=True)
+        set_aside_damaged(settings.prefect_home / "prefect.db")
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
     os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
 

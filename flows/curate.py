@@ -14,7 +14,7 @@ from ratchet.tasks.pipeline_run import active_run, open_run
 @flow
 def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
     """Take the steps that the domain's plan names, in order; those that need a teacher only where there is one."""
-    with open_run(recipe, f"curate-{domain}", steps=steps) as run:
+    with open_run(recipe, f"{steps.only or 'curate'}-{domain}", steps=steps) as run:
         run.phase(f"Curate {domain}")
         plan, teacher = plan_of(domain), recipe.curation_of(domain).teacher
         raw = step.raw_files(recipe, domain)

@@ -38,7 +38,7 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import write_atomically
+from ratchet.infra.artifacts import set_aside_damaged, write_atomically
 from ratchet.infra.journal import read_lines, writer_lives
 from ratchet.infra.mlflow_pages import Pages
 from ratchet.infra.openlineage import LineageEvents
@@ -301,13 +301,17 @@ def _ref(facts: dict[str, Any]) -> str:
     return f"{facts['kind']}/{facts['name']}-{facts['key'][:12]}"
 
 
-def _create_database(tracking_uri: str) -> None:
+def _create_database(tracking_uri: str, journals: Path) -> None:
     """Make a new SQLite store under another name: MLflow takes seconds to create its tables, and can never use a file
-    in which it was interrupted."""
+    in which it was interrupted. All that was sent to an earlier one is sent again."""
     if not tracking_uri.startswith("sqlite:///"):
         return
     file = Path(tracking_uri.removeprefix("sqlite:///"))
+    set_aside_damaged(file)
     if not file.exists():
+        for state in journals.glob("*.state.json"):
+            if json.loads(state.read_text()).get("where") == tracking_uri:
+                state.unlink()
         fresh = file.with_name(file.name + ".new")
         for left in file.parent.glob(f"{fresh.name}*"):
             left.unlink()
@@ -319,7 +323,7 @@ def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
     with open(directory / ".mirror.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
-        _create_database(tracking_uri)
+        _create_database(tracking_uri, directory)
         mlflow.set_tracking_uri(tracking_uri)  # registering a model asks for it
         return _replay_all(directory, MlflowClient(tracking_uri))
 

@@ -11,6 +11,7 @@ them is.
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -61,7 +62,8 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         threading.Thread(target=_watch, args=(hardware.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
-        elastic_launch(config, _rank)(specification)
+        with tempfile.TemporaryDirectory() as tempfile.tempdir:  # torch leaves a file of each rank that failed
+            elastic_launch(config, _rank)(specification)
     except RendezvousError as error:
         reason = (
             f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes, or "
@@ -81,6 +83,7 @@ def _watch(timeout_minutes: float) -> None:
 
 
 def _rank(specification: Path) -> None:
+    tempfile.tempdir = None  # the system's
     code = one_rank.main(specification)
     if code:
         sys.exit(code)

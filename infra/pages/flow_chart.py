@@ -49,9 +49,9 @@ def flow_chart(boxes: Sequence[Box], label: str) -> str:
     edges = [_edge(*at[parent], *at[box.key][:2], places) for box in boxes for parent in parents[box.key]]
     parts = [*edges, *(_heading(*heading) for heading in headings), *(_box(*place) for place in places)]
     return (
-        # As an image it is as wide as the page; in a page, not larger than this, and not too small to be read.
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'style="max-width:{width}px;min-width:{width * 3 // 4}px" '
+        # An image needs a width and a height, or MLflow shows it as nothing; in a page it is not too small to be read.
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'style="max-width:{width}px;min-width:{width * 3 // 4}px;height:auto" '
         f'role="img" aria-label="{escape(label)}" font-family="{FACES}" font-size="11" fill="{INK}">'
         f'<rect width="{width}" height="{height}" fill="#fff"/>{"".join(parts)}</svg>'
     )

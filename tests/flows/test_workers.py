@@ -28,7 +28,7 @@ class Server:
     def command(self, *argv: str | Path) -> str:
         done = subprocess.run(
             [sys.executable, "-m", *map(str, argv)], cwd=ROOT, env=self.environment, capture_output=True, text=True,
-            timeout=120,
+            timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -44,7 +44,7 @@ class Server:
         found = httpx.get(f"{self.api}/flow_run_states/", params={"flow_run_id": run}, timeout=30).json()
         return [state["name"] for state in sorted(found, key=lambda state: state["timestamp"])]
 
-    def wait(self, run: str, state: str, seconds: float = 240) -> list[str]:
+    def wait(self, run: str, state: str, seconds: float = 900) -> list[str]:
         deadline = time.monotonic() + seconds
         while (seen := self.states(run))[-1] != state:
             assert time.monotonic() < deadline and seen[-1] not in ("Failed", "Completed"), seen
@@ -64,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, finished_home: Path) -> Ite
     with ExitStack() as running:
         argv = [*prefect, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
         running.enter_context(process_group(argv, home / "server.log", environment))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not answers(api):
             assert time.monotonic() < deadline, (home / "server.log").read_text()
             time.sleep(0.5)
@@ -103,7 +103,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
 def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
     run = server.start("train/train-mini", overrides=["training.stages.1.steps=12"])
     drafts = finished_home / "artifacts" / ".drafts"
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 900
     while not list(drafts.glob("checkpoint-code-32-*/checkpoints/*")):
         assert time.monotonic() < deadline, server.states(run)
         time.sleep(0.1)

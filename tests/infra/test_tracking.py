@@ -146,6 +146,17 @@ def test_a_mirror_killed_halfway_sends_nothing_twice(settings):
     assert json.loads(state_file.read_text())["runs"] == complete["runs"]
 
 
+@pytest.mark.slow
+def test_a_database_that_is_none_any_more_is_made_again_from_the_journals(tmp_path):
+    settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
+    tracking, root = write_a_run(settings)
+    assert tracking.close(wait_s=120)
+    (tmp_path / "mlflow.db").write_bytes(b"no database" * 1000)
+    assert start_mirror(settings).wait(120) == 0
+    run = client(settings).get_run(read_state(settings, tracking.run_id)["runs"][root])
+    assert run.info.status == "FAILED" and (tmp_path / "mlflow.db.damaged").is_file()
+
+
 def test_a_server_that_is_down_slows_nothing(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -75,9 +75,9 @@ class _Server(ThreadingHTTPServer):
 class Running:
     """A server in a thread of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._lock = threading.Lock()
-        self.listen(0)
+        self.listen(port)
         self.port = self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}/v1"
 
@@ -94,14 +94,14 @@ class Running:
 class TinyEndpoint(Running):
     """`/v1/chat/completions` over a model directory. `asked` counts the calls for each (prompt, seed)."""
 
-    def __init__(self, model: Path, seconds_per_answer: float = 0.0, counts_tokens: bool = True) -> None:
+    def __init__(self, model: Path, seconds_per_answer: float = 0.0, counts_tokens: bool = True, port: int = 0) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
         self.engine = TransformersEngine.load(str(model))
         self.asked: Counter[tuple[str, int]] = Counter()
         self.seconds, self.counts_tokens = seconds_per_answer, counts_tokens
         self._sampling = threading.Lock()
-        super().__init__()
+        super().__init__(port)
 
     def answer(self, handler: RunningHandler, body: bytes) -> None:
         asked = json.loads(body)

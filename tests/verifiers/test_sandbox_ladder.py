@@ -1,5 +1,6 @@
 """The isolation ladder: what a machine offers, what is demanded, and the filter of system calls."""
 
+import signal
 import struct
 
 import pytest
@@ -44,6 +45,20 @@ def test_a_machine_is_attacked_once_in_a_process(monkeypatch):
     monkeypatch.setattr(canaries, "escaped", lambda run: pytest.fail("attacked again"))
     with Sandbox() as sandbox:
         sandbox.start()
+
+
+def test_a_sandbox_that_somebody_kills_under_attack_is_attacked_again(lacking, monkeypatch):
+    whole, escaped, kills = demand(), canaries.escaped, iter([signal.SIGKILL])
+    server._examine.cache_clear()
+
+    def attacked(run):
+        for number in kills:
+            run.__self__._process.send_signal(number)
+            run.__self__._process.wait()
+        return escaped(run)
+
+    monkeypatch.setattr(canaries, "escaped", attacked)
+    assert demand() == whole
 
 
 @pytest.mark.parametrize(

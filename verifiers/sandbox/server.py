@@ -104,18 +104,22 @@ _examining = threading.Lock()
 
 
 @functools.cache
-def _examine(asked: str) -> Machine:
+def _examine(asked: str, again: bool = True) -> Machine:
+    layers: tuple[str, ...] = ()
     with _Unproven() as sandbox:
-        layers = tuple(sandbox.launch(asked))
-        wanted = _CONFINING[[*RUNGS].index(asked) :]
-        lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
-        rung = _reached(layers)
-        if rung == "D":
-            return Machine(asked, rung, layers, lacking=lacking)
         try:
-            escaped = canaries.escaped(sandbox.run)
+            layers = tuple(sandbox.launch(asked))
+            escaped = canaries.escaped(sandbox.run) if _reached(layers) != "D" else []
         except SandboxFault as fault:
+            if again:  # somebody else may have killed it
+                return _examine(asked, again=False)
+            if not layers:
+                raise
             escaped = [f"take the sandbox down ({fault})"]
+    rung, wanted = _reached(layers), _CONFINING[[*RUNGS].index(asked) :]
+    lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
+    if rung == "D":
+        return Machine(asked, rung, layers, lacking=lacking)
     unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
     if not unexpected:
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)

@@ -1,0 +1,275 @@
+"""Faults, each put into a small real run at a chosen moment; then the same command again.
+
+    python -m benchmarks.drill [--list] [--only NAME …] [--keep DIRECTORY] [--set training.hardware.zero_stage=3]
+
+The pipeline of the tests (`tests/flows/mini.yaml`) runs once and is left alone. For each fault its home is put back
+without one artifact, and the command is given; at its moment the fault strikes, and the command ends or goes on. Then
+the fault is gone, and the same command is given again. Checked: the first command ended as the table in the code says;
+the second with 0; every file of every artifact and of what is stored for them is the quiet run's, by hash (but for
+clocks); there is no file that the quiet run has not left, none in the directory for temporary files either, and no
+process; MLflow has no run that is running, and has received all of every journal.
+
+Linux. Mounts, namespaces and `ip` need root, the clock a C compiler: those faults are skipped without, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.faults import (
+    FLOW,
+    JUDGE,
+    LAUNCHER,
+    LONGEST_S,
+    MINI,
+    MIRROR,
+    PORT,
+    PREFECT,
+    Fault,
+    Missed,
+    Place,
+    Run,
+    artifact_torn,
+    cable_pulled,
+    clock_jumps,
+    corrupt,
+    descendants,
+    disk_full,
+    end_session,
+    endpoint,
+    endpoint_and_flow_killed,
+    endpoint_killed,
+    home_moved,
+    home_read_only,
+    interrupted_twice,
+    kill,
+    killed_flow,
+    limited,
+    locked,
+    no_temporary_space,
+    prefect_server_killed,
+    reward_server_killed,
+    second_run,
+    stopped_and_continued,
+    store_read_only,
+    torn,
+    tracking_server_killed,
+)
+from ratchet.infra.artifacts import sha256_file
+
+PR_SET_CHILD_SUBREAPER = 36
+PASSING = ("logs", "tracking", "mlflow-files", "prefect", "mlflow.db")
+"""What of a home tells of runs; all else is results."""
+CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html")
+"""Files of artifacts with seconds in them."""
+
+DRAFTS = "artifacts/.drafts"
+MATH, CODE, WHOLE = ("curate", "math", MINI), ("curate", "code", MINI), ("run", MINI)
+ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmarks", "mini-math",
+         "--set", "evaluation.endpoint.concurrency=2")  # fmt: skip
+RULES = Place("problems/math-rules-*", f"{DRAFTS}/problems-math-rules-*/*", MATH)
+START = Place("problems/math-rules-*", "", MATH)
+TEACHER = Place("attempts/math-*", f"{DRAFTS}/attempts-math-*/*", MATH)
+TESTS = Place("problems/code-validate_tests-*", f"{DRAFTS}/problems-code-validate_tests-*", CODE)
+STAGE = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/metrics.jsonl", WHOLE)
+STAGE_START = Place("checkpoint/math-24-*", "", WHOLE)
+SAVING = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/.draft-*", WHOLE)
+SAVED = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/step-*", WHOLE)
+JUDGED = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/metrics.jsonl", WHOLE)
+JUDGING = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/spec.json", WHOLE)
+SAMPLING = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/spec.json", WHOLE)
+SAMPLED = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/progress.jsonl", WHOLE)
+ASKING = Place("evaluation/tiny-*", "generations/*/journal.jsonl", ASKED)
+
+FAULTS = (
+    Fault("flow-curating", "the flow is killed while rules judge rows", RULES, killed_flow, -9),
+    Fault("flow-asking", "… while the teacher answers", TEACHER, killed_flow, -9),
+    Fault("flow-judging", "… while programs are judged", TESTS, killed_flow, -9),
+    Fault("flow-training", "… after the first step of a stage", STAGE, killed_flow, -9),
+    Fault("flow-saving", "… while a checkpoint is written", SAVING, killed_flow, -9),
+    Fault("flow-sampling", "… while an evaluation samples", SAMPLING, killed_flow, -9),
+    Fault("launcher", "the launcher of a stage is killed", STAGE, kill(LAUNCHER), 2),
+    Fault("rank", "one of two ranks is killed, with its engine", STAGE, kill(LAUNCHER, child=True), 2),
+    Fault("evaluator", "the evaluator is killed", SAMPLING, kill("ratchet.evaluation.main"), 2),
+    Fault("sandbox", "a sandbox server is killed", TESTS, kill(JUDGE)),
+    Fault("sandbox-training", "… in a stage", JUDGED, kill(JUDGE)),
+    Fault("reward-server", "the reward server is killed, and back after 3 s", JUDGING, reward_server_killed),
+    Fault("cable", "the reward server's network is cut for 25 s", JUDGING, cable_pulled, needs="ip"),
+    Fault("endpoint", "an engine behind an address is killed, and back after 5 s", ASKING, endpoint_killed),
+    Fault("endpoint-flow", "the flow is killed while an endpoint answers", ASKING, endpoint_and_flow_killed, -9),
+    Fault("mirror", "the mirror is killed", RULES, kill(MIRROR)),
+    Fault("tracking-server", "the MLflow server is killed", RULES, tracking_server_killed),
+    Fault("prefect", "the command's Prefect server is killed", RULES, kill(PREFECT)),
+    Fault("prefect-elsewhere", "a team's Prefect server is killed", RULES, prefect_server_killed, 2),
+    Fault("mlflow-locked", "MLflow's database is locked to the end", RULES, locked("mlflow.db")),
+    Fault("mlflow-corrupt", "MLflow's database is garbage", START, corrupt("mlflow.db")),
+    Fault("mlflow-read-only", "MLflow's store cannot be written", START, store_read_only, needs="mount"),
+    Fault("prefect-locked", "Prefect's database is locked for 20 s", RULES, locked("prefect/prefect.db", 20)),
+    Fault("prefect-corrupt", "Prefect's database is garbage", START, corrupt("prefect/prefect.db")),
+    Fault("disk-full", "the home's disk is full", STAGE, disk_full, 2, needs="mount"),
+    Fault("file-size", "no file may grow beyond 50 kB", START, limited("--fsize=50000"), 2),
+    Fault("home-read-only", "the home cannot be written", START, home_read_only, 2, needs="mount"),
+    Fault("no-tmp", "no space for temporary files", STAGE_START, no_temporary_space, None, needs="mount"),
+    Fault("no-descriptors", "24 open files and no more", START, limited("--nofile=24"), None),
+    Fault("clock-forward", "the clock jumps a day ahead", STAGE, clock_jumps(86400), needs="cc"),
+    Fault("clock-back", "the clock jumps a day back", STAGE, clock_jumps(-86400), needs="cc"),
+    Fault("two-runs", "a second run of the same home", STAGE, second_run),
+    Fault("terminated", "SIGTERM", RULES, kill(FLOW, signal.SIGTERM), 130),
+    Fault("interrupted", "Ctrl-C twice", RULES, interrupted_twice, 130),
+    Fault("suspended", "all stopped for 10 s, then continued", RULES, stopped_and_continued),
+    Fault("torn-journals", "the newest lines of the run's journals are torn", SAVED,
+          torn("tracking/*.jsonl", STAGE.moment), -9),
+    Fault("torn-checkpoint", "half of the newest checkpoint is lost", SAVED,
+          torn(f"{SAVED.moment}/model/*.safetensors"), -9),
+    Fault("torn-attempts", "half of the teacher's answers are lost", TEACHER, torn(TEACHER.moment), -9),
+    Fault("torn-generations", "half of a file of stored generations is lost", SAMPLED,
+          torn("generations/*/*.parquet"), -9),
+    Fault("torn-artifact", "most of a finished data set is lost, which is then deleted, as the message says", START,
+          artifact_torn, 2),
+    Fault("home-moved", "the flow is killed, and the home moved", STAGE, home_moved, -9),
+)  # fmt: skip
+
+
+def forget(home: Path, pattern: str) -> None:
+    """Delete an artifact, and what is stored outside for it. What was made from it is found again if its content is."""
+    for path in home.glob(f"artifacts/{pattern}"):
+        if path.parent.name == "attempts":
+            shutil.rmtree(home / "teacher")
+        if path.parent.name == "evaluation":
+            model = json.loads((path / "scores.json").read_text())["model"]["identity"]
+            for settings in home.glob("generations/*/settings.json"):
+                if json.loads(settings.read_text())["model"] == model:
+                    shutil.rmtree(settings.parent)
+        shutil.rmtree(path)
+
+
+def results(home: Path) -> dict[str, str]:
+    """The hash of each file, nothing for clocks, locks, and answers as they came in: those that count are artifacts."""
+    files = [
+        path for path in home.rglob("*") if path.is_file() and not path.relative_to(home).parts[0].startswith(PASSING)
+    ]
+    told = {
+        file for file in files if file.name in CLOCKS or file.name.endswith(".lock") or file.parent.name == "teacher"
+    }
+    return {str(file.relative_to(home)): "" if file in told else sha256_file(file) for file in files}
+
+
+def wrong(run: Run, expected: dict[str, str]) -> list[str]:
+    """What is not as after the quiet run, which leaves a directory of torch's too."""
+    got = results(run.home)
+    found = [f"{name} differs" for name in expected.keys() & got.keys() if expected[name] != got[name]]
+    found += [f"{name} is missing" for name in expected.keys() - got.keys()]
+    found += [f"{name} is left" for name in got.keys() - expected.keys()]
+    found += [f"{path} is left" for path in run.tmp.iterdir() if not path.name.startswith("torchinductor")]
+    deadline = time.monotonic() + 15
+    while (left := descendants()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    found += [f"process left: {command[:200]}" for _, command in left.values()]
+    with sqlite3.connect(run.mlflow or run.home / "mlflow.db") as database:
+        (running,) = database.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()
+    found += [f"{running} runs RUNNING in MLflow"] if running else []
+    for journal in run.home.glob("tracking/*.jsonl"):
+        state = journal.with_suffix(".state.json")
+        if not state.is_file() or not json.loads(state.read_text())["complete"]:
+            found.append(f"MLflow has not received {journal.name}")
+    return sorted(found)
+
+
+def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
+    """Leave the pipeline alone, and an evaluation of an endpoint; kept as `quiet`."""
+    if not (directory / "quiet").is_dir():
+        run = Run(directory / "work", ["run", MINI, *options])
+        run.tmp.mkdir(parents=True)
+        for _ in range(2):
+            if run.home.exists():
+                run.command = [*ASKED, *options]
+                endpoint(run)
+            if run.start().wait() != 0:
+                raise SystemExit(f"the quiet run failed: {run.log}")
+        run.end_servers()
+        run.home.rename(directory / "quiet")
+        shutil.rmtree(run.directory)
+    return results(directory / "quiet")
+
+
+def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
+    """How the two commands ended, and what is wrong."""
+    run = Run(directory / "work", [*fault.place.command, *options])
+    run.tmp.mkdir(parents=True)
+    shutil.copytree(directory / "quiet", run.home, symlinks=True)
+    forget(run.home, fault.place.redo)
+    with run.cleanup:
+        try:
+            act = fault.act(run)
+            next(act)
+            began = time.monotonic()
+            run.start()
+            if fault.place.moment:
+                run.until(lambda: any(run.home.glob(fault.place.moment)))
+            next(act, None)
+            first, struck = run.process.wait(LONGEST_S), time.monotonic()
+            next(act, None)
+            run.prefix = []
+            again = run.start().wait(LONGEST_S)
+            run.mirror()
+        except (Missed, subprocess.TimeoutExpired) as error:
+            return "", [f"{type(error).__name__}: {error}"]
+        finally:
+            run.end_servers()
+            end_session(run.process)
+        told = f"{first} | {struck - began:.0f} | {time.monotonic() - struck:.0f}"
+        found = [f"the first ended with {first}"] if fault.ends not in (None, first) else []
+        found += [f"the second ended with {again}"] if again else []
+        return told, found + wrong(run, expected)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="name the faults and do nothing")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=[fault.name for fault in FAULTS])
+    parser.add_argument("--keep", type=Path, help="where the quiet run is kept, and found the next time")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="of the recipe")
+    arguments = parser.parse_args()
+    faults = [fault for fault in FAULTS if not arguments.only or fault.name in arguments.only]
+    if arguments.list:
+        for fault in faults:
+            print(f"{fault.name:18} {fault.what}")
+        return
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child
+    directory = (arguments.keep or Path(tempfile.mkdtemp())).absolute()
+    shutil.rmtree(directory / "work", ignore_errors=True)  # of a drill that was killed
+    options = [word for override in arguments.overrides for word in ("--set", override)]
+    expected, broken = quiet_run(directory, options), 0
+    print("| fault | | first command | seconds | then | |\n|---|---|---:|---:|---:|---|")
+    for fault in faults:
+        if fault.needs and (not shutil.which(fault.needs) or (fault.needs != "cc" and os.geteuid())):
+            print(f"| {fault.name} | {fault.what} | skipped: needs {fault.needs}, and root | | | |")
+            continue
+        told, found = drill(fault, directory, options, expected)
+        print(f"| {fault.name} | {fault.what} | {told} | {'DIFFERENT' if found else 'the same'} |", flush=True)
+        for line in found[:10]:
+            print(f"    {line}", flush=True)
+        if found:
+            broken += 1
+            shutil.rmtree(directory / fault.name, ignore_errors=True)
+            (directory / "work").rename(directory / fault.name)
+        else:
+            shutil.rmtree(directory / "work")
+    if not arguments.keep and not broken:
+        shutil.rmtree(directory)
+    print(f"{len(faults)} faults, {broken} of them broken{f': {directory}' if broken else ''}")
+    raise SystemExit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()
