@@ -1,5 +1,7 @@
-"""The next token's hidden state, of models that are built as Llama is: transformers' arithmetic to the bit, without what
-its modules and decorators do between two operations, which was a third of decoding with a small model.
+"""The next hidden state of models that are built as Llama is.
+
+The arithmetic is that of transformers, to the bit, without what its modules and decorators do between two operations,
+which was a third of decoding with a small model.
 """
 
 from typing import Any
