@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := cli data_curation evaluation examples flows infra tasks training verifiers
+# What is checked for spelling and style.
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs
 
 .PHONY: help demo test test-slow coverage lint docs ui clean
 
@@ -27,7 +29,7 @@ coverage: $(READY)  ## All tests, and which lines they run: build/coverage.md
 lint: $(READY)  ## Style, spelling, the import contract, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell
+	$(BIN)/codespell -D - -D docs/tools/words.txt $(PROSE)
 	$(BIN)/lint-imports
 	@mkdir -p build/types/ratchet && for folder in $(FOLDERS); do ln -sfn $(CURDIR)/$$folder build/types/ratchet/; done
 	$(BIN)/pyright

@@ -8,7 +8,6 @@ from os.path import normpath, relpath
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import click
 import typer
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -79,7 +78,7 @@ def _on_site(source: str, page: str, linked: set[str], link: re.Match[str]) -> s
 def cli() -> str:
     """Every command with its arguments and options, as typer writes them."""
     command = typer.main.get_command(app)
-    text = get_docs_for_click(obj=command, ctx=click.Context(command, info_name="ratchet"), name="ratchet")
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command, info_name="ratchet"), name="ratchet")
     return text.replace("# `ratchet`", "# Command line", 1)
 
 
