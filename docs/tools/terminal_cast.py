@@ -11,6 +11,7 @@ picture, and it needs no font but a monospaced one.
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -19,9 +20,11 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 COLUMNS, ROWS, CHARACTER, LINE = 104, 22, 7.3, 17
-LONGEST_WAIT_S, WAIT_SHARE, HOLD_S = 0.9, 0.04, 5.0
+LONGEST_WAIT_S, WAIT_SHARE, NEXT_COMMAND_S, HOLD_S = 0.9, 0.03, 0.9, 6.0
+PASSING = re.compile(r"…|  \S.*: [\d,]+/[\d,]+, ")
 COLORS = {"$": "#7aa2f7", "✓": "#9ece6a", "!": "#e0af68"}
 DIM = "#7d869c"
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -45,29 +48,34 @@ def record(file: Path, command: Sequence[str], stop_after: float | None) -> None
 
 
 def draw(file: Path, picture: Path) -> None:
-    """One SVG in which the recorded lines appear one after the other, and scroll."""
+    """One SVG in which the recorded lines appear one after the other, and scroll. A line about work that goes on stands
+    in its place until the next one comes, as in a terminal."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    home = str(Path.cwd())
-    rows = [row | {"text": row["text"].replace(f"{home}/", "")} for row in rows if "%|" not in row["text"]]
-    shown = [0.4]
+    rows = [row | {"text": row["text"].replace(f"{file.resolve().parent}/", "")} for row in rows]
+    moments = [0.5]
     for before, row in pairwise(rows):
-        waited = row["at"] - before["at"] if row["at"] >= before["at"] else 1.0  # the next command
-        shown.append(shown[-1] + min(max(waited * WAIT_SHARE, 0.06), LONGEST_WAIT_S))
-    whole = shown[-1] + HOLD_S
-    percent = [f"{100 * moment / whole:.2f}%" for moment in shown]
-    width, height = round(COLUMNS * CHARACTER) + 32, ROWS * LINE + 32
-    last = max(len(rows) - ROWS, 0) * LINE
+        waited = (row["at"] - before["at"]) * WAIT_SHARE if row["at"] >= before["at"] else NEXT_COMMAND_S
+        moments.append(moments[-1] + min(max(waited, 0.05), LONGEST_WAIT_S))
+    whole = moments[-1] + HOLD_S
+    shown, scrolls, place = list[str](), list[str](), 0
+    for n, (row, moment) in enumerate(zip(rows, moments, strict=True)):
+        passing, at = bool(PASSING.match(row["text"])), f"{100 * moment / whole:.2f}%"
+        until = f"{100 * moments[n + 1] / whole:.2f}%{{opacity:0}}" if passing and n + 1 < len(rows) else ""
+        shown.append(f"@keyframes k{n}{{0%{{opacity:0}}{at}{{opacity:1}}{until}}}")
+        if place >= ROWS:
+            scrolls.append(f"{at}{{transform:translateY(-{(place - ROWS + 1) * LINE}px)}}")
+        row["place"], row["passing"] = place, passing
+        place += not passing
+    last, runs = max(place - ROWS, 0) * LINE, f"{whole:.1f}s step-end infinite"
     style = [
         f"text{{font:12px {FONT};fill:#c8d0e0;white-space:pre}}",
-        f"#all{{transform:translateY(-{last}px);animation:scroll {whole:.1f}s step-end infinite}}",
-        "@keyframes scroll{0%{transform:none}",
-        *(f"{at}{{transform:translateY(-{(n - ROWS + 1) * LINE}px)}}" for n, at in enumerate(percent) if n >= ROWS),
-        "}",
-        f".l{{animation-duration:{whole:.1f}s;animation-timing-function:step-end;animation-iteration-count:infinite}}",
-        *(f"@keyframes k{n}{{0%{{opacity:0}}{at}{{opacity:1}}}}" for n, at in enumerate(percent)),
-        "@media (prefers-reduced-motion:reduce){#all,.l{animation:none}}",
+        f"#all{{transform:translateY(-{last}px);animation:scroll {runs}}}.l{{animation:{runs}}}.p{{opacity:0}}",
+        f"@keyframes scroll{{0%{{transform:none}}{''.join(scrolls)}}}",
+        *shown,
+        "@media (prefers-reduced-motion:reduce){#all,.l{animation:none!important}}",
     ]
-    lines = [_line(n, row["at"], row["text"]) for n, row in enumerate(rows)]
+    width, height = round(COLUMNS * CHARACTER) + 32, ROWS * LINE + 32
+    lines = [_line(number, row) for number, row in enumerate(rows) if row["text"]]
     picture.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
         f"<title>ratchet run tiny, recorded</title><style>{''.join(style)}</style>"
@@ -78,13 +86,18 @@ def draw(file: Path, picture: Path) -> None:
     )
 
 
-def _line(number: int, at: float, text: str) -> str:
-    color = COLORS.get(text[:1], DIM if text.startswith("…") or text.startswith("  ") else "")
+def _line(number: int, row: dict[str, Any]) -> str:
+    text, y = row["text"], row["place"] * LINE + 13
     text = text if len(text) <= COLUMNS - 7 else text[: COLUMNS - 8] + "…"
-    mark = f' fill="{color}" style="fill:{color}"' if color else ""
+    time_ = f"{int(row['at'] // 60)}:{int(row['at'] % 60):02}"
+    words = escape(text)
+    if row["passing"]:
+        words = f'<tspan style="fill:{DIM}">{words}</tspan>'
+    elif color := COLORS.get(text[:1]):
+        words = f'<tspan style="fill:{color}">{words[0]}</tspan>{words[1:]}'
     return (
-        f'<g class="l" style="animation-name:k{number}"><text y="{number * LINE + 13}" style="fill:{DIM}">'
-        f'{int(at // 60)}:{at % 60:02.0f}</text><text x="44" y="{number * LINE + 13}"{mark}>{escape(text)}</text></g>'
+        f'<g class="l{" p" if row["passing"] else ""}" style="animation-name:k{number}">'
+        f'<text y="{y}" style="fill:{DIM}">{time_}</text><text x="44" y="{y}">{words}</text></g>'
     )
 
 
