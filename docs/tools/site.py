@@ -2,7 +2,7 @@
 line and of recipes, the pages that stand at the root, and a page for each source file that another page links to."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from os.path import normpath, relpath
 from pathlib import Path
@@ -41,6 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
     linked: set[str] = set()
     for page, (text, source) in pages.items():
         parts = FENCE.split(text)
+        parts[0] = "---\nhide: [navigation]\n---\n" * (page == "index.md") + parts[0]
         parts[::2] = [LINK.sub(partial(_on_site, source, page, linked), part) for part in parts[::2]]
         _put(files, config, page, "".join(parts))
     for source in sorted(linked):
@@ -76,10 +77,16 @@ def _on_site(source: str, page: str, linked: set[str], link: re.Match[str]) -> s
 
 
 def cli() -> str:
-    """Every command with its arguments and options, as typer writes them."""
+    """Every command with its arguments and options, as typer writes them; the list of commands with whole sentences."""
     command = typer.main.get_command(app)
-    text = get_docs_for_click(obj=command, ctx=typer.Context(command, info_name="ratchet"), name="ratchet")
-    return text.replace("# `ratchet`", "# Command line", 1)
+    context = typer.Context(command, info_name="ratchet")
+    text = get_docs_for_click(obj=command, ctx=context, name="ratchet").replace("# `ratchet`", "# Command line", 1)
+    listed = [
+        f"- [`ratchet {name}`](#ratchet-{name}): {command.get_command(context, name).get_short_help_str(200)}"
+        for name in command.list_commands(context)
+    ]
+    before, _, after = text.partition("**Commands**:\n")
+    return f"{before}**Commands**:\n\n" + "\n".join(listed) + "\n\n" + after[after.index("## ") :]
 
 
 def recipe() -> str:
@@ -91,13 +98,15 @@ def recipe() -> str:
         "Fields marked ° only say where or how fast work is done. They are part of no artifact's key: changing one",
         "runs nothing again.", "",
     ]  # fmt: skip
-    for path, section in _sections(Recipe, "", []):
+    sections = list(_sections(Recipe, "", []))
+    anchors = {section: f"#{re.sub(r'[^a-z_-]', '', path.lower())}" for path, section in sections}
+    for path, section in sections:
         lines += [f"## {path or 'The whole recipe'}", "", _text(section.__doc__ or ""), ""]
         lines += ["| field | type | default | |", "|---|---|---|---|"]
         for name, field in section.model_fields.items():
             mark = " °" if is_where(field) else ""
-            cells = (f"`{name}`{mark}", f"`{_type(field.annotation)}`", _default(field), _text(field.description))
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+            default = _default(field, anchors)
+            lines.append(f"| `{name}`{mark} | {_type(field.annotation)} | {default} | {_text(field.description)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -132,11 +141,13 @@ def _type(annotation: Any) -> str:
     """A field's type in words: `list of str`, `float | none`."""
     if annotation is type(None):
         return "none"
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return "section"
     if not (arguments := get_args(annotation)):
         return getattr(annotation, "__name__", str(annotation))
     origin = get_origin(annotation)
     if origin is Literal:
-        return " | ".join(map(str, arguments))
+        return " or ".join(f"`{argument}`" for argument in arguments)
     if hasattr(annotation, "__metadata__"):  # Annotated
         return _type(arguments[0])
     names = [_type(argument) for argument in arguments if argument is not Ellipsis]
@@ -144,15 +155,15 @@ def _type(annotation: Any) -> str:
         return f"mapping of {names[1]}"
     if origin is tuple:
         return f"list of {names[0]}" if Ellipsis in arguments else f"[{', '.join(names)}]"
-    return " | ".join(dict.fromkeys(names))
+    return " or ".join(dict.fromkeys(names))
 
 
-def _default(field: FieldInfo) -> str:
+def _default(field: FieldInfo, anchors: Mapping[type[Section], str]) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, Section):
-        return "see below"
+        return f"[section]({next(anchors[kind] for kind in type(value).__mro__ if kind in anchors)})"
     if value in (None, (), {}, ""):
         return "none" if value is None else "empty"
     shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
