@@ -22,7 +22,8 @@ test: $(READY)  ## All tests
 test-slow: $(READY)  ## The tests that take too long for every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
-coverage: $(READY)  ## All tests, and which lines they run: build/coverage.md
+coverage: $(READY)  ## All tests, and which lines they run in pytest's own processes: build/coverage.md
+	@mkdir -p build
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=
 	$(BIN)/python -m coverage report --format=markdown --skip-covered | tee build/coverage.md
 
