@@ -147,8 +147,8 @@ def completed(line: str, home: Path) -> str:
 @pytest.mark.parametrize("page", sorted({command.page for command in RUN}))
 def test_the_commands_of_a_page_run(page, request):
     directory = request.getfixturevalue("mine" if page in OF_MINE else "tiny")
-    for line in dict.fromkeys(command.text for command in RUN if command.page == page):
-        line = completed(line, directory / "home").replace(" DIR", " exported")
+    for number, text in enumerate(dict.fromkeys(command.text for command in RUN if command.page == page)):
+        line = completed(text, directory / "home").replace(" DIR", f" exported-{number}")
         if "judge serve" in line:
             serve(f"{line} --port {free_port()}", directory)
         else:
