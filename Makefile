@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := cli data_curation evaluation examples flows infra tasks training verifiers
+# What is checked for spelling and style.
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs
 
-.PHONY: help demo test test-slow lint ui clean
+.PHONY: help demo test test-slow coverage lint docs ui clean
 
 help:  ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -20,18 +22,27 @@ test: $(READY)  ## All tests
 test-slow: $(READY)  ## The tests that take too long for every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
-lint: $(READY)  ## Style, the import contract, types
+coverage: $(READY)  ## All tests, and which lines they run in pytest's own processes: build/coverage.md
+	@mkdir -p build
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=
+	$(BIN)/python -m coverage report --format=markdown --skip-covered | tee build/coverage.md
+
+lint: $(READY)  ## Style, spelling, the import contract, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell -D - -D docs/tools/words.txt $(PROSE)
 	$(BIN)/lint-imports
 	@mkdir -p build/types/ratchet && for folder in $(FOLDERS); do ln -sfn $(CURDIR)/$$folder build/types/ratchet/; done
 	$(BIN)/pyright
+
+docs: $(READY)  ## The documentation site, build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 ui: $(READY)  ## MLflow and Prefect on loopback, with the addresses of the last run
 	$(BIN)/ratchet ui
 
 clean:  ## Remove the virtual environment and everything that was made
-	rm -rf $(VENV) .ratchet
+	rm -rf $(VENV) .ratchet build
 
 # DeepSpeed builds from source: it must see the torch that is installed, and compile no kernels ahead of time.
 $(READY): pyproject.toml constraints.txt

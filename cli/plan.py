@@ -1,4 +1,4 @@
-"""`ratchet plan`: what a recipe takes of time, money and memory, and what gives way first when it grows."""
+"""`ratchet plan`: what a recipe takes of time, money and memory, and its first bottleneck when it grows."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def plan(
     ] = None,
     home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
 ) -> None:
-    """Time, cost and memory of each stage, from a simulation of its step, and what gives way first at 10 and 100 times
+    """Time, cost and memory of each stage, from a simulation of its step, and the first bottleneck at 10 and 100 times
     the prompts, GPUs or response length.
 
     With what `ratchet preflight` has measured on such machines, or else with published rates: docs/scaling.md.
@@ -173,7 +173,7 @@ class Plan:
 
     def show_growth(self) -> None:
         rows = self.growth()
-        table = columns(rows[0]["stage"], "a step", "gives way first", "also over")
+        table = columns(rows[0]["stage"], "a step", "first bottleneck", "also over")
         for row in rows:
             over = sorted(row["of_limit"].items(), key=lambda item: -item[1])
             said = [f"{name}, {value:.2g} x its limit" for name, value in over if value > 1]

@@ -1,0 +1,193 @@
+"""What the documentation site makes of the rest of the repository (a hook of mkdocs.yml): the reference of the command
+line and of recipes, the pages that stand at the root, and a page for each source file that another page links to."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from os.path import normpath, relpath
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import typer
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from pydantic.fields import FieldInfo
+from typer.cli import get_docs_for_click
+
+from ratchet.cli.main import app
+from ratchet.infra.inference.engine import ENGINES, InferenceEngine
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.keys import is_where
+from ratchet.infra.recipe.load import read_recipe, shipped_recipes
+from ratchet.infra.section import Section
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_ROOT = {
+    "README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}  # fmt: skip
+PAGE_OF = {"cli": "reference/cli.md", "infra/recipe": "reference/recipe.md", "recipes": "reference/recipes.md"}
+"""Directories that pages link to, and the page that is about them."""
+FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages, and point every link at what the site has."""
+    pages = {file.src_uri: (file.content_string, f"docs/{file.src_uri}") for file in files.documentation_pages()}
+    pages |= {page: ((ROOT / source).read_text(), source) for source, page in AT_ROOT.items()}
+    made = {"reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes()}
+    pages |= {page: (text, f"docs/{page}") for page, text in made.items()}
+    linked: set[str] = set()
+    for page, (text, source) in pages.items():
+        parts = FENCE.split(text)
+        parts[0] = "---\nhide: [navigation]\n---\n" * (page == "index.md") + parts[0]
+        parts[::2] = [LINK.sub(partial(_on_site, source, page, linked), part) for part in parts[::2]]
+        _put(files, config, page, "".join(parts))
+    for source in sorted(linked):
+        language = {".py": "python", ".yaml": "yaml"}.get(Path(source).suffix, "text")
+        code = f"````{language}\n{(ROOT / source).read_text()}````"
+        _put(files, config, f"source/{source}.md", f"---\nsearch: {{exclude: true}}\n---\n# {source}\n\n{code}\n")
+    return files
+
+
+def _put(files: Files, config: Any, page: str, text: str) -> None:
+    if known := files.get_file_from_path(page):
+        known.content_string = text
+    else:
+        files.append(File.generated(config, page, content=text))
+
+
+def _on_site(source: str, page: str, linked: set[str], link: re.Match[str]) -> str:
+    """A link of the repository's file `source` as the page of the site that is made of it has it. What else the site
+    needs a page for is added to `linked`."""
+    target = normpath(Path(source).parent / link[0])
+    if target in AT_ROOT:
+        target = AT_ROOT[target]
+    elif target in PAGE_OF:
+        target = PAGE_OF[target]
+    elif target.startswith("docs/"):
+        target = target.removeprefix("docs/")
+    elif (ROOT / target).is_file():
+        linked.add(target)
+        target = f"source/{target}.md"
+    else:
+        raise PluginError(f"{source}: the link {link[0]} leads to {target}, which is not in the repository")
+    return relpath(target, Path(page).parent)
+
+
+def cli() -> str:
+    """Every command with its arguments and options, as typer writes them; the list of commands with whole sentences."""
+    command = typer.main.get_command(app)
+    context = typer.Context(command, info_name="ratchet")
+    text = get_docs_for_click(obj=command, ctx=context, name="ratchet").replace("# `ratchet`", "# Command line", 1)
+    listed = [
+        f"- [`ratchet {name}`](#ratchet-{name}): {command.get_command(context, name).get_short_help_str(200)}"
+        for name in command.list_commands(context)
+    ]
+    before, _, after = text.partition("**Commands**:\n")
+    return f"{before}**Commands**:\n\n" + "\n".join(listed) + "\n\n" + after[after.index("## ") :]
+
+
+def recipe() -> str:
+    """Every section of a recipe, with each field's type, default and meaning."""
+    lines = [
+        "# Recipe fields", "",
+        "A recipe is one YAML file. Unknown keys are errors that name the nearest valid key. `ratchet recipes NAME`",
+        "prints a shipped recipe with all that it extends, and `--full` adds every default.", "",
+        "Fields marked ° only say where or how fast work is done. They are part of no artifact's key: changing one",
+        "runs nothing again.", "",
+    ]  # fmt: skip
+    sections = list(_sections(Recipe, "", []))
+    anchors = {section: f"#{re.sub(r'[^a-z_-]', '', path.lower())}" for path, section in sections}
+    for path, section in sections:
+        lines += [f"## {path or 'The whole recipe'}", "", _text(section.__doc__ or ""), ""]
+        lines += ["| field | type | default | |", "|---|---|---|---|"]
+        for name, field in section.model_fields.items():
+            mark = " °" if is_where(field) else ""
+            default = _default(field, anchors)
+            lines.append(f"| `{name}`{mark} | {_type(field.annotation)} | {default} | {_text(field.description)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _sections(section: type[Section], path: str, known: list[type]) -> Iterator[tuple[str, type[Section]]]:
+    """Each section once, under the first place where it stands in a recipe."""
+    known.append(section)
+    yield path, section
+    for name, field in section.model_fields.items():
+        for inner in _inside(field.annotation):
+            if inner not in known:
+                many = {tuple: "[]", dict: ".NAME"}.get(get_origin(field.annotation), "")
+                yield from _sections(inner, f"{path}.{name}{many}".strip("."), known)
+                yield from _engines(f"{path}.{name}") if inner is InferenceEngine else ()
+
+
+def _engines(path: str) -> Iterator[tuple[str, type[Section]]]:
+    """The shipped ones that have settings of their own."""
+    for kind in ENGINES.shipped:
+        if ENGINES.get(kind).model_fields.keys() != InferenceEngine.model_fields.keys():
+            yield f"{path}, kind: {kind}", ENGINES.get(kind)
+
+
+def _inside(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _inside(argument)
+
+
+def _type(annotation: Any) -> str:
+    """A field's type in words: `list of str`, `float | none`."""
+    if annotation is type(None):
+        return "none"
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return "section"
+    if not (arguments := get_args(annotation)):
+        return getattr(annotation, "__name__", str(annotation))
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{argument}`" for argument in arguments)
+    if hasattr(annotation, "__metadata__"):  # Annotated
+        return _type(arguments[0])
+    names = [_type(argument) for argument in arguments if argument is not Ellipsis]
+    if origin is dict:
+        return f"mapping of {names[1]}"
+    if origin is tuple:
+        return f"list of {names[0]}" if Ellipsis in arguments else f"[{', '.join(names)}]"
+    return " or ".join(dict.fromkeys(names))
+
+
+def _default(field: FieldInfo, anchors: Mapping[type[Section], str]) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, Section):
+        return f"[section]({next(anchors[kind] for kind in type(value).__mro__ if kind in anchors)})"
+    if value in (None, (), {}, ""):
+        return "none" if value is None else "empty"
+    shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"`{shown.lower() if isinstance(value, bool) else shown}`"
+
+
+def _text(words: str | None) -> str:
+    """A docstring as one line of Markdown, the pages it names as links."""
+    line = " ".join((words or "").split())
+    return re.sub(r"\bdocs/(\w+)\.md", lambda page: f"[{_title(page[1])}](../{page[1]}.md)", line)
+
+
+@cache
+def _title(page: str) -> str:
+    return (ROOT / "docs" / f"{page}.md").read_text().partition("\n")[0].removeprefix("# ")
+
+
+def recipes() -> str:
+    """What is shipped, with what each needs, and its text."""
+    lines = ["# Shipped recipes", "", "`ratchet run NAME` runs one; `extends: NAME` builds on it.", ""]
+    for name in shipped_recipes():
+        data = read_recipe(name)
+        lines += [f"## {name}", "", str(data.get("description", "")), "", f"*Needs:* {data.get('needs', '')}", ""]
+        lines += [f'??? note "recipes/{name}.yaml"', "    ```yaml"]
+        lines += [f"    {line}" for line in (ROOT / "recipes" / f"{name}.yaml").read_text().splitlines()]
+        lines += ["    ```", ""]
+    return "\n".join(lines)

@@ -1,0 +1,97 @@
+"""The code and the recipes of the how-to pages, as they stand there."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks import rules as corpus
+from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.rules import filter_by_rules
+from ratchet.infra.inference.engine import TEACHERS, chosen_engine
+from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.infra.problems import Problem
+from ratchet.infra.recipe.curation import Rules, Teacher
+from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.interventions import Intervention
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.registry import IMPORT_PATH
+from ratchet.verifiers import domain as domains
+from tests.data_curation.conftest import problems
+from tests.docs.commands import PAGES, ROOT, fenced
+from tests.infra.tiny_endpoint import grow_model
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """Puts a module beside a recipe, where import paths are looked up."""
+    monkeypatch.setenv(IMPORT_PATH, str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def put(name: str, text: str) -> Path:
+        (tmp_path / f"{name}.py").write_text(text)
+        return tmp_path
+
+    return put
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_is_fenced_as_yaml_is_yaml(page):
+    for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        assert yaml.safe_load(block)
+
+
+def test_the_teacher_of_the_page_on_engines_answers(beside):
+    model = grow_model(beside("local_teacher", fenced("howto/engine.md", "python")[0]))
+    said = yaml.safe_load(fenced("howto/engine.md", "yaml")[0])["curation"]["math"]["teacher"]
+    settings = Teacher(**said | {"model": str(model)})
+    asked = [Request(n, n, messages=({"role": "user", "content": "1 + 1?"},)) for n in range(3)]
+    answers = list(TEACHERS.get(settings.kind).for_teacher(settings).generate(asked, Sampling(max_tokens=8)))
+    assert sorted(answer.key for answer in answers) == [0, 1, 2] and all(answer.tokens for answer in answers)
+
+
+def test_the_policy_engine_of_the_page_has_its_own_setting(beside):
+    model = grow_model(beside("gentle", fenced("howto/engine.md", "python")[1]))
+    engine = chosen_engine(yaml.safe_load(fenced("howto/engine.md", "yaml")[1])["training"]["engine"])
+    opened = engine.open_for_evaluation(str(model), "float32", 64, 0)
+    assert opened.batch_size == 4
+
+
+def test_the_rule_of_the_page_takes_what_its_corpus_says():
+    function, _ = fenced("howto/rule.md", "python")
+    names = {}
+    exec(
+        "import re\nfrom ratchet.data_curation.rules.math_rules import *\n" + function, names
+    )  # at the end of that file
+    rows = [yaml.safe_load(line) for line in fenced("howto/rule.md", "json")[0].splitlines()]
+    for row in rows:
+        found = names[row["rule"]](Problem("id", row["domain"], row["text"]), Rules())
+        assert bool(found) == row["takes"]
+        assert not found or row["text"][slice(*found["span"])] == found["text"]
+    assert set(rows[0]) <= {"domain", "rule", "takes", "half", "note", "text", *corpus.COLUMNS}
+
+
+def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
+    monkeypatch.setenv(domains.OWN_DOMAINS, "")
+    beside("short_math", fenced("howto/rule.md", "python")[1])
+    domains.use_domains(Recipe(name="mine", domains=("short_math:ShortMath",)))
+    rules = plan_of("short-math").rules
+    split = filter_by_rules(
+        problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"]), rules, Rules()
+    )
+    assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
+
+
+def test_the_recipes_of_the_pages_are_valid_sections():
+    evaluation = yaml.safe_load(fenced("howto/benchmark.md", "yaml")[0])["evaluation"]
+    assert Evaluation.model_validate(evaluation).benchmarks[0].questions == 30
+    said = yaml.safe_load(fenced("howto/not_learning.md", "yaml")[0])["interventions"]
+    assert [Intervention.model_validate(each) for each in said]
+
+
+def test_the_page_on_runs_that_do_not_learn_has_every_alarm():
+    table = (ROOT / "docs/howto/not_learning.md").read_text().partition("## Where")[0]
+    alarms = re.findall(r'found\["(\w+)"\]', (ROOT / "training/alarms.py").read_text())
+    assert sorted(set(alarms)) == sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) != []
