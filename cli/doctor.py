@@ -1,6 +1,5 @@
 """`ratchet doctor`: whether this machine can run the recipes."""
 
-import os
 import platform
 import shutil
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from rich.text import Text
 from ratchet.cli.terminal import console
 from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import core_count
+from ratchet.infra.process_group import core_count, memory_bytes
 from ratchet.infra.settings import Settings
 
 TESTED_WITH = {
@@ -31,10 +30,6 @@ def check_machine(settings: Settings) -> bool:
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
             all_good &= good
     return all_good
-
-
-def memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _versions() -> Iterator[Check]:

@@ -27,6 +27,8 @@ from ratchet.cli.deploy import deploy
 from ratchet.cli.export import export, push
 from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage
+from ratchet.cli.plan import plan, show_short
+from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.verify import verify
@@ -149,7 +151,7 @@ def train(
         str, typer.Option("--from", metavar="CHECKPOINT", help="Train from this checkpoint or model directory.")
     ] = "",
     machine: Annotated[
-        str, typer.Option("--machine", metavar="NxGPU", help="With --dry-run: estimate for these, e.g. 128xH100.")
+        str, typer.Option("--machine", metavar="MxNxGPU", help="With --dry-run: for these, e.g. 16x8xH100.")
     ] = "",
     set_: SetOption = None,
     seed: SeedOption = None,
@@ -166,9 +168,7 @@ def train(
     resolved = load_recipe(recipe, overrides)
     estimated = False
     if dry_run:
-        from ratchet.cli.estimate import show_estimate
-
-        estimated = show_estimate(resolved, stage, from_, machine, load_settings(home))
+        estimated = show_short(resolved, stage, from_, machine, load_settings(home))
     try:
         _run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides)
     except NotGiven as error:
@@ -297,7 +297,7 @@ def doctor(home: HomeOption = None) -> None:
         raise typer.Exit(1)
 
 
-for command in (approve, lineage, diff, decontaminate, deploy, why, export, push, verify, recipes):
+for command in (approve, lineage, diff, decontaminate, deploy, plan, preflight, why, export, push, verify, recipes):
     app.command()(command)
 app.add_typer(judge, name="judge")
 

@@ -82,6 +82,11 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def memory_bytes() -> int:
+    """Of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
     """A socket at this address, listening where a `backlog` is given; port 0 takes a free one. Raises RatchetError when
     the address cannot be had."""

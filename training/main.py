@@ -1,7 +1,7 @@
 """One rank of a warm start or a stage: started by `launch.py`, or by `torchrun … -m ratchet.training.main SPEC.json`.
 
 The specification, JSON:
-    kind         "warm_start", "stage", or "pass_rates", which only measures what a stage is to be given
+    kind         "warm_start", "stage", "pass_rates", which only measures what a stage is to be given, or "preflight"
     recipe       the resolved recipe
     stage        the stage's name
     model_dir    the model a stage starts from

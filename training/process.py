@@ -51,7 +51,11 @@ def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
         work.mkdir(parents=True, exist_ok=True)
         (work / "status.json").unlink(missing_ok=True)
     ranks.barrier()
-    if spec["kind"] == "pass_rates":
+    if spec["kind"] == "preflight":
+        from ratchet.training import preflight
+
+        steps = preflight.run(recipe, spec, work)
+    elif spec["kind"] == "pass_rates":
         steps = _measure_pass_rates(recipe, spec, work)
     else:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
@@ -146,6 +146,8 @@ class Needs:
     """Whether a response begins when another ends, or when its whole batch has ended."""
     more_room: str = "lower training.hardware.rollout_batch."
     """What to do when `room` is less than one response needs."""
+    transfer: Literal["", "memory", "disk"] = "memory"
+    """The way that new weights take to it: none, between GPUs, or over files."""
 
 
 class TeacherEngine(ABC):

@@ -71,7 +71,8 @@ class ServedVllm(Vllm):
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
         advice = "raise training.engine.memory_share or training.engine.tensor_parallel."
         room = self._room(work, self.tensor_parallel)
-        return Needs({}, room, batch, engines, gpus=self.tensor_parallel, more_room=advice)
+        transfer = "disk" if self.weight_transfer == "disk" else "memory"
+        return Needs({}, room, batch, engines, gpus=self.tensor_parallel, more_room=advice, transfer=transfer)
 
     @contextmanager
     def open_for_training(

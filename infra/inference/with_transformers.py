@@ -22,7 +22,8 @@ class Transformers(InferenceEngine):
         memory = {"key-value cache": room * work.token}
         if work.hardware.zero_stage == 3:
             memory["whole copy to sample with"] = work.weights
-        return Needs(memory, room, batch, engines=work.ranks, continuous=False)
+        transfer = "memory" if work.hardware.zero_stage == 3 else ""
+        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer=transfer)
 
     @contextmanager
     def open_for_training(

@@ -17,7 +17,7 @@ from tests.flows.conftest import MINI, ROOT, in_process
 
 DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
+COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

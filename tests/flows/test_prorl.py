@@ -9,7 +9,8 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import missing, plan_run
-from ratchet.training.estimate import GIB, Shape, estimate, told_machine
+from ratchet.training.estimate import Shape, estimate
+from ratchet.training.machine import GIB, told_machine
 
 FOUR = {"math": 40, "logic": 37, "science": 25, "code": 24}
 FIVE = FOUR | {"instructions": 10}

@@ -1,22 +1,28 @@
+import dataclasses
+
 import pytest
 
+from benchmarks.published_steps import PUBLISHED
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Stage, Training
-from ratchet.training.estimate import (
+from ratchet.training.estimate import TILE, Shape, estimate, pressures, scaled
+from ratchet.training.logprobs import VOCABULARY_TILE
+from ratchet.training.machine import (
+    CPU,
     CPU_BANDWIDTH,
     CPU_CORE_FLOPS,
     GIB,
-    TILE,
     Machine,
-    Shape,
-    estimate,
+    Rates,
     found_machine,
+    measured_file,
     told_machine,
+    with_measured,
+    write_rates,
 )
-from ratchet.training.logprobs import VOCABULARY_TILE
 from tests.training.conftest import MICRO
 
 QWEN_14B = {
@@ -63,7 +69,7 @@ def test_updates_that_were_measured_on_cores(cores, prompts, rollouts, seconds, 
     shape = Shape(49152, 576, 30, 9, 3, 64, 1536, tied=True)
     training = Training(hardware=Hardware(processes=cores, micro_batch_tokens=2048, rollout_batch=64))
     asked = stage(max_response_tokens=64, prompts_per_batch=prompts, rollouts=rollouts)
-    machine = Machine(f"CPU with {cores} cores", 1, 24 * GIB, cores * CPU_CORE_FLOPS, CPU_BANDWIDTH)
+    machine = Machine("CPU", 1, 24 * GIB, cores * CPU_CORE_FLOPS, CPU_BANDWIDTH, cores, rates=CPU)
     needs = estimate(shape, asked, training, machine)
     assert needs.seconds["update"] == pytest.approx(seconds, rel=0.15)
     assert peak is None or needs.peak == pytest.approx(peak, rel=0.15)
@@ -111,16 +117,69 @@ def test_the_recipes_of_the_papers_fit_the_papers_machine(name):
         assert needs.peak < 0.9 * 80 * GIB and needs.engine.room > needs.longest, each.name
 
 
+def test_each_limit_is_passed_by_what_should_pass_it():
+    """14B on 16 GPUs: what grows says what gives way."""
+    shape, machine = Shape.of(QWEN_14B), told_machine("2x8xH100")
+    training = Training(
+        hardware=Hardware(zero_stage=3, dtype="bfloat16", activation_checkpointing=True, rollout_batch=256),
+        engine=Vllm(kind="vllm", memory_share=0.6),
+    )
+    plain = stage(prompts_per_batch=64, rollouts=8)
+
+    def over(given=plain, where=machine, how=training, **rates) -> dict[str, float]:
+        where = dataclasses.replace(where, rates=Rates(**rates)) if rates else where
+        return pressures(estimate(shape, given, how, where), where)
+
+    assert max(over().values()) < 1
+    assert over(*scaled(plain, machine, "prompts", 10))["KV cache evictions"] > 1
+    longer = over(*scaled(plain, machine, "length", 100))
+    assert longer["KV cache"] > 1 and longer["GPU memory"] > 1
+    assert over(verdict_s={"math": 1000.0})["judge"] > 1 > over(verdict_s={"math": 0.01})["judge"]
+    often = training.model_copy(update={"checkpoint_every": 1})
+    assert over(how=often, disk=1e9)["checkpoints"] > 1 > over(how=often, disk=1e12)["checkpoints"]
+    assert pressures(estimate(shape, plain, training, machine, mean_response=0.1), machine)["tail"] > 1 > over()["tail"]
+
+
+def test_what_a_preflight_measured_is_what_a_plan_goes_by(tmp_path):
+    file = measured_file(tmp_path, "mine")
+    h100 = told_machine("8xH100")
+    assert with_measured(h100, file) == h100
+    file.parent.mkdir(parents=True)
+    write_rates(file, "H100", Rates(update=0.5, verdict_s={"math": 0.1}))
+    found = with_measured(h100, file)
+    assert (found.rates.update, found.rates.verdict_s, found.count) == (0.5, {"math": 0.1}, 8)
+    assert with_measured(told_machine("8xA100"), file).rates == Rates()
+    file.write_text('{"machine": "H100", "rates": {"speed": 1}}')
+    with pytest.raises(RatchetError, match="not what a preflight writes"):
+        with_measured(h100, file)
+
+
+@pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run.model}-{run.machine}-{run.date}")
+def test_published_steps_are_told_within_a_quarter(run):
+    """Those that the rates were fitted to, and those that they were not; docs/scaling.md has the table."""
+    published = sum(run.seconds) / len(run.seconds)
+    assert run.estimate().step_seconds == pytest.approx(published, rel=0.25)
+
+
 def test_what_cannot_be_estimated_says_why():
-    with pytest.raises(RatchetError, match=r"say how many of which, e\.g\. 8xH100; known are H100"):
-        told_machine("8xZ80")
+    for text in ("8xZ80", "0x8xH100", "2x2x2xH100"):
+        with pytest.raises(RatchetError, match=r"say how many of which, e\.g\. 8xH100, or 16x8xH100.*known are H100"):
+            told_machine(text)
     with pytest.raises(RatchetError, match="mixture of experts"):
         Shape.of({**QWEN_14B, "num_experts": 8})
     with pytest.raises(RatchetError, match="no num_attention_heads"):
         Shape.of({"vocab_size": 1, "hidden_size": 1})
 
 
+def test_machines_are_told_by_their_number_and_what_is_in_one():
+    for text, count, in_one in (("H100", 1, 8), ("4xH100", 4, 8), ("16 x 8 x h100", 128, 8), ("2x4xGB200", 8, 4)):
+        machine = told_machine(text)
+        assert (machine.count, machine.in_one) == (count, in_one)
+    assert told_machine("8xH100").link > told_machine("2x8xH100").link
+
+
 def test_the_machine_found_has_what_it_was_told_where_it_has_no_gpu(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    machine = found_machine(cores=2, memory=4 * GIB)
-    assert (machine.count, machine.memory) == (1, 4 * GIB) and "2 cores" in str(machine)
+    monkeypatch.setattr("ratchet.training.machine.core_count", lambda: 2)
+    machine = found_machine()
+    assert (machine.count, machine.cores) == (1, 2) and "2 cores" in str(machine)

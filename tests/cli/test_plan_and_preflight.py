@@ -1,0 +1,101 @@
+"""`ratchet plan` and `ratchet preflight` as a person calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from ratchet.cli.preflight import endpoints
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import load_settings
+from tests.flows.conftest import MINI, ROOT, in_process
+
+CONFIG = {
+    "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 1536, "num_hidden_layers": 28,
+    "num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path) -> str:
+    """A model's configuration, which is all that a plan reads of it."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
+    return f"model.path={tmp_path / 'model'}"
+
+
+def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
+    asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
+    said = in_process(*asked)
+    assert "1,777,030,656 parameters on 16 x H100" in said and "in all" in said and "published" in said
+    for line in ("as it is", "10 x prompts", "100 x GPUs", "100 x length", "KV cache"):
+        assert line in said
+    found = json.loads(in_process(*asked, "--json"))
+    assert [stage["stage"] for stage in found["stages"]] == ["math-4k", "math-8k"]
+    hours = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
+    assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
+    for stage in found["stages"]:
+        assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
+    assert not found["rates_measured"] and len(found["growth"]) == 7
+    longer = json.loads(in_process(*asked, "--json", "--mean", "0.9"))
+    assert longer["hours"] > found["hours"]
+
+
+def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
+    asked = ("1.5b-1gpu", "--machine", "1xH100", "--set", model, "--home", tmp_path)
+    table = in_process("plan", *asked).split("\n\n")[0]
+    assert table in in_process("train", *asked, "--dry-run")
+
+
+def test_what_cannot_be_planned_says_why(tmp_path):
+    with pytest.raises(RatchetError, match="known are H100"):
+        in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
+    for command in ("plan", "preflight"):
+        with pytest.raises(RatchetError, match="has no stages"):
+            in_process(command, "examples/math_files", "--home", tmp_path)
+
+
+def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
+    teacher = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1}
+    tiny = {"kind": "ratchet.examples.tiny_world.teacher", "model": "tiny-teacher"}
+    recipe = Recipe.model_validate({"name": "r", "curation": {"math": {"teacher": teacher}, "code": {"teacher": tiny}}})
+    settings = load_settings(tmp_path)
+    found = list(endpoints(recipe, replace(settings, tracking_uri="http://127.0.0.1:9")))
+    assert [(name, state) for name, state, _ in found] == [
+        ("teacher math", "FAIL"), ("teacher code", "OK"), ("tracking", "FAIL"),
+    ]  # fmt: skip
+    assert "127.0.0.1:9" in found[0][2] and "127.0.0.1:9" in found[2][2]
+    assert [name for name, _, _ in endpoints(recipe, settings)] == ["teacher math", "teacher code"]  # MLflow is a file
+
+
+def read(output: str) -> dict[str, str]:
+    words = [line.split() for line in output.splitlines() if line.startswith(("OK ", "FAIL ", "SKIP "))]
+    return {" ".join(line[1:3]) if line[1] in ("step", "judge", "teacher") else line[1]: line[0] for line in words}
+
+
+@pytest.mark.slow
+def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
+    """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
+    done = ratchet("preflight", MINI, "--home", finished_home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = read(done.stdout)
+    assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
+    planned = json.loads(ratchet("plan", MINI, "--home", finished_home, "--json").stdout)
+    assert planned["rates_measured"] and planned["hours"] > 0
+
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as m, os, types\n"
+        "real, old = m.distributions, types.SimpleNamespace(name='torch', version='0.1')\n"
+        "def found():\n    for each in real():\n"
+        "        yield old if (each.name, os.environ.get('RANK')) == ('torch', '1') else each\n"
+        "m.distributions = found\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert [name for name, state in read(done.stdout).items() if state == "FAIL"] == ["versions"], done.stdout
+    assert str(ROOT) not in done.stderr

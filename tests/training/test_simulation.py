@@ -1,0 +1,60 @@
+"""One step's sampling against counts by hand."""
+
+from statistics import fmean
+
+import pytest
+
+from ratchet.training.simulation import Decoder, _drain, response_lengths, sample
+
+UNIT = Decoder(fixed=1.0, weights=0.0, cached=0.0, row=0.0, prompt=0.0)
+"""A second an iteration."""
+
+
+@pytest.mark.parametrize(("count", "mean"), [(16, 0.5), (5000, 0.2), (700, 0.9)])
+def test_lengths_have_their_mean_and_their_limit(count, mean):
+    lengths = response_lengths(count, 8192, mean)
+    assert len(lengths) == count and max(lengths) <= 8192
+    assert fmean(lengths) == pytest.approx(mean * 8192, rel=0.03)
+    assert lengths == response_lengths(count, 8192, mean)
+
+
+def test_the_distribution_is_that_of_the_published_log():
+    """AReaL's log of a 7B model: mean 7,834 of 16,384 response tokens, 12.4 % truncated."""
+    lengths = response_lengths(2048, 16384, 7834 / 16384)
+    assert sum(length == 16384 for length in lengths) / 2048 == pytest.approx(0.124, abs=0.01)
+
+
+def test_an_engine_takes_as_long_as_its_slots_let_it():
+    apart = sample((10, 20, 30, 40), 0, 4, UNIT, 1, 1e9, continuous=True)
+    assert apart.seconds == 40 and apart.empty == pytest.approx(1 - 100 / 160)
+    together = sample((10, 20, 30, 40), 0, 1, UNIT, 4, 1e9, continuous=True)
+    assert together.seconds == 40
+    refilled = sample((40, 10, 20, 30), 0, 1, UNIT, 2, 1e9, continuous=True)
+    assert refilled.seconds == 60 and refilled.empty == pytest.approx(1 - 100 / 120)
+    batches = sample((40, 10, 20, 30), 0, 1, UNIT, 2, 1e9, continuous=False)
+    assert batches.seconds == 70
+
+
+def test_iterations_are_bound_by_memory_or_by_arithmetic():
+    decoder = Decoder(fixed=0.5, weights=2.0, cached=0.01, row=1.0, prompt=0.1)
+    assert decoder.iteration(1, 100) == 0.5 + 3.0
+    assert decoder.iteration(8, 100) == 0.5 + 8.0
+    alone = sample((10,), 100, 1, decoder, 1, 1e9, continuous=True)
+    assert alone.seconds == pytest.approx(100 * 0.1 + 10 * (0.5 + 2.0) + 0.01 * (100 * 10 + 10 * 10 / 2))
+
+
+def test_many_rounds_go_on_as_the_first_ones():
+    lengths = response_lengths(4000, 100, 0.5)
+    decoder = Decoder(fixed=1.0, weights=1.0, cached=0.001, row=0.1, prompt=0.0)
+    far = sample(lengths, 0, 1, decoder, 16, 1e9, continuous=True)
+    assert far.seconds == pytest.approx(_drain(lengths, 0, decoder, 16, 1e9, True)[0], rel=0.02)
+
+
+def test_a_full_cache_puts_the_latest_back_and_ends_all_the_same():
+    lengths = (1000,) * 8
+    free = sample(lengths, 0, 1, UNIT, 8, 1e9, continuous=True)
+    full = sample(lengths, 0, 1, UNIT, 8, 3000, continuous=True)
+    assert free.seconds == 1000 and free.evicted == 0
+    assert full.evicted > 0 and 8000 * 500 / 3000 <= full.seconds <= 8000
+    tight = sample(lengths, 0, 1, UNIT, 8, 10, continuous=True)  # one at a time, however little there is
+    assert tight.seconds == 8000
