@@ -8,25 +8,19 @@ last line.
 
 import hashlib
 import os
-import shutil
 import signal
-import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib.metadata import distributions
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.journal import Journal
@@ -34,7 +28,7 @@ from ratchet.infra.problems import from_table
 from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.training import growth, ranks
+from ratchet.training import growth, machine_checks, ranks
 from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
@@ -51,8 +45,6 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
-SLOW_LINK = 0.3
-"""Of the median of all ranks: one that sends at less has a link of its own that is broken or shared."""
 JUDGED = 48
 """Problems of each domain whose reference is judged."""
 JUDGE_SLACK = 3
@@ -114,7 +106,7 @@ class Preflight:
         return self.work / "grown"
 
     def check(self) -> None:
-        self.line("versions", self.versions)
+        self.line("versions", lambda: machine_checks.versions(self.training.hardware.machines))
         self.line("links", self.links)
         self.line("disk", self.disk)
         with ExitStack() as stack:
@@ -158,88 +150,22 @@ class Preflight:
 
     # ------------------------------------------------------------------------------------ machines
 
-    def versions(self) -> str:
-        """Of Python, every package, CUDA and the GPU, on every rank."""
-        everyone = ranks.gather((socket.gethostname(), versions()))
-        host, mine = everyone[0]
-        for number, (where, found) in enumerate(everyone):
-            for name in sorted(mine.keys() | found.keys()):
-                first, other = mine.get(name, "absent"), found.get(name, "absent")
-                if first != other:
-                    raise RatchetError(
-                        f"{name} is {first} on rank 0 ({host}) and {other} on rank {number} ({where}): install "
-                        "constraints.txt everywhere"
-                    )
-        came, wanted = len({where for where, _ in everyone}), self.training.hardware.machines
-        if came != wanted:
-            raise RatchetError(f"{came} machines came, and training.hardware.machines is {wanted}")
-        return f"ranks: {self.ranks}, machines: {came}, {self.machine.name}, torch {torch.__version__}"
-
     def links(self) -> str:
-        """All-reduce at growing sizes, and a broadcast from each rank: bytes a second through one rank's link."""
         if self.ranks == 1:
             raise NothingToCheck("one rank")
-        speeds = []
-        for size in (2**20, 2**24, 2**27 if self.machine.is_cpu else 2**30):
-            tensor = torch.ones(size // 4, device=self.policy.device)
-            moved = 2 * size * (self.ranks - 1) / self.ranks
-            speeds.append(moved / self._timed(lambda tensor=tensor: torch.distributed.all_reduce(tensor)))
-        self.rates = replace(self.rates, link=speeds[-1])
-        tensor = torch.ones(2**22, device=self.policy.device)
-        sent = [
-            tensor.nbytes / self._timed(lambda source=source: torch.distributed.broadcast(tensor, source))
-            for source in range(self.ranks)
-        ]
-        slowest, usual = min(sent), median(sent)
-        if slowest < SLOW_LINK * usual:
-            rank = sent.index(slowest)
-            raise RatchetError(
-                f"rank {rank} ({ranks.gather(socket.gethostname())[rank]}) sends {slowest / 1e9:.2g} GB/s, the others "
-                f"{usual / 1e9:.2g}: look at that machine's network cards and NCCL_DEBUG=INFO, or leave it out"
-            )
-        told = ", ".join(f"{speed / 1e9:.2g}" for speed in speeds)
-        return f"all-reduce {told} GB/s at 1 MiB and more, broadcasts {slowest / 1e9:.2g} to {max(sent) / 1e9:.2g}"
-
-    def _timed(self, call: Callable[[], object]) -> float:
-        """Seconds of the slowest rank, the best of three."""
-        found = []
-        for _ in range(3):
-            ranks.barrier()
-            self._synchronize()
-            started = time.perf_counter()
-            call()
-            self._synchronize()
-            found.append(max(ranks.gather(time.perf_counter() - started)))
-        return min(found)
-
-    def _synchronize(self) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        said, link = machine_checks.links(self.policy.device, 2**27 if self.machine.is_cpu else 2**30)
+        self.rates = replace(self.rates, link=link)
+        return said
 
     def disk(self) -> str:
         """Space for the checkpoints that are kept and one in the making, and for temporary files; and how fast."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
         said = []
         if self.rank == 0:
-            said.append(self._space("home", self.work, (KEPT + 2) * size, min(size, GIB)))
+            said.append(machine_checks.space("home", self.work, (KEPT + 2) * size, min(size, GIB)))
         if self.rank % self._on_each == 0:
-            said.append(self._space("temporary files", Path(tempfile.gettempdir()), TEMPORARY, 2**24))
+            said.append(machine_checks.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY, 2**24))
         return f"{', '.join(said)}; a checkpoint is {size / GIB:.2g} GiB"
-
-    def _space(self, name: str, place: Path, needed: float, written: float) -> str:
-        free = shutil.disk_usage(place).free
-        if free < needed:
-            raise RatchetError(
-                f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move "
-                f"it ({'--home' if name == 'home' else 'TMPDIR'})"
-            )
-        chunk, started = os.urandom(2**24), time.perf_counter()
-        with disk_errors(place), tempfile.TemporaryFile(dir=place) as file:
-            for _ in range(max(1, int(written) // len(chunk))):
-                file.write(chunk)
-            os.fsync(file.fileno())
-            speed = file.tell() / (time.perf_counter() - started)
-        return f"{name} {free / GIB:.3g} GiB free, {speed / 1e9:.2g} GB/s"
 
     # ------------------------------------------------------------------------------------ a step
 
@@ -321,10 +247,10 @@ class Preflight:
         learner.old_logprobs(made, 1.0)  # what a stage with several updates does before them
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        self._synchronize()
+        machine_checks.synchronize()
         started = time.perf_counter()
         learner.learn(made, 1.0)
-        self._synchronize()
+        machine_checks.synchronize()
         seconds = max(ranks.gather(time.perf_counter() - started))
         full = replace(self.machine, rates=replace(self.rates, update=1.0, link=float("inf")))
         ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
@@ -373,15 +299,21 @@ class Preflight:
         mine = pairs[self.rank :: self.ranks] or pairs[:1]
         workers = max(1, core_count() // self._on_each)
         settings = JudgeSettings.of(self.recipe.verification)
-        with open_pool(self.training.reward_servers, workers, settings) as pool:
-            pool.run_programs(mine[:1] * workers)  # its processes start
-            started = time.perf_counter()
-            verdicts = pool.run_programs(mine)
-            seconds = time.perf_counter() - started
-        broken = [verdict for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
-        if broken:
-            raise RatchetError(f"{len(broken)} of {len(verdicts)} verdicts failed on our side: {broken[0].detail}")
-        each = max(ranks.gather(workers * seconds / len(mine)))
+        seconds, fault = 0.0, ""
+        try:
+            with open_pool(self.training.reward_servers, workers, settings) as pool:
+                pool.run_programs(mine[:1] * workers)  # its processes start
+                started = time.perf_counter()
+                verdicts = pool.run_programs(mine)
+                seconds = time.perf_counter() - started
+            broken = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
+            fault = f"{len(broken)} of {len(verdicts)} verdicts failed on our side: {broken[0]}" if broken else ""
+        except (RatchetError, OSError) as error:  # told once all ranks are here
+            fault = str(error)
+        everyone = ranks.gather((workers * seconds / len(mine), fault))
+        if faults := [fault for _, fault in everyone if fault]:
+            raise RatchetError(faults[0])
+        each = max(each for each, _ in everyone)
         self.rates = replace(self.rates, verdict_s={**self.rates.verdict_s, domain: each})
         machine = replace(self.machine, rates=self.rates)
         stages = [stage for stage in self.training.stages if domain in stage.mix]
@@ -435,11 +367,3 @@ class Preflight:
         stage = self.training.stages[0].model_copy(update={"mismatch_limit": None, "updates_per_batch": 1})
         Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
         return f"read back in {seconds:.2g} s, the same weights to the last bit; the next step was taken"
-
-
-def versions() -> dict[str, str]:
-    """Of what must be the same on every rank."""
-    found = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
-    if torch.cuda.is_available():
-        found["GPU"] = torch.cuda.get_device_name()
-    return found | {each.name: each.version for each in distributions()}
