@@ -22,6 +22,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -245,6 +246,7 @@ def main() -> None:
         for fault in faults:
             print(f"{fault.name:18} {fault.what}")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child
     directory = (arguments.keep or Path(tempfile.mkdtemp())).absolute()
     shutil.rmtree(directory / "work", ignore_errors=True)  # of a drill that was killed

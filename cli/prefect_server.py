@@ -50,6 +50,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     log, over = settings.logs / "prefect-server.log", threading.Event()
     start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "7")  # four minutes, for a server that has to start again
     try:
         with start() as server:
             importlib.import_module("prefect")  # two seconds, while the server comes up
@@ -68,7 +69,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
 
 
 def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]], over: threading.Event) -> None:
-    """Start a server again that something has killed, until it is `over`: Prefect's client asks for half a minute."""
+    """Start a server again that something has killed, until it is `over`. Prefect's client waits for it."""
     while not over.wait(1):
         if server.poll() is not None:
             with start() as another:
