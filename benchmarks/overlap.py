@@ -105,9 +105,8 @@ def simulate(file: Path | None) -> None:
         keys = {"as drawn": [0] * PROMPTS, "longest mean first": mean, "longest maximum first": most}
         for name, key in keys.items():
             ended = sampled(lengths, sorted(range(PROMPTS), key=lambda i: -key[i]))
-            found.setdefault(name, []).append(
-                (ended[-1][0], *(learnt(ended, lengths, early) for early in (False, True)))
-            )
+            late, soon = (learnt(ended, lengths, early) for early in (False, True))
+            found.setdefault(name, []).append((ended[-1][0], late, soon))
     flat = sorted(chain.from_iterable(lengths))
     print(f"{len(flat)} responses, tokens at 50, 90, 99 %: {[flat[len(flat) * p // 100] for p in (50, 90, 99)]}\n")
     print("| order | sampled, s | learnt from when all is sampled, s | as groups finish, s | of the first |")

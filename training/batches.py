@@ -52,15 +52,10 @@ class Batches:
         self._worker, self._learner, self._max_infra_errors = worker, learner, max_infra_errors
         self.surplus: list[Group] = []
         """Groups that wait for the next step."""
-        self._early = worker.sampler.beside and not self._told_to_wait()
-
-    def _told_to_wait(self) -> bool:
-        """Whether nothing can be learnt from before the batch is whole; where an engine beside the trainer would have
-        let it, the reason is told."""
-        reason = waits_for_batch(self._stage)
-        if reason and self._worker.sampler.beside and ranks.rank() == 0:
-            print(f"stage {self._stage.name}: learns when all of a batch is sampled: {reason}", file=sys.stderr)
-        return bool(reason)
+        reason = _waits_for_batch(stage)
+        self._early = worker.sampler.beside and not reason
+        if worker.sampler.beside and reason and ranks.rank() == 0:
+            print(f"stage {stage.name}: learns when all of a batch is sampled: {reason}", file=sys.stderr)
 
     def collect(self, batch: Batch) -> Collected:
         """Sample and judge the batch, and further ones as the stage allows. Collective.
@@ -124,7 +119,7 @@ class Batches:
         self.surplus = [from_json(members) for members in state["surplus"]]
 
 
-def waits_for_batch(stage: Stage) -> str:
+def _waits_for_batch(stage: Stage) -> str:
     """Why what the stage learns from one group depends on others of its batch; "" where it does not."""
     if stage.updates_per_batch > 1:
         return f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"

@@ -34,12 +34,12 @@ class Servers:
     def __init__(self, services: "Sequence[VllmService]", push: Push, batch_size: int, rank: int) -> None:
         self.positions: int | None = min(service.positions for service in services)
         self._services, self._push, self._batch_size, self._rank = services, push, batch_size, rank
-        self._lost: dict[int, str] = {}
+        self._count, self._lost = len(services), dict[int, str]()
 
     def receive(self, version: str) -> None:
-        failed, self._lost = self._push(version), {}
+        failed, before, self._lost = self._push(version), self._lost, {}
         for number, reason in failed.items():
-            self._lose(number, RatchetError(reason))
+            self._lose(number, RatchetError(reason), tell=number not in before)
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         pending, again, answers = iter(batches), deque[Sequence[Request]](), queue.SimpleQueue()
@@ -61,9 +61,7 @@ class Servers:
                     batch = again.popleft() if again else next(pending, None)
                     if batch is None:
                         break
-                    number = min(
-                        self._asked(), key=lambda i: (open_responses[i], (i - self._rank) % len(self._services))
-                    )
+                    number = min(self._asked(), key=lambda i: (open_responses[i], (i - self._rank) % self._count))
                     open_responses[number] += len(batch)
                     asking += 1
                     threading.Thread(target=ask, args=(number, batch), name="server", daemon=True).start()
@@ -88,11 +86,12 @@ class Servers:
         """A server's memory is its own."""
 
     def _asked(self) -> list[int]:
-        return [number for number in range(len(self._services)) if number not in self._lost]
+        return [number for number in range(self._count) if number not in self._lost]
 
-    def _lose(self, number: int, failure: Exception) -> None:
+    def _lose(self, number: int, failure: Exception, tell: bool = True) -> None:
         if number not in self._lost:
             self._lost[number] = str(failure)
             if not isinstance(failure, RatchetError) or not self._asked():
                 raise failure
-            print(f"going on with {len(self._asked())} servers without one: {failure}", file=sys.stderr, flush=True)
+            if tell:
+                print(f"going on with {len(self._asked())} of {self._count}: {failure}", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
@@ -319,6 +319,28 @@ def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
     assert not _processes(str(tmp_path / "vllm-0.url"))
     with pytest.raises(RatchetError, match="no vLLM server answers"):
         service.load_weights_from(str(model_dir), "x")
+
+
+@needs_vllm
+def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
+    """What is said stays the same. When none is left, the last one's reason is told."""
+    asked, sampling = requests(8, 8), Sampling(max_tokens=60)
+    weights = load_file(model_dir / "model.safetensors")
+    engine.load_weights([*weights.items(), ("lm_head.weight", weights["model.embed_tokens.weight"])], "first")
+    near = by_key(engine.generate(asked, sampling))
+    with own_servers(2, str(model_dir), "float32", 8, SERVED, tmp_path) as (urls, token):
+        services = [VllmService(url, token, timeout_s=20) for url in urls]
+        answers = asking(*services).generate(asked, sampling)
+        far = [next(answers)]
+        (process,) = _processes(str(tmp_path / "vllm-1.url"))
+        os.kill(process, signal.SIGKILL)
+        far += answers
+        assert {c.key: c.token_ids for c in far} == {key: c.token_ids for key, c in near.items()}
+        assert f"going on with 1 of 2: the vLLM server at {urls[1]}" in capfd.readouterr().err
+        (process,) = _processes(str(tmp_path / "vllm-0.url"))
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(RatchetError, match=f"no vLLM server answers at {urls[0]}|server at {urls[0]} died"):
+            list(asking(*services).generate(asked, sampling))
 
 
 def _processes(argument: str) -> list[int]:

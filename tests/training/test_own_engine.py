@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import ENGINES
@@ -14,9 +16,32 @@ from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.training import Hardware
 from ratchet.infra.registry import IMPORT_PATH
 from ratchet.training.sampler import Sampler, open_sampler
-from tests.training.test_main import ENVIRONMENT, RECIPE, ROOT, metrics, start, weights
+from tests.training.test_main import (  # noqa: F401
+    ENVIRONMENT,
+    RECIPE,
+    ROOT,
+    STEPS,
+    learnt_model,
+    metrics,
+    ranks_of,
+    start,
+    wait,
+    weights,
+)
 
 KIND = "lab_engine:Beside"
+THREAD = """# the same, sampled from on a thread of its own
+from contextlib import contextmanager
+from lab_engine import Beside
+
+
+class Thread(Beside):
+    @contextmanager
+    def open_for_training(self, *given):
+        with super().open_for_training(*given) as engine:
+            engine.beside = engine.continuous = True
+            yield engine
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +49,7 @@ def lab(tmp_path_factory, monkeypatch):
     directory = tmp_path_factory.mktemp("lab")
     (code,) = re.findall(r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/inference.md").read_text(), re.DOTALL)
     (directory / "lab_engine.py").write_text(code)
+    (directory / "lab_thread.py").write_text(THREAD)
     monkeypatch.setenv(IMPORT_PATH, str(directory))
     monkeypatch.setitem(ENVIRONMENT, IMPORT_PATH, str(directory))
     yield
@@ -43,6 +69,31 @@ def test_a_stage_with_an_engine_of_ones_own_learns_what_it_learns_with_ours(micr
     assert [line["weight_version"] for line in lines] == sorted({line["weight_version"] for line in lines})
     assert max(line["weight_probe"] for line in lines) < 1e-5
     assert made[KIND] == made["transformers"]
+
+
+@pytest.mark.slow
+def test_a_stage_learns_while_it_samples_what_it_learns_otherwise_also_killed(learnt_model, tmp_path):  # noqa: F811
+    """Up to the order in which numbers are added, and what AdamW makes of that."""
+    found, lab = {}, "lab_thread:Thread"
+    for name, kind in (("at once", "transformers"), ("meanwhile", lab), ("killed", lab)):
+        recipe, work = RECIPE.model_dump(mode="json"), tmp_path / name
+        recipe["training"]["engine"] = {"kind": kind}
+        recipe["training"]["hardware"]["micro_batch_tokens"] = 60
+        running = start(work, learnt_model, recipe=recipe)
+        if name == "killed":
+            assert wait(lambda: len(metrics(tmp_path / "killed")) >= 3, 300), (work / "log").read_text()
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+            assert wait(lambda: not ranks_of(tmp_path / "killed"), 5)
+            running = start(work, learnt_model, recipe=recipe)
+        assert running.wait(300) == 0, (work / "log").read_text()
+        assert [line["step"] for line in metrics(work)] == list(range(1, STEPS + 1))
+        found[name] = load_file(work / "work" / "model" / "model.safetensors")
+    assert max(line.get("learnt_early", 0.0) for line in metrics(work)) > 0.2
+    assert not any("learnt_early" in line for line in metrics(tmp_path / "at once"))
+    for name in ("meanwhile", "killed"):
+        for parameter, weight in found["at once"].items():
+            torch.testing.assert_close(found[name][parameter], weight, atol=1e-4, rtol=0)
 
 
 def test_weights_that_did_not_arrive_and_completions_of_another_version_end_the_run(policy, micro_model, tmp_path):

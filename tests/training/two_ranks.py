@@ -30,7 +30,7 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         found[f"weights {stage}"] = weights(policy)
         policy, learns = learner(model, Hardware(zero_stage=stage, micro_batch_tokens=50), **EACH_LOSS[stage])
         metrics = learn_in_parts(learns, groups(0, **EACH_LOSS[stage]), 1.0)
-        assert 0.3 < metrics["learnt_early"] < 1
+        assert 0.3 < metrics["learnt_early"] <= 1
         found[f"early gradient {stage}"] = gradient(policy)
     # Last: it changes transformers' attention. One rank holds the first half of each row, the other the second; all
     # sequences are one row, or a few are.
