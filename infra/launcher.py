@@ -119,5 +119,5 @@ def environment_of_groups() -> dict[str, str]:
     """The environment of trainers and evaluators: no threads that spin while waiting, and memory that is kept for the
     next tensor, where glibc would return it to the kernel and have it zeroed again."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    kept = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+    kept = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**28)}  # the first as high as it goes
     return {**os.environ, **quiet, **kept, "PYTHONUNBUFFERED": "1"}
