@@ -116,8 +116,6 @@ def forget(group: Group) -> None:
 
 
 def environment_of_groups() -> dict[str, str]:
-    """The environment of trainers and evaluators: no threads that spin while waiting, and memory that is kept for the
-    next tensor, where glibc would return it to the kernel and have it zeroed again."""
+    """The environment of trainers and evaluators: no threads that spin while waiting."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    kept = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**28)}  # the first as high as it goes
-    return {**os.environ, **quiet, **kept, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **quiet, "PYTHONUNBUFFERED": "1"}
