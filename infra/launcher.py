@@ -122,10 +122,8 @@ def forget(group: Group) -> None:
 
 
 def environment_of_groups() -> dict[str, str]:
-    """The environment of trainers and evaluators: no threads that spin while waiting, no logins to what only the flow
-    and its mirror talk to, and memory that is kept for the next tensor, where glibc would return it to the kernel and
-    have it zeroed again."""
+    """The environment of trainers and evaluators: no threads that spin while waiting, and no logins to what only the
+    flow and its mirror talk to."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    kept = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
     ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_FLOW)}
-    return {**ours, **quiet, **kept, "PYTHONUNBUFFERED": "1"}
+    return {**ours, **quiet, "PYTHONUNBUFFERED": "1"}

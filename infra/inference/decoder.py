@@ -1,12 +1,13 @@
 """The next hidden state of models that are built as Llama is.
 
-The arithmetic is that of transformers, to the bit, without what its modules and decorators do between two operations,
-which was a third of decoding with a small model.
+The arithmetic is that of transformers, to the bit, without what its modules do between two operations, which was a
+third of decoding with a small model.
 """
 
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -22,6 +23,7 @@ def fits(model: Any) -> bool:
         and config.model_type in FAMILIES
         and config.hidden_act == "silu"
         and config.rope_parameters["rope_type"] in ROTARY
+        and type(model.base_model.embed_tokens) is nn.Embedding
         and all(_plain(part) for layer in model.base_model.layers for part in layer.modules() if part is not layer)
     )
 
