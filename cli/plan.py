@@ -138,10 +138,12 @@ class Plan:
         return [] if cost is None else [f"{cost:,.0f}" if cost >= 100 else f"{cost:,.2f}"]
 
     def show_memory(self) -> None:
-        table = columns("GiB", "while sampling", "while updating", "tokens in the KV cache", "longest")
+        table = columns("GiB", "while sampling", "while updating", "tokens in the KV cache", "longest", "restart reads")
         for stage, found in self.stages:
             phases = [self._parts(held) for held in (found.sampling, found.updating)]
-            table.add_row(stage.name, *phases, f"{found.engine.room:,.0f}", f"{found.longest:,}")
+            table.add_row(
+                stage.name, *phases, f"{found.engine.room:,.0f}", f"{found.longest:,}", duration(found.restart_seconds)
+            )
         print_whole(table)
         console.print()
 
@@ -193,6 +195,7 @@ class Plan:
                 "cache_tokens": found.engine.room, "longest_tokens": found.longest,
                 "empty_decode_slots": found.sampled.empty, "evictions_per_response": found.sampled.evicted,
                 "judge_load": found.judging, "checkpoint_bytes": found.checkpoint_bytes,
+                "restart_seconds": found.restart_seconds,
             }
             for stage, found in self.stages
         ]  # fmt: skip

@@ -101,6 +101,8 @@ class Estimate:
     judging: float
     """Seconds that the step's verdicts take all cores, for each second of sampling."""
     checkpoint_bytes: float
+    restart_seconds: float
+    """To read the last checkpoint; the processes' own start, and the steps since, are not in it."""
 
     @property
     def peak(self) -> float:
@@ -155,6 +157,10 @@ def estimate(
     sampled, seconds = _sampling(engine, work, shape, stage, machine, lengths, prompt)
     judging = responses * _verdict_s(stage, machine) / machine.cores
     checkpoint = 2 * parameters * size + state
+    update = update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths])
+    # Copied to the hosts' memory, and written beside the steps until the next one.
+    written, machines = checkpoint / rates.disk, max(1, ranks // machine.in_one)
+    waited = written - training.checkpoint_every * (seconds + update)
     return Estimate(
         sampling={**held, **engine.memory},
         updating={**held, **updating},
@@ -162,14 +168,15 @@ def estimate(
             "sampling": seconds,
             "judge": max(0.0, judging - seconds) + _verdict_s(stage, machine),
             "weights": _handing_over(engine, work, machine),
-            "update": update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths]),
-            "checkpoints": checkpoint / rates.disk / training.checkpoint_every,
+            "update": update,
+            "checkpoints": max(checkpoint / HOST_BANDWIDTH / machines, waited) / training.checkpoint_every,
         },
         engine=engine,
         longest=longest,
         sampled=sampled,
         judging=judging / max(seconds, 1e-9),
         checkpoint_bytes=checkpoint,
+        restart_seconds=written,
     )
 
 

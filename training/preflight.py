@@ -344,6 +344,7 @@ class Preflight:
         state = {"fingerprint": self._fingerprint()}
         started = time.perf_counter()
         self.checkpoints.save(1, state)
+        self.checkpoints.finish()
         seconds = time.perf_counter() - started
         files = [f for f in (self.work / "checkpoints").rglob("*") if f.is_file()]
         size = sum(f.stat().st_size for f in files)
