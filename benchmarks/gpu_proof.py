@@ -197,9 +197,10 @@ class Proof:
         batch = self.policy.micro_batches([self.sample(1, min(self.tokens))])
         before = self.policy.score(batch[0], 1.0)[0].clone()
         started = time.perf_counter()
-        self.policy.save_state(directory)
+        for write in self.policy.snapshot(directory).values():
+            write()
         saved = time.perf_counter() - started
-        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file()) / GIB
+        size, read = (_size(part) / GIB for part in (directory, directory / "engine"))
         self.update(batch)
         moved = float((self.policy.score(batch[0], 1.0)[0] - before).abs().max())
         started = time.perf_counter()
@@ -212,7 +213,7 @@ class Proof:
             "checkpoint read",
             "",
             f"{loaded:.2f}",
-            f"{size:.2f}",
+            f"{read:.2f}",
             "",
             f"{said}; a step moved them by {moved:.2g} nats",
         )
@@ -279,6 +280,10 @@ def table(proof: Proof) -> str:
         "| | tokens | seconds | peak GiB | estimated GiB | |", "|---|---:|---:|---:|---:|---|",
     ]  # fmt: skip
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in proof.rows)]) + "\n"
+
+
+def _size(directory: Path) -> int:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -152,7 +152,10 @@ def train(
         str, typer.Option("--from", metavar="CHECKPOINT", help="Train from this checkpoint or model directory.")
     ] = "",
     machine: Annotated[
-        str, typer.Option("--machine", metavar="MxNxGPU", help="With --dry-run: for these, e.g. 16x8xH100.")
+        str,
+        typer.Option(
+            "--machine", metavar="MxNxGPU", help="With --dry-run: estimate for this hardware, e.g. 16x8xH100."
+        ),
     ] = "",
     set_: SetOption = None,
     seed: SeedOption = None,

@@ -27,9 +27,9 @@ def plan(
     machine: Annotated[
         str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default this machine.")
     ] = "",
-    price: Annotated[float | None, typer.Option("--price", min=0, help="Of one GPU for an hour.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="Price per GPU-hour.")] = None,
     mean: Annotated[
-        float, typer.Option("--mean", min=0.01, max=1, help="Mean response, as a share of the longest.")
+        float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
     set_: Annotated[
@@ -117,7 +117,7 @@ class Plan:
             table.add_row(*row, *self._cost_cell(self.hours_of((stage, found))))
         if len(self.stages) > 1:
             blank = [""] * (len(phases) + 4)
-            table.add_row("in all", *blank, duration(3600 * self.hours), *self._cost_cell(self.hours), style="bold")
+            table.add_row("total", *blank, duration(3600 * self.hours), *self._cost_cell(self.hours), style="bold")
         print_whole(table)
         for stage, found in self.stages:
             if found.engine.room < found.longest:
@@ -138,7 +138,9 @@ class Plan:
         return [] if cost is None else [f"{cost:,.0f}" if cost >= 100 else f"{cost:,.2f}"]
 
     def show_memory(self) -> None:
-        table = columns("GiB", "while sampling", "while updating", "tokens in the KV cache", "longest", "restart reads")
+        table = columns(
+            "GiB", "while sampling", "while updating", "tokens in the KV cache", "longest", "checkpoint load"
+        )
         for stage, found in self.stages:
             phases = [self._parts(held) for held in (found.sampling, found.updating)]
             table.add_row(
@@ -167,7 +169,7 @@ class Plan:
             rows.append(
                 {
                     "stage": stage.name, "what": what, "times": factor, "step_seconds": found.step_seconds,
-                    "gives_way_first": first, "holds": over[first] <= 1,
+                    "first_bottleneck": first, "holds": over[first] <= 1,
                     "of_limit": {name: round(value, 3) for name, value in over.items()},
                 }
             )  # fmt: skip
@@ -179,7 +181,7 @@ class Plan:
         for row in rows:
             over = sorted(row["of_limit"].items(), key=lambda item: -item[1])
             said = [f"{name}, {value:.2g} x its limit" for name, value in over if value > 1]
-            nearest = Text(f"nothing; nearest {over[0][0]}, {over[0][1]:.2g} x its limit")
+            nearest = Text(f"none; closest: {over[0][0]} at {over[0][1]:.2g} of its limit")
             first = Text(said[0], style="bold red") if said else nearest
             what = row["what"] if row["times"] == 1 else f"{row['times']} x {row['what']}"
             table.add_row(what, duration(row["step_seconds"]), first, "; ".join(said[1:]))

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -61,19 +61,22 @@ def prefect_server(settings: Settings) -> Iterator[None]:
                 with answering(address, f" Is there room on the disk? Its log: {log}"):
                     yield
             finally:
-                _send_logs()
-                over.set()
-                again.join()
+                try:
+                    _send_logs()
+                finally:
+                    over.set()
+                    again.join()
     finally:
         os.environ.pop("PREFECT_API_URL", None)
 
 
 def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]], over: threading.Event) -> None:
     """Start a server again that something has killed, until it is `over`. Prefect's client waits for it."""
-    while not over.wait(1):
-        if server.poll() is not None:
-            with start() as another:
-                _keep_up(another, start, over)
+    with ExitStack() as latest:
+        while not over.wait(1):
+            if server.poll() is not None:
+                latest.close()
+                server = latest.enter_context(start())
 
 
 def prefect_elsewhere() -> str:

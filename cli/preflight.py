@@ -40,8 +40,8 @@ def preflight(
     """Try on the recipe's machines, started as training starts them, all that its stages will do: links, versions,
     disk, endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a rank that is killed.
 
-    A line each, OK or FAIL with what to do; the exit status is 1 after a FAIL. What was measured is what `ratchet plan`
-    goes by from then on.
+    A line each, OK or FAIL with what to do; the exit status is 1 after a FAIL. `ratchet plan` then
+    uses the measured rates.
 
     Example: `ratchet preflight acereason-14b --home /shared/acereason`
     """

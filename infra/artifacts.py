@@ -362,7 +362,7 @@ def disk_errors(where: Path) -> Iterator[None]:
 def set_aside_damaged(database: Path) -> None:
     """Give an SQLite file that is none any more another name: what Prefect and MLflow show is not worth a run."""
     try:
-        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError:  # absent, locked, or not to be read
         return

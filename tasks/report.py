@@ -23,7 +23,7 @@ from ratchet.tasks.step import Step, run_step
 if TYPE_CHECKING:
     from ratchet.evaluation.boundaries import Trained
 
-REPORT = Step("report", 6, "report")
+REPORT = Step("report", 7, "report")
 
 
 def report(

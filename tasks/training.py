@@ -299,7 +299,7 @@ class MetricsFollower:
                 self.offset, self.line = end, file.read(end - self.offset)
                 reached = record.get("step", record.get("done", 0))
                 self.furthest = max(self.furthest, reached)
-                if reached > self.repeated:
+                if "note" in record or reached > self.repeated:
                     self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:

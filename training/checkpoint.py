@@ -15,8 +15,9 @@ import json
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,6 +37,8 @@ WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", 
 KEPT = 2
 """The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
 POLL_S = 0.05
+FAILED = ".failed"
+"""How the name of a part ends that a rank could not write."""
 LEAVE_S = 5.0
 """For a checkpoint that is being written when a stage fails: it may be nearly there."""
 
@@ -71,7 +74,7 @@ class Checkpoints:
         elif self._writer is not None:
             self._writer.join(LEAVE_S)
             self._leaving.set()
-            self._writer.join(LEAVE_S)
+            self._writer.join(2 * POLL_S)
 
     def stop_asked(self) -> bool:
         """Whether the stage is to save and end, as the file STOP beside its checkpoints says. Collective. Raises what
@@ -107,9 +110,9 @@ class Checkpoints:
             return
         self._writer.join()
         self._writer = None
-        self._raise_failure()
-        # Rank 0 has now seen that all have written theirs.
+        # Rank 0 has now seen that all have written theirs, or that one could not.
         ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -129,16 +132,23 @@ class Checkpoints:
                 write_atomically(draft / f"rank-{self._policy.rank}.json", json.dumps(hashes))
                 if self._policy.rank == 0:
                     self._complete(draft, manifest)
-        except Exception as error:  # told at the next step
+        except Exception as error:  # raised at the next step
             self._failure = error
+            with suppress(OSError):  # what rank 0 waits for; an empty file fits on a full disk
+                (draft / f"rank-{self._policy.rank}{FAILED}").touch()
 
     def _complete(self, draft: Path, manifest: dict[str, Any]) -> None:
         """Give a checkpoint its name when all ranks have written their parts, as their files of hashes say: threads of
         several processes cannot use the collectives that the steps use meanwhile."""
         parts = [draft / f"rank-{rank}.json" for rank in range(self._policy.ranks)]
+        minutes = ranks.minutes_for(self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
+        deadline = time.monotonic() + 60 * minutes
         while not all(part.is_file() for part in parts):
             if self._leaving.wait(POLL_S):
                 return
+            missing = next((part.stem for part in parts if part.with_suffix(FAILED).exists()), "")
+            if missing or time.monotonic() > deadline:
+                raise ranks.Lost(f"{draft}: {missing or 'a rank'} has not written its part of the checkpoint.")
         hashes = dict(chain.from_iterable(json.loads(part.read_text()).items() for part in parts))
         for part in parts:
             part.unlink()

@@ -256,7 +256,8 @@ def _verdict_s(stage: Stage, machine: Machine) -> float:
 
 
 LIMITS = {
-    "GPU memory": 0.9, "KV cache": 1.0, "KV cache evictions": 0.1, "judge": 1.0, "checkpoints": 0.1, "tail": 0.75,
+    "GPU memory": 0.9, "KV cache": 1.0, "KV cache evictions": 0.1, "judge": 1.0, "checkpoints": 0.1,
+    "idle decode slots": 0.75,
 }  # fmt: skip
 """What each of `pressures` may be: shares of memory; of the cache that the longest response needs; evictions for each
 response; of sampling that judging takes; of a step that checkpoints take; of decode slots that are empty."""
@@ -271,7 +272,7 @@ def pressures(found: Estimate, machine: Machine, ranks_here: int = 1) -> dict[st
         "KV cache evictions": found.sampled.evicted,
         "judge": found.judging,
         "checkpoints": found.seconds["checkpoints"] / found.step_seconds,
-        "tail": found.sampled.empty,
+        "idle decode slots": found.sampled.empty,
     }
     return {name: reached[name] / limit for name, limit in LIMITS.items()}
 

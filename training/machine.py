@@ -122,8 +122,8 @@ def found_machine() -> Machine:
     """The GPUs of this machine as its driver tells, or else the CPU with its cores and memory."""
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-        lines = subprocess.run(query, capture_output=True, text=True).stdout.splitlines()
-        if lines:
+        asked = subprocess.run(query, capture_output=True, text=True)
+        if asked.returncode == 0 and (lines := asked.stdout.splitlines()):
             name, mebibytes = lines[0].rsplit(",", 1)
             known = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
             gpus = _gpus(known, len(lines), len(lines))

@@ -36,7 +36,7 @@ def versions(machines: int) -> str:
                 )
     came = len({where for where, _ in everyone})
     if came != machines:
-        raise RatchetError(f"{came} machines came, and training.hardware.machines is {machines}")
+        raise RatchetError(f"{came} machines joined, and training.hardware.machines is {machines}")
     return f"ranks: {len(everyone)}, machines: {came}, torch {torch.__version__}"
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
@@ -164,9 +164,11 @@ class Policy:
             for weight in self.model.parameters():
                 if weight.grad is not None:
                     weight.grad.div_(divisor)
-        yield
-        if self.hardware.zero_stage:
-            self.engine.optimizer.loss_scale = 1.0
+        try:
+            yield
+        finally:
+            if self.hardware.zero_stage:
+                self.engine.optimizer.loss_scale = 1.0
 
     def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
         """The sum of `values`, any shape, over the ranks that share this rank's sequences. Collective among them."""
@@ -291,7 +293,11 @@ class Policy:
 
     def _load_universal(self, directory: Path) -> None:
         scratch = directory.with_name(f".universal-{directory.name}")
-        convert = partial(universal, directory / "engine", scratch / "engine")
+
+        def convert() -> None:
+            shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+            universal(directory / "engine", scratch / "engine")
+
         ranks.first(convert, self.checkpoint_bytes, self.hardware.timeout_minutes)
         self.engine._config.load_universal_checkpoint = True
         self.engine.load_checkpoint(str(scratch), tag="engine")

@@ -180,6 +180,8 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
         ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,
+            # Beyond its share of the cores, for when the other ranks have nothing to judge; each holds a sandbox.
+            max(1, min(core_count(), 2 * core_count() // recipe.training.hardware.processes)),
             settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
             slots=slots,
         ) as pool,

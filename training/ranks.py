@@ -186,6 +186,11 @@ SLOW_DISK = 50e6
 _firsts = count()
 
 
+def minutes_for(size: float, timeout_minutes: float) -> float:
+    """How long to wait for what somebody does with `size` bytes of files."""
+    return timeout_minutes + size / SLOW_DISK / 60
+
+
 def first(work: Callable[[], object], size: float, timeout_minutes: float) -> None:
     """Have rank 0 do `work` on `size` bytes of files, while the others wait: as long as for anything else, and as long
     as a slow disk takes besides. Collective. Raises Lost."""
@@ -193,7 +198,7 @@ def first(work: Callable[[], object], size: float, timeout_minutes: float) -> No
     if rank() == 0:
         work()
         store.set(done, "1")
-    minutes = timeout_minutes + size / SLOW_DISK / 60
+    minutes = minutes_for(size, timeout_minutes)
     deadline, pause = time.monotonic() + 60 * minutes, 0.005
     while not store.check([done]):
         if time.monotonic() > deadline:

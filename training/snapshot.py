@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import copy as shallow_copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,25 @@ Writes = dict[Path, Callable[[], object]]
 
 
 def has_room(size: float) -> bool:
-    """Whether this host has twice so many bytes of memory to spare; True where its kernel does not say."""
+    """Whether this host, and the container or job that we are in, have twice so many bytes of memory to spare; True
+    where the kernel does not say."""
     file = Path("/proc/meminfo")
     lines = file.read_text().splitlines() if file.is_file() else []
-    return all(int(line.split()[1]) * 1024 > 2 * size for line in lines if line.startswith("MemAvailable"))
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    return all(each > 2 * size for each in free + left_in_cgroups())
+
+
+def left_in_cgroups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[int]:
+    """Bytes left below each memory limit of the cgroups (version 2) that this process is in. The page cache counts as
+    used."""
+    lines = own.read_text().splitlines() if own.is_file() else []
+    inner = root / next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
+    left = []
+    for place in (inner, *inner.parents):
+        limit = place / "memory.max"
+        if limit.is_file() and (most := limit.read_text().strip()) != "max":
+            left.append(int(most) - int((place / "memory.current").read_text()))
+    return left
 
 
 class HostCopies(TorchCheckpointEngine):
@@ -47,7 +63,9 @@ class HostCopies(TorchCheckpointEngine):
             return self._copies[key][1]
         if isinstance(item, dict):
             return type(item)((key, self.copy(value)) for key, value in item.items())
-        return type(item)(map(self.copy, item)) if type(item) in (list, tuple) else item
+        if type(item) in (list, tuple):
+            return type(item)(map(self.copy, item))
+        return shallow_copy(item)  # of DeepSpeed's loss scaler, which a step changes
 
 
 def universal(engine: Path, converted: Path) -> None:

@@ -50,6 +50,19 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
     assert seen[-1] == {"step": 6} and len(seen) == 6
 
 
+def test_what_waits_says_so(tmp_path):
+    seen: list[dict[str, Any]] = []
+
+    class Follower(MetricsFollower):
+        def _record(self, record: dict[str, Any]) -> None:
+            seen.append(record)
+
+    follower = Follower(cast(PipelineRun, SimpleNamespace(current_child="child")), tmp_path / "progress.jsonl")
+    follower.path.write_text('{"note": "the server does not answer", "time": 1.5}\n')
+    follower.poll()
+    assert [record["note"] for record in seen] == ["the server does not answer"]
+
+
 def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     said: list[str] = []
     watcher = SimpleNamespace(warning=said.append, progress=lambda *_: None)

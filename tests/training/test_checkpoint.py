@@ -14,7 +14,7 @@ from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
-from ratchet.training.snapshot import has_room
+from ratchet.training.snapshot import HostCopies, has_room, left_in_cgroups
 from tests.training.test_policy import samples
 
 
@@ -190,6 +190,34 @@ def test_a_host_without_memory_for_a_copy_writes_before_the_step_goes_on(alone, 
         assert {"model.safetensors", "mp_rank_00_model_states.pt"} <= {file.name for file in draft.rglob("*")}
     assert asked == [16 * sum(weight.numel() for weight in policy.model.parameters())]
     assert has_room(1) and not has_room(1e18)
+
+
+def test_the_memory_of_a_container_counts(tmp_path):
+    inner = tmp_path / "fs" / "job" / "step"
+    inner.mkdir(parents=True)
+    for place, limit, used in ((inner, "max", 5), (inner.parent, "100", 40)):
+        (place / "memory.max").write_text(f"{limit}\n")
+        (place / "memory.current").write_text(f"{used}\n")
+    (tmp_path / "own").write_text("0::/job/step\n")
+    assert left_in_cgroups(tmp_path / "fs", tmp_path / "own") == [60]
+
+
+def test_a_copy_keeps_what_a_step_changes_in_place():
+    scaler = SimpleNamespace(cur_scale=1.0)
+    copied = HostCopies(True).copy({"scaler": scaler, "steps": [3, torch.ones(2)]})
+    scaler.cur_scale = 7.0  # as the update after it does, while the file is being written
+    assert copied["scaler"].cur_scale == 1.0
+
+
+def test_a_part_that_a_rank_cannot_write_is_not_waited_for(policy, tmp_path, held):
+    checkpoints = Checkpoints(tmp_path, policy)
+    policy.ranks = 2
+    checkpoints.save(1, {})
+    (draft,) = tmp_path.iterdir()
+    (draft / "rank-1.failed").touch()
+    held.set()
+    with pytest.raises(RatchetError, match="rank-1 has not written its part"):
+        checkpoints.finish()
 
 
 def test_one_checkpoint_is_written_at_a_time(policy, tmp_path, held):
