@@ -8,7 +8,6 @@ import typer
 from rich.text import Text
 
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.training import Stage
@@ -224,6 +223,8 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> "Shape":
 
     path = recipe.model.path
     if start:
+        from ratchet.infra.artifacts import ArtifactStore  # pyarrow
+
         directory = Path(start).expanduser()
         path = str(directory if directory.is_dir() else ArtifactStore(settings.artifacts).open(start).path / "model")
     if path is None:

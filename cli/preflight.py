@@ -12,15 +12,11 @@ import typer
 from rich.text import Text
 
 from ratchet.cli.terminal import console
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.engine import TEACHERS
-from ratchet.infra.journal import read_lines
 from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
 from ratchet.infra.process_group import last_lines
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking import mlflow_address
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 GONE_S = 90
@@ -60,6 +56,8 @@ def preflight(
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     """Every server that the recipe will ask."""
+    from ratchet.infra.inference.engine import TEACHERS
+    from ratchet.infra.tracking import mlflow_address
 
     def tracking(address: str) -> None:
         import httpx
@@ -104,7 +102,7 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
         "problems": _curated(recipe, settings), "traces": None, "pass_rates": None, "validation": {},
         "work_dir": str(work), "measured": str(measured),
     }  # fmt: skip
-    write_atomically(work / "spec.json", json.dumps(spec))
+    (work / "spec.json").write_text(json.dumps(spec))
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))
     group = Group(argv, hardware.machines, hardware.processes, work, work / "log")
     try:
@@ -144,6 +142,8 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
 
 
 def _new_lines(file: Path, begin: int) -> tuple[int, list[Line]]:
+    from ratchet.infra.journal import read_lines  # pyarrow
+
     if not file.is_file():
         return begin, []
     found = list(read_lines(file, begin))

@@ -134,7 +134,7 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     before = by_step(ready_home)["math-decontaminate"]
     done = ratchet(*plan)
     assert done.returncode == 0, done.stderr
-    made = dict(re.findall(r"✓ (.*?) \((?!cached).*?\) (.*)", done.stdout))
+    made = dict(re.findall(r"✓ ([^(]*) \((?!cached).*?\) (.*)", done.stdout))
     assert list(made) == ["decontaminate math", "curated math", "contamination", "report mini"]
     assert made["decontaminate math"].endswith(f"same content as {before.ref}")
     assert would_run(ready_home, lower) == would_run(ready_home) == []
