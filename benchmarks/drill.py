@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from benchmarks.faults import (
     FLOW,
@@ -86,9 +89,8 @@ STAGE = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/metrics.js
 STAGE_START = Place("checkpoint/math-24-*", "", WHOLE)
 SAVING = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/.draft-*", WHOLE)
 SAVED = Place("checkpoint/math-24-*", f"{DRAFTS}/checkpoint-math-24-*/checkpoints/step-*", WHOLE)
-JUDGED = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/metrics.jsonl", WHOLE)
-JUDGING = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/spec.json", WHOLE)
-SAMPLING = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/spec.json", WHOLE)
+JUDGING = Place("checkpoint/code-32-*", f"{DRAFTS}/checkpoint-code-32-*/checkpoints", WHOLE)
+SAMPLING = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/*", WHOLE)
 SAMPLED = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/progress.jsonl", WHOLE)
 ASKING = Place("evaluation/tiny-*", "generations/*/journal.jsonl", ASKED)
 
@@ -103,7 +105,7 @@ FAULTS = (
     Fault("rank", "one of two ranks is killed, with its engine", STAGE, kill(LAUNCHER, child=True), 2),
     Fault("evaluator", "the evaluator is killed", SAMPLING, kill("ratchet.evaluation.main"), 2),
     Fault("sandbox", "a sandbox server is killed", TESTS, kill(JUDGE)),
-    Fault("sandbox-training", "… in a stage", JUDGED, kill(JUDGE)),
+    Fault("sandbox-training", "… in a stage", JUDGING, kill(JUDGE)),
     Fault("reward-server", "the reward server is killed, and back after 3 s", JUDGING, reward_server_killed),
     Fault("cable", "the reward server's network is cut for 25 s", JUDGING, cable_pulled, needs="ip"),
     Fault("endpoint", "an engine behind an address is killed, and back after 5 s", ASKING, endpoint_killed),
@@ -155,14 +157,20 @@ def forget(home: Path, pattern: str) -> None:
 
 
 def results(home: Path) -> dict[str, str]:
-    """The hash of each file, nothing for clocks, locks, and answers as they came in: those that count are artifacts."""
+    """The hash of each file, nothing for clocks, locks, and answers as they came in: those that count are artifacts. Of
+    stored generations the hash of all rows: which of them share a file depends on when they came."""
     files = [
         path for path in home.rglob("*") if path.is_file() and not path.relative_to(home).parts[0].startswith(PASSING)
     ]
+    parts = [file for file in files if file.suffix == ".parquet" and file.parent.parent.name == "generations"]
+    stored: dict[str, set[str]] = {str(part.parent.relative_to(home)): set() for part in parts}
+    for part in parts:
+        stored[str(part.parent.relative_to(home))] |= set(map(str, pq.read_table(part).to_pylist()))
     told = {
         file for file in files if file.name in CLOCKS or file.name.endswith(".lock") or file.parent.name == "teacher"
     }
-    return {str(file.relative_to(home)): "" if file in told else sha256_file(file) for file in files}
+    hashes = {str(f.relative_to(home)): "" if f in told else sha256_file(f) for f in files if f not in parts}
+    return hashes | {name: hashlib.sha256("".join(sorted(rows)).encode()).hexdigest() for name, rows in stored.items()}
 
 
 def wrong(run: Run, expected: dict[str, str]) -> list[str]:

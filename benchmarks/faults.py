@@ -410,6 +410,7 @@ def cable_pulled(run: Run) -> Generator[None, None, None]:
         there = ["ip", *(["-n", name] if name else [])]
         subprocess.run([*there, "addr", "add", f"{address}/24", "dev", link], check=True)
         subprocess.run([*there, "link", "set", link, "up"], check=True)
+    subprocess.run(["ip", "-n", host, "link", "set", "lo", "up"], check=True)  # by which sandboxes are tried
     run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
     run.command += ["--set", f"training.reward_servers=[http://10.93.72.2:{port}]"]
     serve = [*PYTHON, FLOW, "judge", "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]

@@ -177,7 +177,7 @@ def evaluate_model(
             "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
             once=True, here=not sampled,
         )  # fmt: skip
-        for name in (IMPORTED, "progress.jsonl", "spec.json"):  # clocks and places are no part of its content
+        for name in (IMPORTED, "progress.jsonl"):  # clocks are no part of its content
             (draft.path / name).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)

@@ -232,8 +232,9 @@ def run_worker(
     RatchetError with the group's own message."""
     run = active_run()
     settings = replace(run.settings, slurm=None) if here else run.settings
-    spec_file, status_file = draft.path / "spec.json", draft.path / STATUS
-    log = run.settings.logs / f"{draft.path.name}.log"  # also of the run that has gone on with another's job
+    # Beside the artifact, whose content is the same wherever its home lies; found again by a run that goes on.
+    spec_file, status_file = run.settings.logs / f"{draft.path.name}.spec.json", draft.path / STATUS
+    log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
     group = Group(argv, machines, processes, draft.path, log, once, resident)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)

@@ -62,7 +62,10 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         threading.Thread(target=_watch, args=(hardware.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
-        with tempfile.TemporaryDirectory() as tempfile.tempdir:  # torch leaves a file of each rank that failed
+        scratch = Path(spec["work_dir"]) / "checkpoints"  # deleted at the end, whatever is killed before
+        scratch.mkdir(parents=True, exist_ok=True)
+        # torch leaves a file of each rank that failed
+        with tempfile.TemporaryDirectory(prefix=".launch-", dir=scratch) as tempfile.tempdir:
             elastic_launch(config, _rank)(specification)
     except RendezvousError as error:
         reason = (
