@@ -212,9 +212,14 @@ def stopped_and_continued(run: Run) -> Generator[None, None, None]:
 
 def second_run(run: Run) -> Generator[None, None, None]:
     yield
-    first = run.process
-    if run.start().wait() != 2:
-        raise SystemExit(f"the second run was not told of the first: {run.log}")
+    first, stopped = run.process, list(descendants())
+    for pid in stopped:  # else it may be through with the step before the second comes to it
+        os.kill(pid, signal.SIGSTOP)
+    ended = run.start().wait()
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    if ended != 2:
+        raise SystemExit(f"the second run has not ended for the first: {run.log}")
     run.process = first
 
 
