@@ -31,7 +31,7 @@ def model(tmp_path) -> str:
 def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
     said = in_process(*asked)
-    assert "1,777,030,656 parameters on 16 x H100" in said and "in all" in said and "published" in said
+    assert "1,777,030,656 parameters on 16 x H100" in said and "total" in said and "published" in said
     for line in ("as it is", "10 x prompts", "100 x GPUs", "100 x length", "KV cache"):
         assert line in said
     found = json.loads(in_process(*asked, "--json"))
