@@ -239,6 +239,7 @@ def run_worker(
     group = Group(argv, machines, processes, draft.path, log, once, resident)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)
     status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
+    spec_file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(spec_file, wanted)
     attempts = ATTEMPTS
     while status.get("state") != "finished":
