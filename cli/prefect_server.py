@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from ratchet.infra.artifacts import disk_errors, set_aside_damaged
+from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
+from ratchet.infra.sqlite_files import set_aside_damaged
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"

@@ -18,11 +18,10 @@ import json
 import os
 import platform
 import shutil
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -357,19 +356,6 @@ def disk_errors(where: Path) -> Iterator[None]:
                 "another disk, then run the same command again: finished steps are kept."
             ) from error
         raise
-
-
-def set_aside_damaged(database: Path) -> None:
-    """Give an SQLite file that is none any more another name: what Prefect and MLflow show is not worth a run."""
-    try:
-        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
-            opened.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:  # absent, locked, or not to be read
-        return
-    except sqlite3.DatabaseError:
-        for part in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.replace(f"{database}{part}", f"{database}.damaged{part}")
 
 
 HALF_WRITTEN = ".tmp"

@@ -38,11 +38,12 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import set_aside_damaged, write_atomically
+from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.journal import read_lines, writer_lives
 from ratchet.infra.mlflow_pages import Pages
 from ratchet.infra.openlineage import LineageEvents
 from ratchet.infra.settings import is_server
+from ratchet.infra.sqlite_files import set_aside_damaged
 
 POLL_S = 0.3
 ROUND_S = 3.0  # between looks at runs under way: their numbers go together, and a page is that much late

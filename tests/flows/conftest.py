@@ -10,6 +10,10 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from ratchet.cli.main import app
+from ratchet.flows.pipeline import pipeline
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import PlannedStep, missing, plan_run
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
@@ -62,3 +66,15 @@ def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) ->
 def ready_home(finished_home: Path, tmp_path: Path) -> Path:
     """A home with nothing in it but databases: laying them out is most of the time of a short run."""
     return shutil.copytree(finished_home.parent / "databases", tmp_path / "home")
+
+
+def planned(recipe: Recipe, home: Path) -> tuple[list[PlannedStep], list[str], list[str]]:
+    """The steps that a recipe plans, among them those of its domains and stages; the titles of those to be made; and
+    what is missing."""
+    with plan_run(recipe, load_settings(str(home))) as run:
+        pipeline.fn(recipe)
+        faults = missing(run.plan)
+    titles = [step.title for step in run.plan if not step.not_done]
+    assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]
+    assert [f"train {stage.name}" for stage in recipe.training.stages] == [t for t in titles if t.startswith("train")]
+    return run.plan, titles, faults

@@ -2,12 +2,10 @@
 
 import pytest
 
-from ratchet.flows.pipeline import pipeline
 from ratchet.infra.inference.models import read_config
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import missing, plan_run
 from ratchet.training.estimate import Shape
+from tests.flows.conftest import planned
 
 PARAMETERS = {
     "acereason-1.5b": 1.777e9,
@@ -32,11 +30,6 @@ def test_the_shape_of_each_start_model_is_shipped(name):
 @pytest.mark.parametrize("name", ["acereason-7b", "acereason-32b-math"])
 def test_it_plans(name, tmp_path):
     recipe = load_recipe(name)
-    with plan_run(recipe, load_settings(str(tmp_path))) as run:
-        pipeline.fn(recipe)
-        faults = missing(run.plan)
-    titles = [step.title for step in run.plan if not step.not_done]
-    assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]
-    assert [f"train {stage.name}" for stage in recipe.training.stages] == [t for t in titles if t.startswith("train")]
+    _, titles, faults = planned(recipe, tmp_path)
     assert [f"evaluate {label}" for label in recipe.evaluation.after] == [t for t in titles if t.startswith("evaluate")]
     assert sum("the plan has files to fetch" in fault for fault in faults) == 1

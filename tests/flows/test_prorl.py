@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from ratchet.flows.pipeline import pipeline
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import missing, plan_run
+from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.estimate import Shape, estimate
 from ratchet.training.machine import GIB, told_machine
+from tests.flows.conftest import planned
 
 FOUR = {"math": 40, "logic": 37, "science": 25, "code": 24}
 FIVE = FOUR | {"instructions": 10}
@@ -81,18 +81,13 @@ def test_they_plan_without_a_network(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     recipe = load_recipe(name)
-    with plan_run(recipe, load_settings(str(tmp_path))) as run:
-        pipeline.fn(recipe)
-        faults = missing(run.plan)
-    titles = [step.title for step in run.plan if not step.not_done]
-    assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]
-    assert [f"train {stage.name}" for stage in recipe.training.stages] == [t for t in titles if t.startswith("train")]
+    plan, titles, faults = planned(recipe, tmp_path)
     to_fetch = [title for title in titles if title.startswith("fetch ")]
     given = {named_path(path) for of in recipe.curation.values() for path in (*of.inputs, *of.benchmarks)}
     given |= {benchmark.path for benchmark in recipe.evaluation.benchmarks}
     assert sorted(to_fetch) == sorted(f"fetch {path}" for path in given if not path.startswith("generated://"))
     assert sum("the plan has files to fetch" in fault for fault in faults) == 1
-    read = {step.title: {artifact.name for artifact in step.inputs} for step in run.plan}
+    read = {step.title: {artifact.name for artifact in step.inputs} for step in plan}
     assert read[f"train {recipe.training.stages[-1].name}"] >= {f"{domain}-curated" for domain in FIVE}
 
 

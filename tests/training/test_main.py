@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.endurance import alive
 from ratchet.infra.problems import to_table
 from ratchet.infra.process_group import free_port
 from ratchet.infra.recipe.recipe import Recipe
@@ -102,18 +103,6 @@ def timeless_part(line: dict) -> dict:
     return {k: v for k, v in line.items() if k not in measured and not k.endswith("_seconds")}
 
 
-def ranks_of(work: Path) -> list[int]:
-    """Processes whose command line names this work directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(work / "spec.json").encode() in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:  # it ended while we looked
-            continue
-    return found
-
-
 def wait(condition, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -149,15 +138,15 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     killed = tmp_path / "killed"
     launcher = start_on_machines(2, killed, learnt_model)
     assert wait(lambda: len(metrics(killed)) >= 3, 120), (killed / "log").read_text()
-    os.kill(max(ranks_of(killed)), signal.SIGKILL)  # the youngest process
+    os.kill(max(alive(killed)), signal.SIGKILL)  # the youngest process
     assert launcher.wait(40) != 0
-    assert wait(lambda: not ranks_of(killed), 5)
+    assert wait(lambda: not alive(killed), 5)
 
     launcher = start(killed, learnt_model)
     assert wait(lambda: len(metrics(killed)) >= 5, 120), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: its ranks must follow
     launcher.wait()
-    assert wait(lambda: not ranks_of(killed), 5)
+    assert wait(lambda: not alive(killed), 5)
     assert not (killed / "work" / "status.json").exists()
     assert start_on_machines(2, killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
 
