@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from benchmarks.endurance import alive
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Request, Sampling
@@ -23,7 +24,6 @@ from tests.training.test_main import (  # noqa: F401
     STEPS,
     learnt_model,
     metrics,
-    ranks_of,
     start,
     wait,
     weights,
@@ -84,7 +84,7 @@ def test_a_stage_learns_while_it_samples_what_it_learns_otherwise_also_killed(le
             assert wait(lambda: len(metrics(tmp_path / "killed")) >= 3, 300), (work / "log").read_text()
             running.send_signal(signal.SIGKILL)
             running.wait()
-            assert wait(lambda: not ranks_of(tmp_path / "killed"), 5)
+            assert wait(lambda: not alive(tmp_path / "killed"), 5)
             running = start(work, learnt_model, recipe=recipe)
         assert running.wait(300) == 0, (work / "log").read_text()
         assert [line["step"] for line in metrics(work)] == list(range(1, STEPS + 1))

