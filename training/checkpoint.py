@@ -168,12 +168,11 @@ class Checkpoints:
         return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
     def restore(self) -> tuple[int, dict[str, Any]] | None:
-        """Load the newest checkpoint that is whole into the policy; its step and state, None when there is none.
-        Collective.
+        """Load the newest undamaged checkpoint into the policy; its step and state, None when there is none: the stage
+        then starts from its beginning. Collective.
 
-        A damaged one is reported on stderr and the one before it used. One that another number of processes wrote is
-        converted, and it is said that from there on the run is no longer bit for bit the one that was interrupted.
-        Raises RatchetError when all are damaged.
+        A damaged checkpoint is reported on stderr and the one before it used. A checkpoint written by another number
+        of processes is converted, and a message says that the run is no longer bit for bit the interrupted one.
         """
         self.finish()
         path = self._newest()
@@ -204,8 +203,8 @@ class Checkpoints:
         self._policy.load_state(path, other_ranks)
 
     def _newest(self) -> Path | None:
-        damaged = []
-        for path in reversed(ranks.broadcast(_steps(self._directory))):
+        steps = ranks.broadcast(_steps(self._directory))
+        for path in reversed(steps):
             damage = self._damage(path)
             if damage is None:
                 model = _manifest(path)["model"]
@@ -215,13 +214,13 @@ class Checkpoints:
                         f"Delete {self._directory} to start this stage again, or give the model it belongs to."
                     )
                 return path
-            damaged.append(f"{path}: {damage}")
-            if self._policy.rank == 0:
-                print(f"checkpoint not used, {damaged[-1]}", file=sys.stderr, flush=True)
-        if damaged:
-            raise RatchetError(
-                f"No checkpoint can be read ({'; '.join(damaged)}). Delete {self._directory} to start this stage again."
-            )
+            if self._policy.rank == 0:  # under its name it would count as one to keep
+                aside = path.with_name(f"damaged-{path.name}")
+                shutil.rmtree(aside, ignore_errors=True)
+                path.rename(aside)
+                print(f"checkpoint not used, now {aside}: {damage}", file=sys.stderr, flush=True)
+        if steps and self._policy.rank == 0:
+            print("no checkpoint can be read: the stage starts from its beginning", file=sys.stderr, flush=True)
         return None
 
     def _damage(self, path: Path) -> str | None:

@@ -92,12 +92,15 @@ def readable(path) -> bool:
     return True
 
 
-def test_all_damaged_is_an_error_that_says_what_to_do(three):
+def test_all_damaged_starts_the_stage_from_its_beginning(three, capsys):
+    """And they are not counted among the checkpoints to keep."""
     checkpoints, _, _, directory = three
     for path in directory.glob("step-*/manifest.json"):
         path.unlink()
-    with pytest.raises(RatchetError, match=f"Delete {directory}"):
-        checkpoints.restore()
+    assert checkpoints.restore() is None
+    assert "from its beginning" in capsys.readouterr().err
+    checkpoints.save(1, {"step": 1})
+    assert checkpoints.restore()[0] == 1
 
 
 def test_ranks_share_out_what_is_hashed(tmp_path):
