@@ -2,6 +2,7 @@
 
 import os
 import re
+from copy import deepcopy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,10 @@ def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
     if file in reading:
         raise RatchetError(f"{file} extends itself, by way of {reading[-1]}.")
     if extended is not None:
-        data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file)), data)
+        try:
+            data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file)), data)
+        except LookupError as error:
+            raise RatchetError(f"{file}: {error.args[0]}") from error
     if not isinstance(overrides, list):
         raise RatchetError(f"{file}: `set` is a list of key.path=value, not {overrides!r}.")
     for override in overrides:
@@ -108,15 +112,27 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Sections merge, anything else replaces; a section that is null is taken away."""
+    """Sections merge, anything else replaces; a section that is null is removed. A stage given by
+    its name is the base's stage. Raises LookupError for a name that the base does not have."""
     merged = dict(base)
     for key, value in data.items():
         section = isinstance(merged.get(key), dict)
         if section and value is None:
             del merged[key]
+        elif section and isinstance(value, dict):
+            merged[key] = _laid_over(merged[key], value)
+        elif key == "stages" and isinstance(value, list):
+            merged[key] = [_stage(merged.get(key), entry) if isinstance(entry, str) else entry for entry in value]
         else:
-            merged[key] = _laid_over(merged[key], value) if section and isinstance(value, dict) else value
+            merged[key] = value
     return merged
+
+
+def _stage(stages: Any, name: str) -> dict[str, Any]:
+    known = {str(stage.get("name")): stage for stage in stages or [] if isinstance(stage, dict)}
+    if name in known:
+        return deepcopy(known[name])
+    raise LookupError(f"training.stages: the extended recipe has no stage {name!r}.{nearest(name, known)}")
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
