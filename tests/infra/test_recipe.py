@@ -151,7 +151,9 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
     assert (recipe.name, recipe.training.checkpoint_every, recipe.training.stages[0].steps) == ("child", 7, 9)
     assert recipe.training.stages[1:] == tiny.training.stages[1:] and recipe.curation == tiny.curation
     assert recipe.training.hardware == tiny.training.hardware
-    child.write_text("extends: acereason-7b\nname: child\ntraining: {stages: [math-16k, math-8k]}\nevaluation: {after: [start]}\n")
+    child.write_text(
+        "extends: acereason-7b\nname: child\ntraining: {stages: [math-16k, math-8k]}\nevaluation: {after: [start]}\n"
+    )
     assert [stage.name for stage in load_recipe(child).training.stages] == ["math-16k", "math-8k"]
     child.write_text("extends: acereason-7b\nname: child\ntraining: {stages: [math-15k]}\n")
     with pytest.raises(RatchetError, match=r"child.yaml: training.stages.*'math-15k'. Did you mean 'math-16k'"):
