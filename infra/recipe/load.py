@@ -2,8 +2,8 @@
 
 import os
 import re
-from copy import deepcopy
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
