@@ -1,4 +1,4 @@
-"""`ratchet doctor`: whether this machine can run the recipes."""
+"""`ratchet doctor`: can this machine run the recipes?"""
 
 import platform
 import shutil
@@ -22,7 +22,7 @@ Check = tuple[bool, str, str]
 
 
 def check_machine(settings: Settings) -> bool:
-    """One line per check; False when something would stop a run."""
+    """Print one line per check; False when something would stop a run."""
     all_good = True
     for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
         for good, name, detail in check:
@@ -46,15 +46,15 @@ def _machine(settings: Settings) -> Iterator[Check]:
     existing = next(p for p in [settings.home, *settings.home.parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
     for name, found, least, detail, advice in (
-        ("cores", cores, 2, f"{cores}: so many verifiers", "the tiny recipe wants two"),
-        ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe wants 4"),
+        ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
+        ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),
         ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some space"),
     ):
         yield found >= least, name, detail if found >= least else f"{detail} ({advice})"
 
 
 def _sandbox() -> Iterator[Check]:
-    """Which rung of the isolation ladder code is judged on, and what it was attacked with."""
+    """The rung of the isolation ladder on which code is judged, and the attacks tried on it."""
     from ratchet.verifiers.sandbox.linux import landlock_abi
     from ratchet.verifiers.sandbox.server import RUNGS, demand
 
@@ -64,12 +64,12 @@ def _sandbox() -> Iterator[Check]:
         yield False, "code sandbox", str(error)
         return
     lacking = f"; {', '.join(machine.lacking)}" if machine.lacking else ""
-    tried = len(machine.stopped) + len(machine.escaped)
-    let_through = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
+    attacks = len(machine.stopped) + len(machine.escaped)
+    escaped = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
     kernel = f"Linux {platform.release()}, landlock ABI {landlock_abi() or 'none'}"
     yield True, "code sandbox", f"rung {machine.rung} ({RUNGS[machine.rung]}){lacking}"
     yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
-    yield True, "  attacks", f"{len(machine.stopped)} of {tried} stopped: {', '.join(machine.stopped)}{let_through}"
+    yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
 
 
 def _store(settings: Settings) -> Iterator[Check]:
