@@ -42,9 +42,7 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
         lineage = Lineage(store)
         needed |= {far.key for artifact in outputs.values() for far in lineage.behind(artifact)}
     orphans = {step.output.path for run in dropped for step in run.steps if step.output.key not in needed}
-    resumable = {
-        f"{made.kind}-{made.name}-{made.key[:12]}" for made in outputs.values() if made.kind not in GIVEN_KINDS
-    }
+    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in outputs.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
     return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], active)
 

@@ -144,7 +144,7 @@ def test_the_last_checkpoint_is_registered_with_its_scores_and_the_gate_has_made
         assert scored["mini-math/pass_at_1"] == "problems/math_benchmark"
         assert scored["mini-code/pass_at_1"] == "problems/code_benchmark"
     (verdict,) = (a for a in known.known.values() if a.kind == "gate")
-    assert json.loads((verdict.path / "gate.json").read_text())[1] == {"told": "no best before", "passed": True}
+    assert json.loads((verdict.path / "gate.json").read_text())[1] == {"says": "no best before", "passed": True}
 
 
 def test_rollouts_are_a_table_that_can_be_read(mlflow):

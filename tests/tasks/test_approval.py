@@ -69,12 +69,12 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
 
 
 def test_what_waits_must_be_named_clearly(made, tmp_path):
-    with pytest.raises(RatchetError, match=r"'tiny'\. Nothing waits"):
+    with pytest.raises(RatchetError, match=r"'tiny'\. None waits"):
         in_process("approve", "tiny", "--home", tmp_path)
     for content, key in (("1", "a"), ("2", "b")):
         with pytest.raises(Waiting):
             come_to(tmp_path, made(content, key))
-    with pytest.raises(RatchetError, match=r"names 2 that wait.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
+    with pytest.raises(RatchetError, match=r"matches 2 gates.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
         in_process("approve", "tiny", "--home", tmp_path)
 
 
