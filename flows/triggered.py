@@ -105,16 +105,16 @@ def evaluate(
 
 
 @flow(name="compare")
-def compare(evaluations: list[str], other_settings: bool = False) -> str:
+def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
     """One model against another on the same questions: paired, with a test.
 
     Args:
         evaluations: Two or more, first to last: `evaluation/start-…`.
-        other_settings: Compare although they were sampled with different settings; the report says so.
+        allow_mismatch: Compare despite different settings; the report names them.
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more.")
-    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), "", not other_settings)
+    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), "", not allow_mismatch)
 
 
 @flow(name="report")

@@ -43,7 +43,7 @@ def test_every_command_teaches_with_an_example(command):
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
-        (["evaluate", MINI], "Say which model"),
+        (["evaluate", MINI], "Give a model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000", DRY], "No artifact"),
         (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "names no model: write URL#NAME"),
         (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
@@ -54,7 +54,7 @@ def test_every_command_teaches_with_an_example(command):
         (["run", "tests/flows", DRY], "is a directory, and no recipe"),
         (["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY], "--model: the address has a password"),
         (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
-        (["show"], "Nothing has been made"),
+        (["show"], "There are no artifacts"),
         (["why", "some text"], "has curated anything"),
     ],
 )
@@ -228,6 +228,6 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     [row] = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
     assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "taco"
     assert [file.name for file in (tmp_path / "verl").iterdir()] == ["train.parquet"]
-    for wrong, message in ((("--format", "vrl"), "Say --format"), (("--format", "trl", "--recipe", "no"), "no")):
+    for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
         failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()

@@ -81,7 +81,7 @@ def test_the_terminal_goes_from_a_raw_file_to_the_scores_and_back(finished_home,
     back = in_process("lineage", "evaluation/code", "--home", finished_home)
     assert f"{raw.path}  sha256 {raw.key}" in back and "checkpoint/math-24" in back and score.ref in back
     assert raw.key in in_process("lineage", "mini-seed1-pipeline", "--home", finished_home)
-    with pytest.raises(RatchetError, match=r"'code-32' is 2 artifacts: checkpoint/code-32.*Say which"):
+    with pytest.raises(RatchetError, match=r"'code-32' matches 2 artifacts: checkpoint/code-32.*Name one"):
         in_process("lineage", "code-32", "--home", finished_home)
     with pytest.raises(RatchetError, match="was made from"):
         copy.write_bytes(b"another")

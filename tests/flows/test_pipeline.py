@@ -161,7 +161,7 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     first, second = (min(finished_home.glob("tracking/*.jsonl")).stem, root.data.tags["ratchet.run"])
     told = in_process("diff", first, second, "--home", ready_home)
     assert re.search(r"First: decontaminate math\s+A\s+B\s+coverage\s+0\.4\s+0\.35", told)
-    assert "Only because of what they read: curated math, report mini\n" in told
+    assert "Changed only by their inputs: curated math, report mini\n" in told
     assert "With the same content in the end: decontaminate math, curated math, contamination\n" in told
     assert "24 of 28 steps are the same" in told and "code-32 mini-math pass@1" in told
     read = in_process("lineage", after["math-deduplicate"].ref, "--home", ready_home)
@@ -286,7 +286,7 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
     scores = json.loads((found[0].path / "scores.json").read_text())
     scores["settings"]["sampling"]["temperature"] = 0.5
     (tmp_path / "scores.json").write_text(json.dumps(scores))
-    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--despite-settings"):
+    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--allow-mismatch"):
         require_same_settings([found[0], Artifact("evaluation", "warmer", "k", tmp_path)])
 
 

@@ -47,7 +47,7 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
 def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, tmp_path):
     first = made("1", "a")
     come_to(tmp_path, first, "math-44")  # no gate of this recipe's
-    with pytest.raises(Waiting, match=r"approve curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
+    with pytest.raises(Waiting, match=r"approval of curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
         come_to(tmp_path, first)
     assert "curated" in in_process("approve", "--home", tmp_path) and "waits" in in_process(
         "approve", "--home", tmp_path
