@@ -1,5 +1,5 @@
-"""An artifact as others take it in: a data set or a model as a repository on the Hub, with its card, and a data set's
-description in Croissant (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html) with where it came from.
+"""Artifacts for publication: a data set or a model as a repository on the Hub, with its card, and a data set's
+description in Croissant 1.1 with its origin (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
 """
 
 import json
@@ -19,7 +19,7 @@ from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.training import Stage
 
 Files = dict[str, Path | str]
-"""What a repository holds, by its path there: a file here, or a text."""
+"""The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
 CROISSANT = "croissant.json"
 TYPES = {"string": "Text", "large_string": "Text", "int32": "Integer", "int64": "Integer", "double": "Float",
@@ -47,27 +47,26 @@ CONTEXT = {
 }
 
 
-def repository(store: ArtifactStore, artifact: Artifact, licence: str, url: str = "") -> tuple[str, Files]:
-    """What kind of repository the Hub has for it (`dataset`, `model`), and what is in that. Raises RatchetError for an
-    artifact that is neither."""
+def repository(store: ArtifactStore, artifact: Artifact, license_: str, url: str = "") -> tuple[str, Files]:
+    """The Hub's kind of repository (`dataset`, `model`), and its files. Raises RatchetError for any other artifact."""
     if artifact.kind == "checkpoint":
         weights = sorted(file for file in (artifact.path / "model").rglob("*") if file.is_file())
         files: Files = {str(file.relative_to(artifact.path / "model")): file for file in weights}
-        return "model", {**files, "README.md": model_card(store, artifact, licence)}
+        return "model", {**files, "README.md": model_card(store, artifact, license_)}
     if artifact.kind != "problems":
-        raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint: only these have a place on the Hub.")
-    described = croissant(store, artifact, artifact.kept, TRAIN, licence, url)
+        raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint, and cannot go to the Hub.")
+    described = croissant(store, artifact, artifact.kept, TRAIN, license_, url)
     shown = [name for name in artifact.manifest.get("shown", ()) if name.startswith("figures/")]
     return "dataset", {
         TRAIN: artifact.kept,
         CROISSANT: json.dumps(described, indent=1, ensure_ascii=False),
-        "README.md": data_card(store, artifact, licence),
+        "README.md": data_card(store, artifact, license_),
         **{name: artifact.path / name for name in shown},
     }
 
 
-def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
-    """The card that curation wrote; of one of its steps, what there is to say."""
+def data_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
+    """The card that curation wrote; for a single step, its counts and origin."""
     from huggingface_hub import DatasetCard
 
     written = artifact.path / "card.md"
@@ -77,14 +76,14 @@ def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
         sections = [Section("Rows", table=counts), _made(store, artifact)]
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
-    # What was rejected stays here: it holds items of benchmarks.
+    # Rejected rows are not published: they contain benchmark items.
     card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
-    card.data.license = licence  # type: ignore  # a field of what the card is made with
+    card.data.license = license_  # type: ignore
     return str(card)
 
 
-def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
-    """What the model was trained from and with, and every score of it that the store has."""
+def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
+    """The model's origin, training and scores."""
     from huggingface_hub import EvalResult, ModelCardData
 
     from ratchet.tasks.report import summary_table
@@ -100,7 +99,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
     stages = [a for a in behind if a.kind == "checkpoint"]
     base = next((model["path"] for a in stages if (model := a.manifest["parameters"].get("model"))), None)
     data = ModelCardData(
-        license=licence, library_name="transformers", pipeline_tag="text-generation", language="en",
+        license=license_, library_name="transformers", pipeline_tag="text-generation", language="en",
         tags=["reasoning", "reinforcement-learning", "verifiable-rewards"], model_name=artifact.name,
         base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
     )  # fmt: skip
@@ -122,7 +121,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
 
 
 def _changed(parameters: dict[str, Any]) -> str:
-    """What a stage was told otherwise than by default."""
+    """A stage's settings that differ from the defaults."""
     fields = {name: field for name, field in Stage.model_fields.items() if not field.is_required()}
     defaults = {name: to_jsonable_python(f.get_default(call_default_factory=True)) for name, f in fields.items()}
     settings = {name: v for name, v in (parameters.get("stage") or {}).items() if v != defaults.get(name)}
@@ -138,7 +137,7 @@ def _made(store: ArtifactStore, artifact: Artifact) -> Section:
 
 
 def croissant(
-    store: ArtifactStore, artifact: Artifact, table: Path, name: str, licence: str, url: str = ""
+    store: ArtifactStore, artifact: Artifact, table: Path, name: str, license_: str, url: str = ""
 ) -> dict[str, Any]:
     """The description of a data set whose rows are in the Parquet file `table`, called `name` beside it."""
     manifest = artifact.manifest
@@ -153,7 +152,7 @@ def croissant(
         "name": artifact.name,
         "description": f"{pq.read_metadata(table).num_rows:,} problems whose answers a program can check, made from "
         f"{', '.join(a.name for a in raw)}.",
-        "license": licence,
+        "license": license_,
         "url": url or _name(artifact),
         "creator": {"@type": "sc:Organization", "name": owner},
         "datePublished": published,
@@ -186,7 +185,7 @@ def _field(column: pa.Field, file: str) -> dict[str, Any]:
     many = pa.types.is_list(column.type)
     inner = str(column.type.value_type if many else column.type)
     if inner not in TYPES:
-        raise RatchetError(f"Croissant has no place for the column {column.name} of {inner}: take --format ratchet.")
+        raise RatchetError(f"Croissant cannot describe the column {column.name} of {inner}: use --format ratchet.")
     return {
         "@type": "cr:Field", "@id": f"problems/{column.name}", "name": column.name, "dataType": f"sc:{TYPES[inner]}",
         "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
@@ -195,7 +194,7 @@ def _field(column: pa.Field, file: str) -> dict[str, Any]:
 
 
 def _activity(store: ArtifactStore, artifact: Artifact) -> dict[str, Any]:
-    """A step of the way: what it used, what came out, when, and with which settings and code."""
+    """A step: inputs, output, times, settings and code."""
     manifest = artifact.manifest
     settings = ", ".join(f"{name} {value}" for name, value in flat(manifest["parameters"]).items() if value is not None)
     return {

@@ -15,7 +15,7 @@ from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from tests.flows.conftest import MINI, in_process
 
-DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
+DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
 COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
 
@@ -39,7 +39,7 @@ def test_every_command_teaches_with_an_example(command):
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
-        (["curate", "maths", MINI], "There is no domain 'maths'. Did you mean 'math'"),
+        (["curate", "mth", MINI], "There is no domain 'mth'. Did you mean 'math'"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
@@ -100,9 +100,9 @@ def test_a_file_that_is_not_what_it_should_be_is_named_in_one_line(tmp_path, nam
     arguments = ["curate", "math", "examples/math_files", "--input", tmp_path / name, "--benchmark", tmp_path / name]
     if name.endswith(".yaml"):
         arguments = ["run", tmp_path / name]
-    with pytest.raises(RatchetError, match=re.escape(message)) as told:
+    with pytest.raises(RatchetError, match=re.escape(message)) as raised:
         in_process(*arguments, DRY, "--home", tmp_path / "home")
-    assert str(tmp_path / name) in str(told.value) and "\n" not in str(told.value)
+    assert str(tmp_path / name) in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_links_to_nowhere_are_named(tmp_path):
@@ -191,10 +191,10 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
     (model / "model.safetensors").unlink()
     arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={model}"]
     shown = in_process(*arguments, "--dry-run")
-    with pytest.raises(RatchetError) as told:
+    with pytest.raises(RatchetError) as raised:
         in_process(*arguments)
-    assert [fault in shown and fault in str(told.value) for fault in FAULTS] == [True] * len(FAULTS)
-    assert str(told.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
+    assert [fault in shown and fault in str(raised.value) for fault in FAULTS] == [True] * len(FAULTS)
+    assert str(raised.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
 
 
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):

@@ -44,7 +44,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
     [
         ("training.stages.0.stps=3", r"training\.stages\.0\.stps: unknown key\. Did you mean 'steps'"),
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
-        ("traning.x=1", r"traning: unknown key\. Did you mean 'training'"),
+        ("trainin.x=1", r"trainin: unknown key\. Did you mean 'training'"),
         ("model.grow.layer=2", r"Did you mean 'layers'"),
         ("training.stages.9.steps=1", r"'9' must be \* or a number from 0 to 5"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
@@ -87,9 +87,9 @@ def test_files_that_are_no_recipes(tmp_path):
         (b"extends: tiny\nset: seed=1", "`set` is a list"),
     ):
         (tmp_path / "broken.yaml").write_bytes(content)
-        with pytest.raises(RatchetError, match=message) as told:
+        with pytest.raises(RatchetError, match=message) as raised:
             load_recipe(tmp_path / "broken.yaml")
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(raised.value)
     with pytest.raises(RatchetError, match="the value is not valid YAML"):
         load_recipe("tiny", ["curation.math.inputs=[a"])
 
