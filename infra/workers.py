@@ -26,8 +26,8 @@ AHEAD = 2
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int = 0, cluster: Cluster | None = None
 ) -> Generator[Result, None, None]:
-    """`work` of each item, in order. Both are pickled for the processes of a `cluster`, or `workers` of this machine (0:
-    one per core). A single item, or a single local worker, runs in this process."""
+    """`work` of each item, in order. Both are pickled for the processes of a `cluster`, or `workers` of this machine
+    (0: one per core). A single item, or a single local worker, runs in this process."""
     items = iter(items)
     first = list(islice(items, 2))
     items, workers = chain(first, items), workers or core_count()

@@ -48,8 +48,8 @@ def shipped_recipes() -> list[str]:
 
 
 def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """A recipe file's content; with `extends: OTHER`, the other recipe with this one's sections merged over it, and then
-    its `set` overrides."""
+    """A recipe file's content; with `extends: OTHER`, the other recipe with these sections merged over it, and then its
+    `set` overrides."""
     if SHIPPED not in file.parents:
         add_to_import_path(file.parent)
     data = _mapping(file)

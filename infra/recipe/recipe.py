@@ -22,7 +22,7 @@ class Generator(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Any] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     by: str
-    """The function, `package.module:function`. Its arguments: a directory to write to, the recipe's seed, the settings."""
+    """The function, `package.module:function`, called with a directory to write to, the recipe's seed and settings."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import os
 import re
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
+COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes", "gc"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -51,7 +52,7 @@ def test_every_command_teaches_with_an_example(command):
         (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),
         (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be greater than or equal to 0"),
         (["run", MINI, "--set", f"seed={10**30}", DRY], "seed: Input should be less than"),
-        (["run", "tests/flows", DRY], "is a directory, and no recipe"),
+        (["run", "tests/flows", DRY], "is a directory, not a recipe file"),
         (["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY], "--model: the address has a password"),
         (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
         (["show"], "There are no artifacts"),
@@ -145,6 +146,22 @@ def test_the_version_and_the_help_come_at_once(ratchet):
     heavy = "import sys, ratchet.cli.main; print({'torch', 'prefect', 'mlflow', 'pyarrow', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
+    command = "import sys; sys.argv = ['ratchet']; from ratchet.cli.main import main; main()"
+
+    def completed(*words: str) -> str:
+        asked = {"_RATCHET_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(["ratchet", *words])}
+        arguments = [sys.executable, "-c", command]
+        return subprocess.run(arguments, env=os.environ | asked, capture_output=True, text=True, check=True).stdout
+
+    artifact = tmp_path / "artifacts" / "checkpoint" / "math-24-1a2b3c4d5e6f"
+    artifact.mkdir(parents=True)
+    (artifact / "manifest.json").write_text("{}")
+    assert "tiny-prorl" in completed("run", "tiny") and "acereason" not in completed("run", "tiny")
+    assert "majority_vote" in completed("curate", "math", "--only", "maj")
+    assert "checkpoint/math-24-1a2b3c4d5e6f" in completed("show", "--home", str(tmp_path), "check")
 
 
 def test_debug_shows_the_traceback(ratchet, tmp_path):

@@ -51,8 +51,8 @@ def test_an_address_that_cannot_be_used_is_told_without_its_password(tmp_path, m
 @pytest.mark.parametrize(
     ("section", "field"),
     [
-        ({"base_url": "https://me:secret@host/v1"}, "curation.math.teacher.base_url has a password"),
-        ({"base_url": ["http://a/v1", "http://secret@host/v1"]}, "curation.math.teacher.base_url.1 has a password"),
+        ({"base_url": "https://me:secret@host/v1"}, "curation.math.teacher.base_url contains a password"),
+        ({"base_url": ["http://a/v1", "http://secret@host/v1"]}, "teacher.base_url.1 contains a password"),
         ({"api_key_env": "sk-secret"}, "curation.math.teacher.api_key_env is the name of an environment variable"),
         ({"api_key_env": ["KEY", "hf_secret"]}, "curation.math.teacher.api_key_env.1 is the name"),
     ],
