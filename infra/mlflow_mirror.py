@@ -24,17 +24,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow
-from mlflow import MlflowClient
-from mlflow.entities import (
-    Dataset,
-    DatasetInput,
-    InputTag,
-    LoggedModelInput,
-    LoggedModelOutput,
-    LoggedModelStatus,
-    Metric,
-    Param,
-)
+from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
@@ -181,16 +171,16 @@ class Journal:
             run_id = self.client.create_run(
                 self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
             ).info.run_id
-            parameters = [Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+            parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
             self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
-    def _points(self, event: dict[str, Any]) -> Iterator[Metric]:
+    def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
         """A run's metrics; those of an evaluation belong to the model too, on the data set that begins their name."""
         model_id = self._model_id("", event["model"]) if event.get("model") else None
         for name, value in event["values"].items():
             facts = event.get("datasets", {}).get(name.partition("/")[0])
-            yield Metric(
+            yield entities.Metric(
                 name.replace("@", "_at_"), value, int(event["at"] * 1000), event["step"], model_id,
                 *((_dataset_name(facts), facts["key"][:DIGEST]) if facts else ()),
             )  # fmt: skip
@@ -198,7 +188,7 @@ class Journal:
     def _dataset(self, run: str, event: dict[str, Any]) -> None:
         facts = event["dataset"]
         columns = [{"name": name, "type": kind, "required": False} for name, kind in facts["columns"].items()]
-        dataset = Dataset(
+        dataset = entities.Dataset(
             name=_dataset_name(facts),
             digest=facts["key"][:DIGEST],
             source_type="local",
@@ -206,18 +196,18 @@ class Journal:
             schema=json.dumps({"mlflow_colspec": columns}),
             profile=json.dumps({"num_rows": facts["rows"]}),
         )
-        tags = [InputTag("mlflow.data.context", event["context"]), InputTag("sha256", facts["key"])]
-        self.client.log_inputs(run, datasets=[DatasetInput(dataset, tags)])
+        tags = [entities.InputTag("mlflow.data.context", event["context"]), entities.InputTag("sha256", facts["key"])]
+        self.client.log_inputs(run, datasets=[entities.DatasetInput(dataset, tags)])
 
     def _model(self, run: str, event: dict[str, Any]) -> None:
         model_id = self._model_id(run, event["model"], event["parameters"])
         if event["role"] == "input":
-            self.client.log_inputs(run, models=[LoggedModelInput(model_id)])
+            self.client.log_inputs(run, models=[entities.LoggedModelInput(model_id)])
             return
         outputs = self.client.get_run(run).outputs
         known = {output.model_id for output in outputs.model_outputs} if outputs else set()
         if model_id not in known:  # MLflow refuses the same output twice
-            self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
+            self.client.log_outputs(run, [entities.LoggedModelOutput(model_id, step=0)])
 
     def _model_id(self, run: str, facts: dict[str, str], parameters: Mapping[str, Any] = {}) -> str:
         """MLflow's id of a checkpoint, logged by `run` if it is new."""
@@ -233,7 +223,7 @@ class Journal:
             tags=_artifact_tags(facts),
             params={name: str(value)[:500] for name, value in parameters.items()},
         )
-        return self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+        return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
         """Make the checkpoint a version of the registered model, once, and move the aliases to it."""

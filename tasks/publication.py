@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from pydantic_core import to_jsonable_python
 
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions, sha256_file
@@ -22,29 +23,9 @@ Files = dict[str, Path | str]
 """The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
 CROISSANT = "croissant.json"
+CONTEXT = Path(__file__).with_name("croissant_context.yaml")
 TYPES = {"string": "Text", "large_string": "Text", "int32": "Integer", "int64": "Integer", "double": "Float",
          "date32[day]": "Date"}  # fmt: skip
-_TERMS = (
-    "annotation arrayShape citeAs column containedIn equivalentProperty excludes extract field fileProperty fileObject "
-    "fileSet format includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex "
-    "readLines repeated replace samplingRate sdVersion separator source subField transform unArchive value"
-)
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "prov": "http://www.w3.org/ns/prov#",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    "description": {"@container": "@language"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
 
 
 def repository(store: ArtifactStore, artifact: Artifact, license_: str, url: str = "") -> tuple[str, Files]:
@@ -146,7 +127,7 @@ def croissant(
     raw = [a for a in behind if a.kind in (*GIVEN_KINDS, "raw")]
     owner = url.rstrip("/").split("/")[-2] if url else "not stated"
     return {
-        "@context": CONTEXT,
+        "@context": yaml.safe_load(CONTEXT.read_text()),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": artifact.name,

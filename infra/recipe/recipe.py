@@ -72,24 +72,16 @@ class Recipe(Section):
         return self.curation.get(domain) or Curation()
 
     @model_validator(mode="after")
-    def _named_stages_exist(self) -> "Recipe":
-        known = ["start", *(stage.name for stage in self.training.stages)]
-        for name in self.evaluation.after:
-            if name not in known:
-                raise ValueError(f"evaluation.after names {name!r}; there is {', '.join(known)}")
-        for name in self.approve:
-            if name not in ("curated", *known):
-                raise ValueError(f"approve names {name!r}; there is {', '.join(('curated', *known))}")
-        benchmarks = [benchmark.name for benchmark in self.evaluation.benchmarks]
-        for stage in self.training.stages:
-            for name in stage.validation:
-                if name not in benchmarks:
-                    there = ", ".join(benchmarks) or "none"
-                    raise ValueError(f"stage {stage.name}: validation names {name!r}; benchmarks are {there}")
-        if gate := self.registry.gate:
-            if gate.benchmark not in benchmarks:
-                there = ", ".join(benchmarks) or "none"
-                raise ValueError(f"registry.gate.benchmark is {gate.benchmark!r}; benchmarks are {there}")
-            if known[-1] not in self.evaluation.after:
-                raise ValueError(f"registry.gate: evaluation.after does not name {known[-1]}, which ends the training")
+    def _names_exist(self) -> "Recipe":
+        points = ["start", *(stage.name for stage in self.training.stages)]
+        benchmarks, gate = [benchmark.name for benchmark in self.evaluation.benchmarks], self.registry.gate
+        named = [("evaluation.after", self.evaluation.after, points), ("approve", self.approve, ["curated", *points])]
+        named += [(f"stage {stage.name}: validation", stage.validation, benchmarks) for stage in self.training.stages]
+        named += [("registry.gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
+        for field, names, known in named:
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"{field} names {name!r}; known: {', '.join(known) or 'none'}")
+        if gate and points[-1] not in self.evaluation.after:
+            raise ValueError(f"registry.gate: evaluation.after does not name {points[-1]}, which ends the training")
         return self

@@ -53,7 +53,10 @@ def test_every_command_teaches_with_an_example(command):
         (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be greater than or equal to 0"),
         (["run", MINI, "--set", f"seed={10**30}", DRY], "seed: Input should be less than"),
         (["run", "tests/flows", DRY], "is a directory, not a recipe file"),
-        (["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY], "--model: the address contains a password"),
+        (
+            ["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY],
+            "--model: the address contains a password",
+        ),
         (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
         (["show"], "There are no artifacts"),
         (["why", "some text"], "has curated anything"),

@@ -86,5 +86,5 @@ def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
 
 
 def test_a_gate_is_before_something_that_there_is():
-    with pytest.raises(RatchetError, match="approve names 'math-37'; there is curated, start, math-36"):
+    with pytest.raises(RatchetError, match="approve names 'math-37'; known: curated, start, math-36"):
         load_recipe("tiny", ["approve=[math-37]"])

@@ -44,7 +44,7 @@ def test_the_gate_opens_for_what_the_recipe_asks(gate, best, passes):
 
 
 def test_a_gate_that_nothing_can_pass_is_refused():
-    with pytest.raises(RatchetError, match=r"registry\.gate\.benchmark is 'aime'; benchmarks are mini-math, mini-code"):
+    with pytest.raises(RatchetError, match=r"registry\.gate\.benchmark names 'aime'; known: mini-math, mini-code"):
         load_recipe(MINI, ["registry.gate.benchmark=aime"])
     with pytest.raises(RatchetError, match=r"evaluation\.after does not name code-32, which ends the training"):
         load_recipe(MINI, ["evaluation.after=[start]"])
