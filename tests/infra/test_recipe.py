@@ -191,7 +191,7 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
             "interventions=[{when: {at_step: 2}, do: {mix: {a: 1, b: 1, c: 1, d: 1, e: 1}}}]",
             "stages.0: after interventions.0: prompts_per_batch must be at least 5",
         ),
-        ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; benchmarks are tiny-math, tiny-code"),
+        ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; known: tiny-math, tiny-code"),
     ],
 )
 def test_settings_of_a_stage_that_do_not_go_together(override, message):
