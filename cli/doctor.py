@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
+import typer
 from rich.text import Text
 
+from ratchet.cli.options import Home
 from ratchet.cli.terminal import console
-from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, memory_bytes
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import Settings, load_settings
 
 TESTED_WITH = {
     "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
@@ -21,15 +22,19 @@ GIB = 2**30
 Check = tuple[bool, str, str]
 
 
-def check_machine(settings: Settings) -> bool:
-    """Print one line per check; False when something would stop a run."""
-    all_good = True
+def doctor(home: Home = None) -> None:
+    """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
+
+    Example: `ratchet doctor`
+    """
+    settings, all_good = load_settings(home), True
     for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
             all_good &= good
-    return all_good
+    if not all_good:
+        raise typer.Exit(1)
 
 
 def _versions() -> Iterator[Check]:
@@ -73,6 +78,8 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _store(settings: Settings) -> Iterator[Check]:
+    from ratchet.infra.artifacts import ArtifactStore
+
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())
     for artifact in artifacts:

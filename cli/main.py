@@ -24,16 +24,19 @@ from rich.markup import escape
 from ratchet.cli.approve import approve
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
+from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export, push
 from ratchet.cli.gc import gc
 from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage
-from ratchet.cli.options import AsJson, DryRun, Home, Overrides, Seed, artifact, complete_recipe, step_option
+from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, step_option
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
 from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
+from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
+from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
 from ratchet.infra.errors import NotGiven, RatchetError, Waiting, in_words
@@ -243,58 +246,9 @@ def report(
     _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
 
 
-@app.command()
-def show(
-    what: Annotated[str, artifact("An artifact or the beginning of its name or key, or a kind (default: all).")] = "",
-    as_json: AsJson = False,
-    home: Home = None,
-) -> None:
-    """List artifacts, or show one: parameters, counts, dropped rows, and everything it was made from.
-
-    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
-    """
-    from ratchet.cli.inspection import show_artifacts
-
-    show_artifacts(load_settings(home), what, as_json)
-
-
-@app.command()
-def ui(
-    recipes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Recipes with a form for each flow (default: tiny).",
-            autocompletion=complete_recipe,
-            show_default=False,
-        ),
-    ] = None,
-    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
-    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
-    home: Home = None,
-) -> None:
-    """Serve MLflow and Prefect on loopback, with a form for each flow. Ctrl-C stops them.
-
-    Example: `ratchet ui --mlflow-port 5001`
-    """
-    from ratchet.cli.ui import serve_uis
-
-    serve_uis(load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
-
-
-@app.command()
-def doctor(home: Home = None) -> None:
-    """Check this machine: versions, cores, memory, disk, sandbox, store.
-
-    Example: `ratchet doctor`
-    """
-    from ratchet.cli.doctor import check_machine
-
-    if not check_machine(load_settings(home)):
-        raise typer.Exit(1)
-
-
 for command in (
-    approve, lineage, diff, decontaminate, deploy, plan, preflight, why, export, push, verify, recipes, gc,
+    show, lineage, diff, why, ui, doctor, approve, deploy, decontaminate, plan, preflight, export, push, verify,
+    recipes, gc,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(judge, name="judge")

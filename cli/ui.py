@@ -6,24 +6,36 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Annotated
 
-from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+import typer
+
+from ratchet.cli.options import Home, complete_recipe
 from ratchet.cli.terminal import console
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import bound_socket, process_group
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.settings import Settings, is_server
-from ratchet.infra.tracking import run_page, start_mirror
+from ratchet.infra.settings import Settings, is_server, load_settings
 
 
-def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]) -> None:
-    """Start the local UIs and the runner of the deployments, print their addresses, and stop all on Ctrl-C.
+def ui(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(help="Recipes with forms (default: tiny).", show_default=False, autocompletion=complete_recipe),
+    ] = None,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
+    home: Home = None,
+) -> None:
+    """Serve MLflow and Prefect on loopback, with a form for each flow. Ctrl-C stops them.
 
-    Raises RatchetError when a recipe is wrong, a port is taken or a server does not come up.
+    Example: `ratchet ui --mlflow-port 5001`
     """
+    from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+    from ratchet.infra.artifacts import write_atomically
+
+    settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:
         load_recipe(recipe)
     remote, elsewhere = is_server(settings.tracking_uri), prefect_elsewhere()
@@ -96,6 +108,8 @@ def _catch_up(settings: Settings) -> None:
     """Replay every journal, so that the pages show killed runs as killed."""
     if not settings.journals.is_dir():
         return
+    from ratchet.infra.tracking import start_mirror
+
     mirror = start_mirror(settings)
     try:
         mirror.wait(60)
@@ -108,6 +122,8 @@ def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str,
     journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     if not journals:
         return []
+    from ratchet.infra.tracking import run_page
+
     run_id, pages = journals[-1].stem, [("Prefect: all runs", f"{prefect}/runs")]
     if page := run_page(settings, run_id, mlflow):
         every = run_page(settings, run_id, mlflow, all_runs=True)
