@@ -36,7 +36,7 @@ from ratchet.infra.settings import is_server
 from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 POLL_S = 0.3
-ROUND_S = 5.0  # between rounds while runs are active: their metrics are sent together, a page is that late
+ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
 TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
@@ -355,5 +355,4 @@ def _alone(journals: Sequence[Journal | LineageEvents]) -> bool:
 
 
 if __name__ == "__main__":
-    os.nice(5)  # training comes first
     sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)
