@@ -263,7 +263,7 @@ def _run_flow(
     recipe: Recipe,
     arguments: tuple[Any, ...],
     dry_run: bool,
-    home: str | None,
+    home: Path | None,
     overrides: Sequence[str] = (),
     steps: Steps = Steps(),
     title: str = "",

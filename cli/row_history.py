@@ -84,7 +84,7 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
         if place:
             match = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
         elif re.fullmatch(r"[0-9a-f]{6,16}", what):
-            match = pc.starts_with(pc.field("problem_id"), what)
+            match = pc.starts_with(pc.field("problem_id"), what)  # pyright: ignore[reportAttributeAccessIssue]
         else:
             break
         found += [(chain, row) for row in chain.rows.filter(match).to_pylist()]
