@@ -1,6 +1,7 @@
 """What is deleted from a home, and what never is."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -63,6 +64,12 @@ def test_only_what_no_kept_run_refers_to_is_deleted_and_only_when_asked(home):
     assert names(home) == {"raw", "new", "checkpoint-new"}
     assert [run.name for run in all_runs(load_settings(home))] == ["new-seed0-curate"]
     assert in_process("gc", "--older-than", "30", "--home", home).startswith("0 directories, 0 runs, 0 bytes")
+
+
+def test_a_copied_home_deletes_nothing_of_the_first(home, tmp_path_factory):
+    copy = shutil.copytree(home, tmp_path_factory.mktemp("copy") / "home", copy_function=shutil.copy2)
+    in_process("gc", "--older-than", "30", "--delete", "--home", copy)
+    assert "old" in names(home) and names(copy) == {"raw", "new", "checkpoint-new"}
 
 
 def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_fills(home):
