@@ -44,7 +44,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
     [
         ("training.stages.0.stps=3", r"training\.stages\.0\.stps: unknown key\. Did you mean 'steps'"),
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
-        ("trainng.x=1", r"trainng: unknown key\. Did you mean 'training'"),
+        ("trainng.x=1", r"trainng: unknown key\. Did you mean 'training'"),  # codespell:ignore
         ("model.grow.layer=2", r"Did you mean 'layers'"),
         ("training.stages.9.steps=1", r"'9' must be \* or a number from 0 to 5"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
