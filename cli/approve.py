@@ -1,4 +1,4 @@
-"""`ratchet approve`: what a person decides where a recipe has a gate."""
+"""`ratchet approve`: a person's decision at a gate of a recipe."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from ratchet.cli.options import Home
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 
 def approve(
     which: Annotated[
-        str, typer.Argument(help="A recipe, a run (`tiny-seed0`), or what it waits with; without it, all are listed.")
+        str, typer.Argument(help="A recipe, a run (`tiny-seed0`) or the artifact to approve (default: list all).")
     ] = "",
-    reject: Annotated[str, typer.Option("--reject", metavar="REASON", help="Do not let the run go on.")] = "",
-    home: Annotated[str | None, typer.Option("--home", help="Where the run keeps everything.")] = None,
+    reject: Annotated[str, typer.Option("--reject", metavar="REASON", help="Reject instead: the run ends.")] = "",
+    home: Home = None,
 ) -> None:
-    """Let a run go on that waits at a gate of its recipe (`approve`), or reject what it waits with.
+    """Approve or reject the results at which a run waits (`approve` in its recipe).
 
-    The decision is kept with what it is about: the same content is not asked about again. A run that Prefect has
-    suspended is resumed; one of a terminal goes on with its own command.
+    The decision belongs to the content: the same content is not asked about again. A run that Prefect has suspended
+    resumes; a terminal's run continues with its own command.
 
     Example: `ratchet approve tiny --reject "too many truncated"`
     """
@@ -44,14 +45,14 @@ def approve(
     decision = approvals.open(which).decided(not reject, reason=reject)
     approvals.save(decision)
     console.print(f"{decision}: {', '.join(decision.artifacts)}", soft_wrap=True, markup=False)
-    if decision.flow_run and _resumed(decision, settings):
-        console.print("Prefect starts the run again.")
+    if decision.flow_run and _resume(decision, settings):
+        console.print("Prefect resumes the run.")
     elif decision.approved:
-        console.print("The same command as before goes on.")
+        console.print("The same command as before continues the run.")
 
 
-def _resumed(decision: "Approval", settings: Settings) -> bool:
-    """Have Prefect start the run again that it has suspended, to go on or to fail with the reason; whether it does."""
+def _resume(decision: "Approval", settings: Settings) -> bool:
+    """Have Prefect start the suspended run again; False where it is not suspended or no server knows it."""
     from ratchet.cli.prefect_server import answering, configure_prefect, require_answer, server_address
 
     configure_prefect(settings)

@@ -1,4 +1,4 @@
-"""`ratchet decontaminate`: any file of texts against any benchmarks, without a recipe or a run."""
+"""`ratchet decontaminate`: compare files of texts with benchmarks, without a recipe or a run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,7 @@ def decontaminate(
     ],
     benchmarks: Annotated[
         list[str],
-        typer.Option(
-            "--benchmarks", help="Held-out items: a file, directory, name on the Hub, or known name (math500)."
-        ),
+        typer.Option("--benchmarks", help="Held-out items: a file, directory, Hub data set, or known name (math500)."),
     ],
     output: Annotated[Path, typer.Option("--output", help="A new directory for kept.parquet and rejected.parquet.")],
     preset: Annotated[
@@ -25,13 +23,13 @@ def decontaminate(
     ] = "coverage",
     ngram: Annotated[int, typer.Option("--ngram", min=1, help="Tokens of an n-gram: 9 for math, 14 for code.")] = 9,
     coverage: Annotated[
-        float | None, typer.Option("--coverage", help="Share from which `coverage` drops (default: the recipes').")
+        float | None, typer.Option("--coverage", help="The share at which `coverage` drops (default: as in recipes).")
     ] = None,
     text_column: Annotated[
-        str | None, typer.Option("--text-column", help="Where the texts are, if not under a usual name.")
+        str | None, typer.Option("--text-column", help="The column of texts, if it has no usual name.")
     ] = None,
 ) -> None:
-    """Drop rows that share text with benchmark items, and say of each which, where and how much.
+    """Drop rows that share text with benchmark items, and record for each which item, where and how much.
 
     Example: `ratchet decontaminate --input train.parquet --benchmarks math500.json --output clean`
     """

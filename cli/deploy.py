@@ -1,10 +1,11 @@
-"""`ratchet deploy`: the flows on a Prefect server, for the workers of a pool."""
+"""`ratchet deploy`: register the flows with a Prefect server, for the workers of a pool."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ratchet.cli.options import Home, complete_recipe
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
@@ -13,25 +14,26 @@ from ratchet.infra.settings import load_settings
 
 def deploy(
     recipes: Annotated[
-        list[str] | None, typer.Argument(help="Recipes to deploy (default: tiny).", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Recipes (default: tiny).", show_default=False, autocompletion=complete_recipe),
     ] = None,
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="The work pool whose workers run them.")] = "",
     at_a_time: Annotated[
-        int | None, typer.Option("--at-a-time", min=1, help="Runs of one deployment at a time; others wait.")
+        int | None, typer.Option("--at-a-time", min=1, help="Concurrent runs of one deployment; others wait.")
     ] = 1,
-    home: Annotated[str | None, typer.Option("--home", help="Where the workers keep everything.")] = None,
+    home: Home = None,
 ) -> None:
-    """Register every flow and every single curation step with the Prefect server at PREFECT_API_URL.
+    """Register every flow and every curation step with the Prefect server at PREFECT_API_URL.
 
-    A worker of the pool then runs what is started from the UI, the API or a schedule: `prefect worker start --pool
-    NAME`, in an environment that has Ratchet. The same command again brings deployments up to date.
+    A worker of the pool runs what is started from the UI, the API or a schedule: `prefect worker start --pool NAME`, in
+    an environment with Ratchet. Run the command again to update the deployments.
 
     Example: `ratchet deploy my-recipe.yaml --pool gpus`
     """
     if not pool:
         raise RatchetError(
-            "Say which work pool: --pool NAME. `prefect work-pool create NAME --type process` makes one. "
-            "To run flows on this machine from a form, without a pool: `ratchet ui`."
+            "Name a work pool: --pool NAME. `prefect work-pool create NAME --type process` creates one. "
+            "`ratchet ui` runs flows on this machine from a form, without a pool."
         )
     from ratchet.cli.prefect_server import prefect_elsewhere, require_answer
 
@@ -54,8 +56,8 @@ def deploy(
         pools = {found.name: found.type for found in client.read_work_pools()}
     if pool not in pools:
         raise RatchetError(
-            f"There is no work pool {pool!r} on {api}; there is "
-            f"{', '.join(pools) or 'none'}. `prefect work-pool create {pool} --type process` makes it."
+            f"{api} has no work pool {pool!r}, only {', '.join(pools) or 'none'}. "
+            f"`prefect work-pool create {pool} --type process` creates it."
         )
     environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri}
     variables: dict[str, Any] = {"env": environment}

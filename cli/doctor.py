@@ -1,17 +1,18 @@
-"""`ratchet doctor`: whether this machine can run the recipes."""
+"""`ratchet doctor`: can this machine run the recipes?"""
 
 import platform
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
+import typer
 from rich.text import Text
 
+from ratchet.cli.options import Home
 from ratchet.cli.terminal import console
-from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, memory_bytes
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import Settings, load_settings
 
 TESTED_WITH = {
     "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
@@ -21,15 +22,19 @@ GIB = 2**30
 Check = tuple[bool, str, str]
 
 
-def check_machine(settings: Settings) -> bool:
-    """One line per check; False when something would stop a run."""
-    all_good = True
+def doctor(home: Home = None) -> None:
+    """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
+
+    Example: `ratchet doctor`
+    """
+    settings, all_good = load_settings(home), True
     for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
             all_good &= good
-    return all_good
+    if not all_good:
+        raise typer.Exit(1)
 
 
 def _versions() -> Iterator[Check]:
@@ -46,15 +51,15 @@ def _machine(settings: Settings) -> Iterator[Check]:
     existing = next(p for p in [settings.home, *settings.home.parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
     for name, found, least, detail, advice in (
-        ("cores", cores, 2, f"{cores}: so many verifiers", "the tiny recipe wants two"),
-        ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe wants 4"),
+        ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
+        ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),
         ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some space"),
     ):
         yield found >= least, name, detail if found >= least else f"{detail} ({advice})"
 
 
 def _sandbox() -> Iterator[Check]:
-    """Which rung of the isolation ladder code is judged on, and what it was attacked with."""
+    """The rung of the isolation ladder on which code is judged, and the attacks tried on it."""
     from ratchet.verifiers.sandbox.linux import landlock_abi
     from ratchet.verifiers.sandbox.server import RUNGS, demand
 
@@ -64,15 +69,17 @@ def _sandbox() -> Iterator[Check]:
         yield False, "code sandbox", str(error)
         return
     lacking = f"; {', '.join(machine.lacking)}" if machine.lacking else ""
-    tried = len(machine.stopped) + len(machine.escaped)
-    let_through = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
+    attacks = len(machine.stopped) + len(machine.escaped)
+    escaped = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
     kernel = f"Linux {platform.release()}, landlock ABI {landlock_abi() or 'none'}"
     yield True, "code sandbox", f"rung {machine.rung} ({RUNGS[machine.rung]}){lacking}"
     yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
-    yield True, "  attacks", f"{len(machine.stopped)} of {tried} stopped: {', '.join(machine.stopped)}{let_through}"
+    yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
 
 
 def _store(settings: Settings) -> Iterator[Check]:
+    from ratchet.infra.artifacts import ArtifactStore
+
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())
     for artifact in artifacts:

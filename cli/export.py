@@ -1,4 +1,4 @@
-"""`ratchet export` and `ratchet push`: curated problems for another trainer, and artifacts as the Hub has them."""
+"""`ratchet export` and `ratchet push`: problems for another trainer, problems and checkpoints for the Hub."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ratchet.cli.options import Home, artifact, complete_recipe
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
@@ -17,31 +18,32 @@ if TYPE_CHECKING:
     from ratchet.tasks.publication import Files
 
 BATCH_ROWS = 1024
-HomeOption = Annotated[str | None, typer.Option("--home", help="Where the store is (default: ./.ratchet).")]
-LicenseOption = Annotated[str, typer.Option("--license", help="Of the repository, as the Hub names it: `apache-2.0`.")]
+License = Annotated[str, typer.Option("--license", help="The repository's license, as the Hub names it: `apache-2.0`.")]
 
 
 def export(
     problems: Annotated[
-        str, typer.Argument(help="A data set of the store (`problems/…`), or its kept.parquet; for hub, a checkpoint.")
+        str, artifact("A data set (`problems/…`) or a Parquet file of problems; with --format hub also a checkpoint.")
     ],
     format_: Annotated[
-        str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`, a repository with its card.")
+        str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`: a repository with its card.")
     ] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet in.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet to.")] = None,
     croissant: Annotated[
-        bool, typer.Option("--croissant", help="Also croissant.json: the columns, and all it was made from.")
+        bool, typer.Option("--croissant", help="Also write croissant.json: columns and origin.")
     ] = False,
-    license_: LicenseOption = "other",
-    recipe: Annotated[str, typer.Option(help="Whose prompt format to write (`model.prompt`).")] = "",
-    data_source: Annotated[
-        str, typer.Option(help="verl: which of its reward functions (default: lighteval/MATH, and taco for code).")
+    license_: License = "other",
+    recipe: Annotated[
+        str, typer.Option(help="The recipe whose `model.prompt` to use.", autocompletion=complete_recipe)
     ] = "",
-    home: HomeOption = None,
+    data_source: Annotated[
+        str, typer.Option(help="verl's reward function (default: lighteval/MATH, and taco for code).")
+    ] = "",
+    home: Home = None,
 ) -> None:
-    """Curated problems as another trainer reads them: verl's Parquet, or TRL's prompt data set.
+    """Export curated problems for another trainer: verl's Parquet, or TRL's prompt data set.
 
-    What a format has no place for is left out, and said.
+    Problems that a format cannot express are left out and counted.
 
     Example: `ratchet export problems/math-curated-1a2b3c4d5e6f --format verl --output data/math`
     """
@@ -58,13 +60,13 @@ def export(
 
     format_ = format_ or ("ratchet" if croissant else "")
     if format_ not in (*EXPORTS, "hub") or output is None:
-        raise RatchetError(f"Say --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
+        raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
     store = ArtifactStore(load_settings(home).artifacts)
     if format_ == "hub":
         _, files = publication.repository(store, store.open(problems), license_)
         _write(files, output)
         return
-    artifact = store.open(problems) if croissant else None
+    described = store.open(problems) if croissant else None
     source, schema, convert = _kept(problems, home), EXPORTS[format_].schema, EXPORTS[format_].convert
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
     left_out, written = Counter[str](), Counter[str]()
@@ -83,8 +85,8 @@ def export(
                 except NotExpressible as reason:
                     left_out[str(reason)] += 1
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-    if artifact:
-        description = publication.croissant(store, artifact, target, target.name, license_)
+    if described:
+        description = publication.croissant(store, described, target, target.name, license_)
         write_atomically(output / publication.CROISSANT, json.dumps(description, indent=1, ensure_ascii=False))
     console.print(f"{written.total():,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
@@ -98,17 +100,17 @@ def export(
 
 
 def push(
-    artifact: Annotated[str, typer.Argument(help="Problems (`problems/…`) or a checkpoint of the store.")],
+    what: Annotated[str, artifact("Problems (`problems/…`) or a checkpoint.")],
     repository: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="The repository; made where it is not there.")
+        str, typer.Argument(metavar="OWNER/NAME", help="The repository; created if it does not exist.")
     ],
-    private: Annotated[bool, typer.Option("--private", help="A new repository is not public.")] = False,
-    license_: LicenseOption = "other",
-    home: HomeOption = None,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    license_: License = "other",
+    home: Home = None,
 ) -> None:
-    """Upload a curated data set or a checkpoint to the Hugging Face Hub, with a card that says where it came from.
+    """Upload a curated data set or a checkpoint to the Hugging Face Hub, with a card that describes its origin.
 
-    The login is the Hub's own: HF_TOKEN, or `hf auth login`. What is there already is not sent again.
+    The login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
 
     Example: `ratchet push checkpoint/math-60-1a2b3c4d5e6f my-org/my-model --private`
     """
@@ -119,7 +121,7 @@ def push(
     from ratchet.tasks import publication
 
     store = ArtifactStore(load_settings(home).artifacts)
-    found, hub = store.open(artifact), hub_address()
+    found, hub = store.open(what), hub_address()
     folder = "" if found.kind == "checkpoint" else "datasets/"
     kind, files = publication.repository(store, found, license_, f"{hub}/{folder}{repository}")
     added = [
@@ -133,14 +135,14 @@ def push(
     except (errors.HTTPError, errors.HFValidationError, OSError, ValueError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RatchetError(
-            f"The Hub at {hub} has not taken {found.ref} as {repository}: {reason} Check the name, the network "
+            f"The Hub at {hub} did not accept {found.ref} as {repository}: {reason} Check the name, the network "
             "(HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
         ) from error
     console.print(f"{found.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
 
 
 def _write(files: "Files", output: Path) -> None:
-    """A repository as a folder."""
+    """Write a repository to a folder."""
     from ratchet.infra.artifacts import disk_errors, replacing
 
     with disk_errors(output):
@@ -154,8 +156,8 @@ def _write(files: "Files", output: Path) -> None:
     console.print(f"{len(files)} files → {output}", soft_wrap=True, markup=False)
 
 
-def _kept(problems: str, home: str | None) -> Path:
-    """The Parquet file that is meant. Raises RatchetError when it holds no problems of ours."""
+def _kept(problems: str, home: Path | None) -> Path:
+    """The Parquet file of problems. Raises RatchetError when it is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -168,10 +170,10 @@ def _kept(problems: str, home: str | None) -> Path:
     try:
         missing = {"problem_id", "domain", "prompt"} - set(pq.read_schema(path).names)
     except (OSError, pa.ArrowException) as error:
-        raise RatchetError(f"{path}: no Parquet file can be read there ({error}).") from error
+        raise RatchetError(f"{path} is not a readable Parquet file ({error}).") from error
     if missing:
         raise RatchetError(
-            f"{path}: not a data set of Ratchet's, it has no column {', '.join(sorted(missing))}. Curate it first "
+            f"{path} is not a data set of problems: it has no column {', '.join(sorted(missing))}. Curate it first "
             "(`ratchet curate DOMAIN --input …`)."
         )
     return path

@@ -1,4 +1,4 @@
-"""What the command line prints about plans, results and artifacts."""
+"""Plans, results and artifacts, as the command line prints them."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ratchet.cli.terminal import clean, columns, console, print_whole
+from ratchet.cli.terminal import clean, columns, console, print_json, print_whole
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.lineage import Lineage
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def show_plan(plan: "Sequence[PlannedStep]") -> None:
-    """Every step in order, with what it reads, and whether it would run."""
+    """Every step in order, with its inputs, and whether it would run."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
     table = columns("step", "would", "key", "made from")
     for step in plan:
         if step.not_done:
-            table.add_row(step.title, Text("not be done", style="yellow"), step.not_done)
+            table.add_row(step.title, Text("not run", style="yellow"), step.not_done)
         elif step.left_out:
-            table.add_row(step.title, "be left out", "is there" if step.cached else "is not there", style="dim")
+            table.add_row(step.title, "be skipped", "exists" if step.cached else "missing", style="dim")
         else:
             run = Text("run if these differ", style="green") if _may_be_found(step) else Text("run", style="bold green")
             would = Text("be cached", style="cyan") if step.cached else run
@@ -43,23 +43,22 @@ def show_plan(plan: "Sequence[PlannedStep]") -> None:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
             console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
     unsure = sum(map(_may_be_found, known))
-    only = f", {unsure} of them only if what they read comes out different from before" if unsure else ""
+    only = f", {unsure} of them only if their inputs differ from before" if unsure else ""
     console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run{only}.")
 
 
 def _may_be_found(step: "PlannedStep") -> bool:
-    """Whether it has been made of other inputs: these may yet come out as those did."""
+    """Whether an earlier output is cached if the unknown inputs turn out to be the same."""
     return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
 
 
 def show_result(run: "PipelineRun", result: Any) -> None:
-    """After a run: what came out, and where to look."""
+    """The result of a run, and where to look."""
     artifact = run.outcome(result)
-    manifest = artifact.manifest
     console.print()
-    _print_rows(manifest.get("summary_table"))
-    for shown in manifest.get("shown", []):
-        if shown.endswith((".html", ".md")) and "/" not in shown:  # further down are pages that these link to
+    _print_rows(artifact.manifest.get("summary_table"))
+    for shown in artifact.manifest.get("shown", []):
+        if shown.endswith((".html", ".md")) and "/" not in shown:  # pages in folders are linked from these
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)
     console.print(f"  artifact {artifact.ref}", soft_wrap=True)
     opens = "`ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts."
@@ -67,28 +66,41 @@ def show_result(run: "PipelineRun", result: Any) -> None:
         console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
-def show_artifacts(settings: Settings, what: str) -> None:
+def show_artifacts(settings: Settings, what: str, as_json: bool) -> None:
     """All artifacts, those of one kind, or one with its ancestry."""
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())
     if not artifacts:
-        raise RatchetError(f"Nothing has been made in {settings.home} yet. Start with `ratchet run tiny`.")
+        raise RatchetError(f"There are no artifacts in {settings.home} yet. Start with `ratchet run tiny`.")
     if what and what not in {a.kind for a in artifacts}:
-        _show_one(store, store.open(what))
+        _show_one(store, store.open(what), as_json)
+        return
+    listed = [artifact for artifact in artifacts if what in ("", artifact.kind)]
+    if as_json:
+        print_json([_facts(artifact) for artifact in listed])
         return
     table = columns("artifact", "made", "took", "counts")
-    for artifact in artifacts:
-        if what in ("", artifact.kind):
-            manifest = artifact.manifest
-            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest["finished_at"]))
-            counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
-            table.add_row(artifact.ref, made, f"{manifest['seconds']:.1f} s", counts)
+    for artifact in listed:
+        manifest = artifact.manifest
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest["finished_at"]))
+        counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
+        table.add_row(artifact.ref, made, f"{manifest['seconds']:.1f} s", counts)
     print_whole(table)
 
 
-def _show_one(store: ArtifactStore, artifact: Artifact) -> None:
+def _facts(artifact: Artifact) -> dict[str, Any]:
+    manifest = artifact.manifest
+    shown = {name: manifest[name] for name in ("step", "counts", "started_at", "finished_at", "seconds")}
+    return {"artifact": artifact.ref, **artifact.facts, "summary": artifact.summary, **shown}
+
+
+def _show_one(store: ArtifactStore, artifact: Artifact, as_json: bool) -> None:
     store.check(artifact)
     manifest = artifact.manifest
+    if as_json:
+        ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
+        print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
+        return
     console.print(f"{artifact.ref}\n{artifact.path}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
     _print_rows(manifest.get("summary_table"))
     table = columns("parameter", "value")
@@ -130,35 +142,34 @@ def _show_curation(artifact: Artifact) -> None:
 
 
 def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:
-    """What these were made from up to the raw files, or `down` to the scores what was made from them. Nearest first,
-    each told once; what is reached over something else stands there only."""
+    """Everything these were made from, up to the raw files; or `down` to the scores, everything made from them. Each
+    artifact once, below its nearest relative."""
     following = lineage.used_by if down else lineage.made_from
-    tree, told = Tree("\n[bold]used by[/]" if down else "\n[bold]made from[/]"), set[str]()
+    tree, shown = Tree("\n[bold]used by[/]" if down else "\n[bold]made from[/]"), set[str]()
 
     def grow(branch: Tree, artifact: Artifact) -> None:
-        told.add(artifact.key)
+        shown.add(artifact.key)
         near = following(artifact)
         beyond = {far.key for each in near for far in (lineage.ahead if down else lineage.behind)(each)}
         for each in near if down else reversed(near):
             if each.key in beyond and artifact.key not in beyond:
                 continue
-            label = _told(each, lineage, again=each.key in told)
+            again = each.key in shown
+            label = Text.assemble(each.ref, (" (above)", "dim")) if again else _label(each, lineage)
             if (each.key, artifact.key) in lineage.changed:
-                label.append(" (made again since, and came out different)", style="yellow")
+                label.append(" (made again since, with other content)", style="yellow")
             below = branch.add(label)
-            if each.key not in told:
+            if not again:
                 grow(below, each)
 
     for artifact in artifacts:
-        grow(tree.add(_told(artifact, lineage)), artifact)
+        grow(tree.add(_label(artifact, lineage)), artifact)
     return tree
 
 
-def _told(artifact: Artifact, lineage: Lineage, again: bool = False) -> Text:
+def _label(artifact: Artifact, lineage: Lineage) -> Text:
     if artifact.kind in GIVEN_KINDS:
         return Text.assemble(str(artifact.path), (f"  sha256 {artifact.key}", "dim"))
-    if again:
-        return Text.assemble(artifact.ref, (" (above)", "dim"))
     if artifact.key not in lineage.known:
         return Text.assemble(artifact.ref, (" (no longer in the store)", "yellow"))
     style = "green" if artifact.kind == "evaluation" else "dim"

@@ -1,32 +1,30 @@
-"""`ratchet lineage` and `ratchet diff`: where something comes from, what came of it, and what two runs differ in."""
+"""`ratchet lineage` and `ratchet diff`: what something was made from or used for, and how two runs differ."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
+from ratchet.cli.options import Home, artifact
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.keys import flat
-from ratchet.infra.settings import Settings, load_settings
+from ratchet.infra.settings import load_settings
 
 if TYPE_CHECKING:
     from ratchet.infra.artifacts import Artifact
-    from ratchet.infra.run_record import RunRecord, RunStep
+    from ratchet.infra.run_record import RunStep
 
-HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
+Facts = list[tuple[str, Any, Any]]
+"""Name, and what it is in each of two runs."""
 
 
 def lineage(
-    what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="An artifact or a beginning of its name or key, a file, or a run.")
-    ],
-    down: Annotated[bool, typer.Option("--down", help="What was made from it, down to the scores.")] = False,
-    home: HomeOption = None,
+    what: Annotated[str, artifact("An artifact or the beginning of its name or key, a file, or a run.")],
+    down: Annotated[bool, typer.Option("--down", help="Show what was made from it, down to the scores.")] = False,
+    home: Home = None,
 ) -> None:
-    """What something was made from, up to the raw files and their hashes, or what was made from it.
+    """Show everything that something was made from, up to the raw files and their hashes; or made from it.
 
     Example: `ratchet lineage math_train.json --down`
     """
@@ -50,63 +48,45 @@ def lineage(
 
 
 def diff(
-    one: Annotated[str, typer.Argument(metavar="RUN", help="By its id, its name (the newest), or its id in MLflow.")],
-    other: Annotated[str, typer.Argument(metavar="RUN", help="Another.")],
-    home: HomeOption = None,
+    one: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its name (the newest), or its id in MLflow.")],
+    other: Annotated[str, typer.Argument(metavar="RUN", help="Another run.")],
+    home: Home = None,
 ) -> None:
-    """What two runs differ in, where they first did, and what they reached.
+    """Show how two runs differ: in their recipes, in their steps, in their scores.
 
     Example: `ratchet diff tiny-seed0-pipeline tiny-seed1-pipeline`
     """
+    from ratchet.infra.run_record import get_run
+
     settings = load_settings(home)
-    runs = (_run(settings, one), _run(settings, other))
+    runs = (get_run(settings, one), get_run(settings, other))
     for run, mark in zip(runs, "AB", strict=True):
-        said = run.tags.get("ratchet.overrides")
-        console.print(Text.assemble((f"{mark}  ", "bold"), f"{run.name} {run.run_id}", f"  {said}" if said else ""))
-    different = _different(flat(dict(runs[0].recipe)), flat(dict(runs[1].recipe)))
-    _show("Recipes", different)
+        overrides = f"  {run.tags['ratchet.overrides']}" if "ratchet.overrides" in run.tags else ""
+        console.print(Text.assemble((f"{mark}  ", "bold"), f"{run.name} {run.run_id}{overrides}"))
+    _show("Recipes", _different(flat(dict(runs[0].recipe)), flat(dict(runs[1].recipe))))
     steps = [{step.title: step for step in run.steps} for run in runs]
-    shared = [(steps[0][title], steps[1][title]) for title in steps[0] if title in steps[1]]
-    changed = [_Change(a, b) for a, b in shared if a.output.key != b.output.key]
-    own = [change for change in changed if change.facts]
-    for number, change in enumerate(own):
-        _show(f"{'First' if number == 0 else 'And by itself'}: {change.title}", change.facts)
-    followed = [change.title for change in changed if not change.facts]
-    console.print(f"\n[bold]Only because of what they read[/]: {', '.join(followed) or 'nothing'}", soft_wrap=True)
-    if same := [change.title for change in changed if change.same_content]:
-        console.print(f"[bold]With the same content in the end[/]: {', '.join(same)}", soft_wrap=True)
+    shared = [(step, steps[1][title]) for title, step in steps[0].items() if title in steps[1]]
+    changed = [(a.title, a.output, b.output) for a, b in shared if a.output.key != b.output.key]
+    own = {title: _own_changes(a, b) for title, a, b in changed}
+    for number, (title, facts) in enumerate((title, facts) for title, facts in own.items() if facts):
+        _show(f"{'First' if number == 0 else 'Also changed'}: {title}", facts)
+    _list("Changed only by their inputs", [title for title, facts in own.items() if not facts] or ["none"])
+    _list("With the same content in the end", [title for title, a, b in changed if _same_content(a, b)])
     for mark, mine, its in (("A", *steps), ("B", *reversed(steps))):
-        if only := [title for title in mine if title not in its]:
-            console.print(f"[bold]Only in {mark}[/]: {', '.join(only)}", soft_wrap=True)
+        _list(f"Only in {mark}", [title for title in mine if title not in its])
     console.print(f"{len(shared) - len(changed)} of {len(shared)} steps are the same.")
     _show_scores(shared)
 
 
-@dataclass(frozen=True)
-class _Change:
-    """A step of both runs that is not the same."""
+def _same_content(a: "Artifact", b: "Artifact") -> bool:
+    return a.finished and b.finished and a.content() == b.content()
 
-    a: "RunStep"
-    b: "RunStep"
 
-    @property
-    def title(self) -> str:
-        return self.a.title
-
-    @property
-    def finished(self) -> bool:
-        return self.a.output.finished and self.b.output.finished
-
-    @property
-    def same_content(self) -> bool:
-        return self.finished and self.a.output.content() == self.b.output.content()
-
-    @property
-    def facts(self) -> list[tuple[str, Any, Any]]:
-        """What differs in the step itself: its settings, its version, the files it was given; else nothing."""
-        if not self.finished:
-            return [("finished", self.a.output.finished, self.b.output.finished)]
-        return _different(dict(_own(self.a.output)), dict(_own(self.b.output)))
+def _own_changes(a: "Artifact", b: "Artifact") -> Facts:
+    """Differences of the step itself: its parameters, its version, the files it was given."""
+    if not (a.finished and b.finished):
+        return [("finished", a.finished, b.finished)]
+    return _different(dict(_own(a)), dict(_own(b)))
 
 
 def _own(artifact: "Artifact") -> Iterator[tuple[str, Any]]:
@@ -120,22 +100,17 @@ def _own(artifact: "Artifact") -> Iterator[tuple[str, Any]]:
             yield f"{'sha256 of ' if facts['kind'] == FILE_KIND else ''}{facts['name']}", facts["key"]
 
 
-def _different(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _different(one: dict[str, Any], other: dict[str, Any]) -> Facts:
     names = dict.fromkeys([*one, *other])
     return [(name, one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)]
 
 
-def _run(settings: Settings, what: str) -> "RunRecord":
-    from ratchet.infra.run_record import find_run
-
-    found = find_run(settings, what)
-    if found is None:
-        newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]
-        raise RatchetError(f"No run {what!r} in {settings.home}. The newest: {', '.join(newest) or 'none yet'}.")
-    return found
+def _list(title: str, names: list[str]) -> None:
+    if names:
+        console.print(f"\n[bold]{title}[/]: {', '.join(names)}", soft_wrap=True)
 
 
-def _show(title: str, facts: list[tuple[str, Any, Any]]) -> None:
+def _show(title: str, facts: Facts) -> None:
     console.print(f"\n[bold]{title}[/]" + ("" if facts else ": the same"))
     if facts:
         table = columns("", "A", "B")
@@ -146,16 +121,17 @@ def _show(title: str, facts: list[tuple[str, Any, Any]]) -> None:
 
 def _show_scores(shared: "list[tuple[RunStep, RunStep]]") -> None:
     table = columns("score", "A", "B")
-    compared = [(a, b) for a, b in shared if a.output.kind == "evaluation" and _Change(a, b).finished]
-    for a, b in compared:
-        metrics = [step.output.manifest["metrics"] for step in (a, b)]
+    pairs = [(a.output, b.output) for a, b in shared if a.output.kind == "evaluation"]
+    finished = [(a, b) for a, b in pairs if a.finished and b.finished]
+    for a, b in finished:
+        metrics = [evaluation.manifest["metrics"] for evaluation in (a, b)]
         for name in metrics[0]:
             if name.endswith("/pass_at_1") and name in metrics[1]:
-                told = f"{a.output.name} {name.removesuffix('/pass_at_1')} pass@1"
-                table.add_row(told, *(f"{each[name]:.3f} ± {each[f'{name}_standard_error']:.3f}" for each in metrics))
+                title = f"{a.name} {name.removesuffix('/pass_at_1')} pass@1"
+                table.add_row(title, *(f"{each[name]:.3f} ± {each[f'{name}_standard_error']:.3f}" for each in metrics))
     if table.row_count:
         console.print()
         print_whole(table)
-        a, b = compared[-1]
-        if a.output.key != b.output.key:
-            console.print(f"Paired, with a test: ratchet compare {a.output.ref} {b.output.ref}", soft_wrap=True)
+        a, b = finished[-1]
+        if a.key != b.key:
+            console.print(f"Paired, with a test: ratchet compare {a.ref} {b.ref}", soft_wrap=True)

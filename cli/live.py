@@ -1,4 +1,4 @@
-"""What a person watches in the terminal while a run works."""
+"""The live display of a run in a terminal."""
 
 import time
 from collections.abc import Mapping
@@ -18,12 +18,11 @@ from ratchet.tasks.progress import Progress, duration
 
 
 class LiveWatcher(Watcher):
-    """Finished steps scroll up as lines; the step at work has a bar, its latest metrics, and the time left."""
+    """Finished steps scroll up as lines; the current step has a bar, its latest metrics, and the time left."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
         self.console = console
-        # Last: it renders at once.
         self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
 
     def __enter__(self) -> "LiveWatcher":

@@ -1,7 +1,7 @@
 """The command line: `ratchet`.
 
-Only what every command needs is imported here; flows bring Prefect along and are imported by the commands that run
-them, so that `--help`, `show` and a mistyped recipe answer at once.
+Only what every command needs is imported here. Flows import Prefect, so commands import them when they run one: then
+`--help`, `show` and a misspelled recipe answer at once.
 """
 
 import importlib
@@ -24,13 +24,19 @@ from rich.markup import escape
 from ratchet.cli.approve import approve
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
+from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export, push
+from ratchet.cli.gc import gc
 from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage
+from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, step_option
+from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
 from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
+from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
+from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
 from ratchet.infra.errors import NotGiven, RatchetError, Waiting, in_words
@@ -43,30 +49,14 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 INTERRUPTED, WAITING = 130, 3
 LEAVE_AFTER_S = 20
 
-RecipeArgument = Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
-]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, what is cached.")]
-HomeOption = Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")]
-InputOption = Annotated[
-    list[str] | None, typer.Option("--input", help="A raw file, directory, or name on the Hub; repeatable.")
-]
-BenchmarkOption = Annotated[
-    list[str] | None,
-    typer.Option("--benchmark", help="Decontaminate against this: a held-out file, or a known name (math500)."),
-]
 
-
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         console.print(f"ratchet {metadata.version('ratchet-rl')}")
         raise typer.Exit
 
@@ -74,15 +64,15 @@ def _version(asked: bool) -> None:
 @app.callback()
 def every_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     unsafe: Annotated[
         bool,
         typer.Option(
             "--unsafe",
-            help="Judge code even where this machine cannot confine it: a program that a model wrote can then read, "
-            "change and send away everything that your user can.",
+            help="Judge code even where this machine cannot confine it: a model's program can then read, change and "
+            "send everything that your user can.",
         ),
     ] = False,
 ) -> None:
@@ -93,15 +83,15 @@ def every_command(
 
 @app.command()
 def run(
-    recipe: RecipeArgument = "tiny",
-    set_: SetOption = None,
-    seed: SeedOption = None,
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
+    recipe: RecipeName = "tiny",
+    set_: Overrides = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    home: Home = None,
 ) -> None:
-    """The whole pipeline: curate, train, evaluate, report.
+    """Run the whole pipeline: curate, train, evaluate, report.
 
-    Killed at any moment, the same command goes on where it was.
+    After a kill, the same command continues where it stopped. `--dry-run` shows what would run.
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
@@ -112,22 +102,22 @@ def run(
 @app.command()
 def curate(
     domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
-    recipe: RecipeArgument = "tiny",
-    input_: InputOption = None,
-    benchmark: BenchmarkOption = None,
-    only: Annotated[str | None, typer.Option(metavar="STEP", help="Take this step and no other.")] = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="STEP", help="Take this step and what follows.")
+    recipe: RecipeName = "tiny",
+    input_: Annotated[
+        list[str] | None, typer.Option("--input", help="A raw file, directory, or data set on the Hub; repeatable.")
     ] = None,
-    refresh: Annotated[
-        list[str] | None, typer.Option(metavar="STEP", help="Make this step again though it is there; repeatable.")
+    benchmark: Annotated[
+        list[str] | None, typer.Option("--benchmark", help="Decontaminate against this file or benchmark (math500).")
     ] = None,
-    set_: SetOption = None,
-    seed: SeedOption = None,
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
+    only: Annotated[str | None, step_option("--only", "Run this step only.")] = None,
+    from_: Annotated[str | None, step_option("--from", "Run this step and those that follow.")] = None,
+    refresh: Annotated[list[str] | None, step_option("--refresh", "Run this step even if cached; repeatable.")] = None,
+    set_: Overrides = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    home: Home = None,
 ) -> None:
-    """One curation flow: raw rows to problems worth training on, every drop with its reason.
+    """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
     STEP: normalise, rules, decontaminate, paraphrases, deduplicate, validate_tests, teacher_attempts, majority_vote,
     difficulty, length, curated.
@@ -138,7 +128,7 @@ def curate(
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmark)}"] if benchmark else []
     if only and from_:
-        raise RatchetError("Say --only or --from, not both.")
+        raise RatchetError("Give --only or --from, not both.")
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
     resolved = load_recipe(recipe, overrides)
     _run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
@@ -146,25 +136,24 @@ def curate(
 
 @app.command()
 def train(
-    recipe: RecipeArgument = "tiny",
-    stage: Annotated[str, typer.Option("--stage", help="Train this stage only, from the checkpoint before it.")] = "",
+    recipe: RecipeName = "tiny",
+    stage: Annotated[str, typer.Option("--stage", help="Train this stage only.")] = "",
     from_: Annotated[
-        str, typer.Option("--from", metavar="CHECKPOINT", help="Train from this checkpoint or model directory.")
+        str, artifact("Start from this checkpoint or model directory.", "--from", metavar="CHECKPOINT")
     ] = "",
     machine: Annotated[
         str,
-        typer.Option(
-            "--machine", metavar="MxNxGPU", help="With --dry-run: estimate for this hardware, e.g. 16x8xH100."
-        ),
+        typer.Option("--machine", metavar="MxNxGPU", help="With --dry-run: estimate for this hardware (16x8xH100)."),
     ] = "",
-    set_: SetOption = None,
-    seed: SeedOption = None,
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
+    set_: Overrides = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    home: Home = None,
 ) -> None:
-    """Warm start and all stages, on the curated problems (curated first where they are not yet).
+    """Train: warm start and all stages. Curates first what is not curated yet.
 
-    With `--dry-run` also what each stage needs of memory and time, on this machine or the one you name.
+    A single stage starts from the checkpoint before it, or from `--from`. `--dry-run` also estimates memory and time of
+    each stage, on this machine or `--machine`.
 
     Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
@@ -183,32 +172,31 @@ def train(
 
 @app.command()
 def evaluate(
-    recipe: RecipeArgument = "tiny",
+    recipe: RecipeName = "tiny",
     model: Annotated[
-        str,
-        typer.Option("--model", help="A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint."),
+        str, artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model")
     ] = "",
     generations: Annotated[
-        str, typer.Option("--generations", help="Instead of a model: a file of stored responses to score.")
+        str, typer.Option("--generations", help="Score the stored responses in this file instead.")
     ] = "",
     benchmarks: Annotated[
-        list[str] | None, typer.Option("--benchmarks", help="Names, of the recipe or known ones; repeatable.")
+        list[str] | None, typer.Option("--benchmarks", help="Benchmarks of the recipe, or known ones; repeatable.")
     ] = None,
-    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses to each question.")] = None,
-    set_: SetOption = None,
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses per question.")] = None,
+    set_: Overrides = None,
+    dry_run: DryRun = False,
+    home: Home = None,
 ) -> None:
-    """Every score of one model on benchmarks, with errors, truncation and lengths.
+    """Evaluate one model on benchmarks: scores with error bars, truncation, lengths.
 
-    What was sampled before with the same settings is not sampled again.
+    Responses sampled before with the same settings are reused.
 
     Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
     """
     if bool(model) == bool(generations):
         raise RatchetError(
-            "Say which model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME; "
-            "or which stored responses: --generations FILE."
+            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME; "
+            "or stored responses: --generations FILE."
         )
     from ratchet.tasks.evaluation import select_benchmarks
 
@@ -220,19 +208,19 @@ def evaluate(
 
 @app.command()
 def compare(
-    evaluations: Annotated[list[str], typer.Argument(help="Two evaluations or more, first to last: `evaluation/…`.")],
-    despite_settings: Annotated[
-        bool, typer.Option("--despite-settings", help="Also where they were not asked the same; the report says so.")
+    evaluations: Annotated[list[str], artifact("Two evaluations or more, first to last: `evaluation/…`.")],
+    allow_mismatch: Annotated[
+        bool, typer.Option("--allow-mismatch", help="Compare despite different settings; the report names them.")
     ] = False,
-    home: HomeOption = None,
+    home: Home = None,
 ) -> None:
-    """One model against another on the same questions: paired, with a test, and what each newly solves or loses.
+    """Compare models on the same questions: paired difference with a test, and the questions gained and lost.
 
     Example: `ratchet compare evaluation/start-1a2b3c4d5e6f evaluation/math-60-6f5e4d3c2b1a`
     """
     if len(evaluations) < 2:
-        raise RatchetError("Say which: two evaluations or more. `ratchet show evaluation` lists them.")
-    arguments = (evaluations, (), "", not despite_settings)
+        raise RatchetError("Name two evaluations or more. `ratchet show evaluation` lists them.")
+    arguments = (evaluations, (), "", not allow_mismatch)
     _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
@@ -240,68 +228,28 @@ def compare(
 def report(
     evaluations: Annotated[
         list[str] | None,
-        typer.Argument(help="`evaluation/…` in order, or a `report/…` for all of its; none means the newest."),
+        artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest)."),
     ] = None,
     corpus: Annotated[
-        list[str] | None, typer.Option("--corpus", help="Texts that responses may quote, for the creativity index.")
+        list[str] | None,
+        typer.Option("--corpus", help="Texts that responses may quote, for the creativity index."),
     ] = None,
     standings: Annotated[
-        str, typer.Option("--standings", help="Contests with standings, for a Codeforces rating.")
+        str, typer.Option("--standings", help="A file of contests with standings, for a Codeforces rating.")
     ] = "",
-    home: HomeOption = None,
+    home: Home = None,
 ) -> None:
-    """The page of stored evaluations: what training gained, every score with its error, the query behind each number.
+    """Write the report of stored evaluations: gains, every score with its error bar, the query behind each number.
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f --corpus traces.parquet`
     """
     _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
 
 
-@app.command()
-def show(
-    what: Annotated[str, typer.Argument(help="An artifact, a kind of artifact, or nothing for all.")] = "",
-    home: HomeOption = None,
-) -> None:
-    """What has been made: a list, or one artifact with all it was made from, down to the raw files.
-
-    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
-    """
-    from ratchet.cli.inspection import show_artifacts
-
-    show_artifacts(load_settings(home), what)
-
-
-@app.command()
-def ui(
-    recipes: Annotated[
-        list[str] | None, typer.Argument(help="Recipes to start flows with (default: tiny).", show_default=False)
-    ] = None,
-    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
-    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
-    home: HomeOption = None,
-) -> None:
-    """Both UIs on loopback, with a form for each flow and the pages of the last run; Ctrl-C stops them.
-
-    Example: `ratchet ui --mlflow-port 5001`
-    """
-    from ratchet.cli.ui import serve_uis
-
-    serve_uis(load_settings(home), mlflow_port, prefect_port, recipes or ["tiny"])
-
-
-@app.command()
-def doctor(home: HomeOption = None) -> None:
-    """Whether this machine can run the recipes: versions, cores, memory, disk, sandbox, store.
-
-    Example: `ratchet doctor`
-    """
-    from ratchet.cli.doctor import check_machine
-
-    if not check_machine(load_settings(home)):
-        raise typer.Exit(1)
-
-
-for command in (approve, lineage, diff, decontaminate, deploy, plan, preflight, why, export, push, verify, recipes):
+for command in (
+    show, lineage, diff, why, ui, doctor, approve, deploy, decontaminate, plan, preflight, export, push, verify,
+    recipes, gc,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(judge, name="judge")
 
@@ -315,12 +263,12 @@ def _run_flow(
     recipe: Recipe,
     arguments: tuple[Any, ...],
     dry_run: bool,
-    home: str | None,
+    home: Path | None,
     overrides: Sequence[str] = (),
     steps: Steps = Steps(),
     title: str = "",
 ) -> None:
-    """Run or plan the flow `name` of the module of the same name, or some steps of it, under its name or `title`."""
+    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`."""
     settings = load_settings(home)
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
@@ -330,7 +278,7 @@ def _run_flow(
     with ExitStack() as stack:
         stack.push(_on_interrupt)
         flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
-        with plan_run(recipe, settings, steps) as plan:  # also before a run: a mistake is told before anything is made
+        with plan_run(recipe, settings, steps) as plan:  # finds mistakes before the first step
             flow.fn(recipe, *arguments)
             faults = missing(plan.plan)
         if dry_run:
@@ -341,7 +289,7 @@ def _run_flow(
         if faults:
             raise RatchetError("\n".join(faults))
         flow = flow.named(title) if title else flow
-        # To find what is made, nobody waits for a server of our own to start; one that is up shows that run too.
+        # A run whose steps are all cached starts no server; one that is up shows it.
         prefect = server_address(settings) is not None or not all(step.done for step in plan.plan)
         suspended: tuple[type[BaseException], ...] = ()
         if prefect:
@@ -365,9 +313,9 @@ def _on_interrupt(kind: type[BaseException] | None, *_: object) -> None:
 
 
 def _on_signal(number: int, frame: Any) -> None:
-    """Interrupt once; if the way out takes too long (Prefect asks its dead server again and again), leave at once.
+    """Interrupt once; exit at once if cleaning up takes too long (Prefect retries a dead server).
 
-    Children die with us either way, and the next mirror ends our runs in MLflow as killed.
+    Child processes end either way, and the next mirror ends the runs in MLflow as KILLED.
     """
     for handled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(handled, signal.SIG_IGN)
@@ -378,19 +326,19 @@ def _on_signal(number: int, frame: Any) -> None:
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's ends in one message and code 2, an interruption in how to continue, a run
-    that waits for a person in code 3."""
+    """Run a command. Exit codes: 2 with one message for a user's mistake, 3 for a run that waits for approval, 130 with
+    the command to continue after an interruption."""
     for handled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(handled, _on_signal)
     try:
         app()
     except Exception as error:
-        told = in_words(error)
-        if os.environ.get("RATCHET_DEBUG") or not told:
+        message = in_words(error)
+        if os.environ.get("RATCHET_DEBUG") or not message:
             raise
         waits = isinstance(error, Waiting)
-        said = "[bold yellow]Waiting:[/]" if waits else "[bold red]Error:[/]"
-        errors.print(f"{said} {escape(told)}", soft_wrap=True)
+        label = "[bold yellow]Waiting:[/]" if waits else "[bold red]Error:[/]"
+        errors.print(f"{label} {escape(message)}", soft_wrap=True)
         sys.exit(WAITING if waits else 2)
 
 
@@ -402,7 +350,7 @@ def _leave() -> None:
 def _say_how_to_continue() -> None:
     name = Path(sys.argv[0]).name
     command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
-    errors.print(f"\nStopped. Nothing finished is lost; to go on: [bold]{escape(command)}[/]", soft_wrap=True)
+    errors.print(f"\nStopped. Nothing finished is lost; to continue: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
 if __name__ == "__main__":

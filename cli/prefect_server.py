@@ -1,4 +1,4 @@
-"""The Prefect server of one command: up while it runs, and gone with it, however it ends."""
+"""The Prefect server of one command: it ends with the command, however that ends."""
 
 import importlib
 import json
@@ -18,20 +18,21 @@ from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
-from ratchet.infra.sqlite_files import set_aside_damaged
+from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
-START_S = 180  # the first start migrates a database, and laptops are busy
+START_S = 180  # the first start may migrate a database on a busy laptop
 
 
 @contextmanager
 def prefect_server(settings: Settings) -> Iterator[None]:
-    """Point Prefect at a server for the length of a command: the one that is up, or one of our own.
+    """Point Prefect at a server for one command: the one that is up, or a new one.
 
-    Raises RatchetError when ours does not come up. Call before Prefect is imported. Prefect's own temporary server
-    would outlive a command that is killed; ours is told by the kernel.
+    Raises RatchetError when the new one does not come up. Call before Prefect is imported. Prefect's own temporary
+    server would outlive a killed command; the kernel ends this one.
     """
+    database = settings.prefect_home / "prefect.db"
     configure_prefect(settings)
     if running := server_address(settings):
         require_answer(running)
@@ -45,17 +46,20 @@ def prefect_server(settings: Settings) -> Iterator[None]:
         "--port", str(port), "--log-level", "error", "--lifespan", "on",
     ]  # fmt: skip
     address = f"http://{HOST}:{port}/api"
-    # Neither pages nor blocks: to register these it would import every integration there is.
+    # No UI, and no blocks: registering them imports every installed integration.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
     environment = {**os.environ, **spare}
     log, over = settings.logs / "prefect-server.log", threading.Event()
     start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
-    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "7")  # four minutes, for a server that has to start again
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "7")  # four minutes, for a restart of the server
+    fresh = not database.exists() and not copy_empty("prefect", database)
     try:
         with start() as server:
-            importlib.import_module("prefect")  # two seconds, while the server comes up
+            importlib.import_module("prefect")  # takes two seconds, while the server starts
             wait_until_up("Prefect", f"{address}/health", server, log)
+            if fresh:
+                keep_empty("prefect", database)
             again = threading.Thread(target=_keep_up, args=(server, start, over))
             again.start()
             try:
@@ -72,7 +76,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
 
 
 def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]], over: threading.Event) -> None:
-    """Start a server again that something has killed, until it is `over`. Prefect's client waits for it."""
+    """Restart a killed server until the command is `over`. Prefect's client waits for it."""
     with ExitStack() as latest:
         while not over.wait(1):
             if server.poll() is not None:
@@ -81,8 +85,8 @@ def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]]
 
 
 def prefect_elsewhere() -> str:
-    """The API of the Prefect server that `PREFECT_API_URL` names, or nothing. A password in it moves to the variable
-    that Prefect's client reads, so that no log and no page of a run has it."""
+    """The API address in `PREFECT_API_URL`, or nothing. A password in it moves to the variable that Prefect's client
+    reads, so that no log or page shows it."""
     variable = "PREFECT_API_URL"
     address, user, password = without_login(os.environ.get(variable, ""), variable)
     if user:
@@ -93,7 +97,7 @@ def prefect_elsewhere() -> str:
 
 
 def require_answer(api: str) -> None:
-    """Raises RatchetError where nobody is at this address; what is there says itself what it wants."""
+    """Raises RatchetError if no server answers at this address; an HTTP error is an answer."""
     try:
         urllib.request.urlopen(f"{api}/health", timeout=10).close()
     except urllib.error.HTTPError:
@@ -101,13 +105,13 @@ def require_answer(api: str) -> None:
     except (OSError, ValueError) as error:
         raise RatchetError(
             f"The Prefect server at PREFECT_API_URL, {api}, does not answer ({getattr(error, 'reason', error)}). Start "
-            "it, or unset PREFECT_API_URL: then this command has one of its own."
+            "it, or unset PREFECT_API_URL: then this command starts its own."
         ) from error
 
 
 @contextmanager
 def answering(api: str, advice: str = "") -> Iterator[None]:
-    """Turns what Prefect's client says of a server into one line."""
+    """Turn an error of Prefect's client into one line."""
     try:
         yield
     except Exception as error:
@@ -115,15 +119,13 @@ def answering(api: str, advice: str = "") -> Iterator[None]:
         if httpx is None or not isinstance(error, httpx.HTTPError):
             raise
         login = " Set PREFECT_API_KEY, or PREFECT_API_AUTH_STRING to USER:PASSWORD." if "'401" in str(error) else ""
-        said = (str(error) or type(error).__name__).splitlines()[0]
-        raise RatchetError(
-            f"The Prefect server at {api} has not done what was asked: {said}.{login or advice}"
-        ) from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise RatchetError(f"A request to the Prefect server at {api} failed: {reason}.{login or advice}") from error
 
 
 @contextmanager
 def without_heartbeats() -> Iterator[None]:
-    """For flows that a command runs: their server goes with them, and stopping each flow's heartbeat takes a second."""
+    """For flows of one command: their server ends with them, and stopping each flow's heartbeat takes a second."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
@@ -131,14 +133,14 @@ def without_heartbeats() -> Iterator[None]:
 
 
 def _send_logs() -> None:
-    """What waits to be sent, while there is somebody to send it to."""
+    """Send the logs that are still queued."""
     from prefect.logging.handlers import APILogWorker
 
     APILogWorker.drain_all(timeout=5)
 
 
 def wait_until_up(name: str, address: str, server: Server, log: Path) -> None:
-    """Raises RatchetError when it ends instead, or takes too long."""
+    """Raises RatchetError when the server ends or takes too long."""
     deadline = time.monotonic() + START_S
     while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
@@ -147,20 +149,23 @@ def wait_until_up(name: str, address: str, server: Server, log: Path) -> None:
 
 
 def configure_prefect(settings: Settings) -> None:
-    """Prefect keeps its database in our home; what it logs is on the pages of its runs, and not in the terminal."""
+    """Prefect keeps its database in the home; its logs are on the pages of its runs, not in the terminal."""
     with disk_errors(settings.home):
         settings.prefect_home.mkdir(parents=True, exist_ok=True)
         set_aside_damaged(settings.prefect_home / "prefect.db")
-    os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
-    os.environ.setdefault("PREFECT_MEMO_STORE_PATH", str(settings.prefect_home / "memo_store.toml"))
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("DO_NOT_TRACK", "1")
+    defaults = {
+        "PREFECT_HOME": str(settings.prefect_home),
+        "PREFECT_MEMO_STORE_PATH": str(settings.prefect_home / "memo_store.toml"),
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+        "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    os.environ.update(defaults | os.environ)
 
 
 def server_address(settings: Settings) -> str | None:
-    """The API of the server that the environment names, or that `ratchet ui` has up for this home."""
+    """The API of the environment's server, or of the one that `ratchet ui` runs for this home."""
     if elsewhere := prefect_elsewhere():
         return elsewhere
     try:

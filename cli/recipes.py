@@ -1,4 +1,4 @@
-"""`ratchet recipes`: what is shipped, and what one recipe says."""
+"""`ratchet recipes`: the shipped recipes, or one in full."""
 
 from typing import Annotated
 
@@ -6,31 +6,33 @@ import typer
 import yaml
 from rich.text import Text
 
+from ratchet.cli.options import Overrides, complete_recipe
 from ratchet.cli.terminal import console
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
-"""YAML without anchors, in which each section can be changed on its own."""
+"""YAML without anchors, so that each section can be edited alone."""
 
 
 def recipes(
-    name: Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name; nothing lists these.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(help="A recipe file or shipped recipe (default: list all).", autocompletion=complete_recipe),
+    ] = "",
     full: Annotated[bool, typer.Option("--full", help="Every field, defaults included.")] = False,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field first; repeatable.")
-    ] = None,
+    set_: Overrides = None,
 ) -> None:
-    """The shipped recipes; or one of them in full: what it says itself and by `extends` and `set`, as YAML.
+    """List the shipped recipes, or print one as YAML, with `extends` and `set` applied.
 
-    What is printed is a recipe: save it, change it, and run it.
+    The output is a recipe: save it, change it, and run it.
 
     Example: `ratchet recipes tiny > mine.yaml`
     """
     if not name:
         for shipped in shipped_recipes():
-            said = read_recipe(shipped)
-            console.print(Text.assemble((f"{shipped:30} ", "bold"), said.get("description", "")), soft_wrap=True)
-            console.print(Text(f"{'':30} {said.get('needs', '')}", style="dim"), soft_wrap=True)
+            facts = read_recipe(shipped)
+            console.print(Text.assemble((f"{shipped:30} ", "bold"), facts.get("description", "")), soft_wrap=True)
+            console.print(Text(f"{'':30} {facts.get('needs', '')}", style="dim"), soft_wrap=True)
         return
     recipe = load_recipe(name, set_ or ())
     data = recipe.model_dump(mode="json") if full else read_recipe(name, set_ or ())

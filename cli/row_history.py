@@ -1,4 +1,4 @@
-"""What curation did with one row: which run, which raw file, and what each step said."""
+"""The history of one row in curation: its run, its raw file, and each step's decision."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from ratchet.data_curation.readers import source_names
 from ratchet.data_curation.tokens import tokenise, tokenised_batches
 from ratchet.infra.artifacts import Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.journal import read_lines
+from ratchet.infra.run_record import RunRecord, all_runs, get_run
 from ratchet.infra.settings import Settings
 
 COLUMNS = ["problem_id", "source", "source_id", "prompt"]
@@ -36,19 +36,19 @@ class Chain:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """`COLUMNS` of every raw row: where it came from and what it says, as the first step left it."""
+        """`COLUMNS` of every raw row, as the first step wrote it."""
         sides = [pq.read_table(side, columns=COLUMNS) for side in (self.steps[0].kept, self.steps[0].rejected)]
         return pa.concat_tables(sides, promote_options="permissive")
 
     def file(self, source: str) -> str:
-        """The raw file, as the first step's inputs name it."""
+        """The raw file that the first step's manifest names for this source."""
         paths = [facts["path"] for facts in self.steps[0].manifest["inputs"]]
         return dict(zip(source_names([Path(path) for path in paths]), paths, strict=True)).get(source, source)
 
 
 @dataclass(frozen=True)
 class Visit:
-    """What one step said of the row: the rule that took it (None: it went on), why, and the row as it left the step."""
+    """One step's decision on the row: the rule that dropped it (None: kept), the evidence, and the row after it."""
 
     artifact: Artifact
     rule: str | None
@@ -63,34 +63,31 @@ class Visit:
 def chains(settings: Settings, run: str | None = None, recipe: str | None = None) -> list[Chain]:
     """The last curation of each domain, of all runs or of this run or recipe. Raises RatchetError if there is none."""
     newest: dict[str, Chain] = {}
-    for journal in sorted(settings.journals.glob("*.jsonl"), reverse=True):
-        if run is None or journal.stem.startswith(run):
-            events = [event for _, event in read_lines(journal)]
-            if recipe is None or any(event.get("experiment") == recipe for event in events):
-                for chain in _chains(journal.stem, events):
-                    newest.setdefault(chain.steps[0].manifest["parameters"]["domain"], chain)
+    for record in [get_run(settings, run)] if run else all_runs(settings):
+        if recipe is None or record.tags["ratchet.recipe"] == recipe:
+            for chain in _chains(record):
+                newest.setdefault(chain.steps[0].manifest["parameters"]["domain"], chain)
     if newest:
         return list(newest.values())
     which = f" under run {run}" if run else f" of recipe {recipe}" if recipe else ""
     raise RatchetError(
-        f"No run{which} in {settings.home} has curated anything. `ratchet show problems` lists what there is."
+        f"No run{which} in {settings.home} has curated anything. `ratchet show problems` lists the data sets."
     )
 
 
 def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], float]:
-    """The rows that `what` means: a problem_id or its beginning, `source:row`, or a text; and, for a text, how much of
-    it they hold (1 otherwise). Several when several rows are the same problem. Raises RatchetError when none is meant.
-    """
+    """The rows with this problem_id (or its beginning), at this `source:row`, or with this text; and the share of the
+    text that they contain (1 otherwise). Copies of one problem are several rows. Raises RatchetError for no match."""
     what, found = what.strip(), []
     place = re.fullmatch(r"(.+):(\d+)", what)
     for chain in chains:
         if place:
-            meant = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
-            found += [(chain, row) for row in chain.rows.filter(meant).to_pylist()]
+            match = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
         elif re.fullmatch(r"[0-9a-f]{6,16}", what):
-            ids = chain.rows["problem_id"].to_pylist()
-            meant = [at for at, problem_id in enumerate(ids) if problem_id and problem_id.startswith(what)]
-            found += [(chain, row) for row in chain.rows.take(pa.array(meant, pa.int64())).to_pylist()]
+            match = pc.starts_with(pc.field("problem_id"), what)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            break
+        found += [(chain, row) for row in chain.rows.filter(match).to_pylist()]
     if found:
         return found, 1.0
     if " " in what or not re.search(r"\d", what):
@@ -103,20 +100,18 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
 
 
 def visits(chain: Chain, row: Row) -> Iterator[Visit]:
-    """What every step said of the row, up to the one that took it."""
+    """Every step's decision, up to the step that dropped the row."""
     for artifact in chain.steps:
-        if kept := _one(artifact.kept, row):  # with what the step put on record of it
-            yield Visit(
-                artifact, None, json.loads(kept.get("metadata") or "{}").get(artifact.manifest["step"], {}), kept
-            )
-        else:
+        if not (kept := _one(artifact.kept, row)):
             if rejected := _one(artifact.rejected, row):
                 yield Visit(artifact, rejected["rule"], json.loads(rejected["evidence"]), rejected)
             return
+        recorded = json.loads(kept.get("metadata") or "{}")
+        yield Visit(artifact, None, recorded.get(artifact.manifest["step"], {}), kept)
 
 
 def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
-    """The name and text of what the row was taken for: a benchmark item, or the row that stays instead of it."""
+    """The name and text of the match: a benchmark item, or the copy that is kept."""
     if stays := visit.evidence.get("kept"):
         row = _one(visit.artifact.kept, stays)
         return (f"{stays['source']}:{stays['source_id']}, which stays", row["prompt"]) if row else None
@@ -139,25 +134,20 @@ def copies(visit: Visit) -> list[str]:
     return dropped
 
 
-def _chains(run: str, events: Sequence[dict[str, Any]]) -> Iterator[Chain]:
-    """Of the data sets that the run made or found, by what it read for each: what a manifest names instead may be an
-    earlier one with the same content."""
-    starts = [event for event in events if event["event"] == "start" and event.get("output") and event["inputs"]]
-    key_in = {event["output"]["key"]: event["inputs"][0]["key"] for event in starts}
-    outputs = [event["output"] for event in starts if event["output"]["kind"] == "problems"]
-    all_made = [Artifact(o["kind"], o["name"], o["key"], Path(o["path"])) for o in outputs]
-    made = [(artifact, artifact.manifest["step"]) for artifact in all_made if artifact.finished]
-    steps = {key_in[made.key]: made for made, step in made if step not in ("normalise", "held_out", "curated")}
-    curated = {key_in[made.key]: made for made, step in made if step == "curated"}
-    for first in (artifact for artifact, step in made if step == "normalise"):
-        chain = [first]
+def _chains(run: RunRecord) -> Iterator[Chain]:
+    """By the inputs that the run recorded: a manifest may name an earlier input with the same content."""
+    made = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
+    named = [(s.output.manifest["step"], s.inputs[0].key, s.output) for s in made]
+    steps = {read: output for step, read, output in named if step not in ("normalise", "held_out", "curated")}
+    curated = {read: output for step, read, output in named if step == "curated"}
+    for chain in [[output] for step, _, output in named if step == "normalise"]:
         while following := steps.get(chain[-1].key):
             chain.append(following)
-        yield Chain(run, tuple(chain), curated.get(first.key))
+        yield Chain(run.run_id, tuple(chain), curated.get(chain[0].key))
 
 
 def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], float]:
-    """The rows that hold most of the text."""
+    """The rows that contain most of the text."""
     length = len(tokenise([text]).hashes)
     if not length:
         raise RatchetError(f"{text!r} has no word to look for.")

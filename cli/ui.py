@@ -1,29 +1,41 @@
-"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and for starting them from a form. One
-that is elsewhere (`MLFLOW_TRACKING_URI`, `PREFECT_API_URL`) is not served, and its address is shown."""
+"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and their forms. For one that is elsewhere
+(`MLFLOW_TRACKING_URI`, `PREFECT_API_URL`), the address is shown."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Annotated
 
-from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+import typer
+
+from ratchet.cli.options import Home, complete_recipe
 from ratchet.cli.terminal import console
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import bound_socket, process_group
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.settings import Settings, is_server
-from ratchet.infra.tracking import run_page, start_mirror
+from ratchet.infra.settings import Settings, is_server, load_settings
 
 
-def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: Sequence[str]) -> None:
-    """Start what is not elsewhere and the runner of the deployments, print where to look, and stop all on Ctrl-C.
+def ui(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(help="Recipes with forms (default: tiny).", show_default=False, autocompletion=complete_recipe),
+    ] = None,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
+    home: Home = None,
+) -> None:
+    """Serve MLflow and Prefect on loopback, with a form for each flow. Ctrl-C stops them.
 
-    Raises RatchetError when a recipe is wrong, a port is taken or a server does not come up.
+    Example: `ratchet ui --mlflow-port 5001`
     """
+    from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+    from ratchet.infra.artifacts import write_atomically
+
+    settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:
         load_recipe(recipe)
     remote, elsewhere = is_server(settings.tracking_uri), prefect_elsewhere()
@@ -33,19 +45,19 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
     for port in ([] if remote else [mlflow_port]) + ([] if elsewhere else [prefect_port]):
         bound_socket(HOST, port).close()
     configure_prefect(settings)
-    _send_what_was_missed(settings)
+    _catch_up(settings)
     modules = {
         "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
     }
     environments = {
-        # MLflow's job runner starts a dozen processes for features that nothing here uses.
+        # MLflow's job runner starts a dozen processes for unused features.
         "MLflow": {
             "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
         },
-        # Prefect's own default is any origin: then a web page that one happens to visit could start flows here.
+        # Prefect's default is any origin: any web page could then start flows here.
         "Prefect": {
             "PREFECT_API_URL": api, "PREFECT_UI_API_URL": api, "PREFECT_SERVER_API_PORT": str(prefect_port),
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": prefect,
@@ -75,13 +87,13 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
         status.stop()
         console.print(f"[bold]MLflow[/]   {mlflow}{' (MLFLOW_TRACKING_URI)' if remote else ''}", soft_wrap=True)
         console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
-        forms = "`ratchet deploy` puts them on that server" if elsewhere else ", ".join(recipes)
+        forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
         console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
         for what, address in _run_pages(settings, mlflow, prefect):
             console.print(f"{what}\n  {address}", soft_wrap=True)
         if not started:
             return
-        console.print("\nCtrl-C stops what runs here, and a flow that was started from a form.")
+        console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
         try:
             while all(process.poll() is None for process in started.values()):
                 time.sleep(0.5)
@@ -92,10 +104,12 @@ def serve_uis(settings: Settings, mlflow_port: int, prefect_port: int, recipes: 
     raise RatchetError(f"The {dead} process stopped by itself. Its log: {logs[dead]}")
 
 
-def _send_what_was_missed(settings: Settings) -> None:
-    """Replay every journal, so that the pages show runs that were killed as what they are."""
+def _catch_up(settings: Settings) -> None:
+    """Replay every journal, so that the pages show killed runs as killed."""
     if not settings.journals.is_dir():
         return
+    from ratchet.infra.tracking import start_mirror
+
     mirror = start_mirror(settings)
     try:
         mirror.wait(60)
@@ -104,10 +118,12 @@ def _send_what_was_missed(settings: Settings) -> None:
 
 
 def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str, str]]:
-    """(what, address) of the last run's pages in both UIs."""
+    """(title, address) of the last run's pages in both UIs."""
     journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     if not journals:
         return []
+    from ratchet.infra.tracking import run_page
+
     run_id, pages = journals[-1].stem, [("Prefect: all runs", f"{prefect}/runs")]
     if page := run_page(settings, run_id, mlflow):
         every = run_page(settings, run_id, mlflow, all_runs=True)

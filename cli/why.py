@@ -1,4 +1,4 @@
-"""`ratchet why`: the whole story of one row, from its raw file to the step that took it or to the curated set."""
+"""`ratchet why`: the history of one row, from its raw file to the step that dropped it or to the curated set."""
 
 import json
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.cli.options import Home, complete_recipe
 from ratchet.cli.terminal import clean, columns, console
 from ratchet.infra.settings import load_settings
 
@@ -18,21 +19,25 @@ if TYPE_CHECKING:
     from ratchet.infra.artifacts import ArtifactStore
 
 SHOWN = 5
-"""How many rows are told of when several are the same problem."""
+"""Rows shown when several are the same problem."""
 SHOWN_ELSEWHERE = ("text", "span", "item_text", "item_span", "kept", "votes", "answers", "benchmark", "item", "also")
 TEACHER = ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty")
 MARK = "bold black on yellow"
 
 
 def why(
-    what: Annotated[str, typer.Argument(metavar="PROBLEM_ID | TEXT", help="Also SOURCE:ROW, a row of a raw file.")],
+    what: Annotated[
+        str, typer.Argument(metavar="PROBLEM_ID | TEXT", help="An id, some of the text, or SOURCE:ROW of a raw file.")
+    ],
     run: Annotated[
-        str | None, typer.Option("--run", help="A run, by its id (default: the last of each domain).")
+        str | None, typer.Option("--run", help="A run, by its id or name (default: the last of each domain).")
     ] = None,
-    recipe: Annotated[str | None, typer.Option("--recipe", help="The last run of this recipe.")] = None,
-    home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="The last run of this recipe.", autocompletion=complete_recipe)
+    ] = None,
+    home: Home = None,
 ) -> None:
-    """What became of one row: its file, each step, and what matched what, side by side.
+    """Show what happened to one row: its file, each step's decision, and matching texts side by side.
 
     Example: `ratchet why 'How far from its start does it stop?'`
     """
@@ -42,43 +47,43 @@ def why(
     settings = load_settings(home)
     found, likeness = find(chains(settings, run, recipe), what)
     if likeness < 1:
-        console.print(f"No row holds all of this text; the nearest holds {likeness:.0%} of it.\n", style="yellow")
+        console.print(f"No row contains all of this text; the nearest contains {likeness:.0%} of it.\n", style="yellow")
     for chain, row in found[:SHOWN]:
-        _tell(chain, row, ArtifactStore(settings.artifacts))
+        _show(chain, row, ArtifactStore(settings.artifacts))
     if len(found) > SHOWN:
         others = ", ".join(f"{row['source']}:{row['source_id']}" for _, row in found[SHOWN : SHOWN + 20])
         console.print(f"{len(found) - SHOWN} more rows: {others}", markup=False)
 
 
-def _tell(chain: "Chain", row: dict[str, Any], store: "ArtifactStore") -> None:
+def _show(chain: "Chain", row: dict[str, Any], store: "ArtifactStore") -> None:
     from ratchet.cli.row_history import copies, visits
 
-    told = list(visits(chain, row))
+    history = list(visits(chain, row))
     console.print(Text.assemble(("problem ", "bold"), (row["problem_id"] or "(it could not be read)", "bold cyan")))
     console.print(f"  row {row['source_id']} of {chain.file(row['source'])}", soft_wrap=True, markup=False)
     console.print(f"  run {chain.run}\n", markup=False)
-    taken = bool(told) and told[-1].rule is not None
-    if row["prompt"] and not (taken and {"span", "kept", "item"} & told[-1].evidence.keys()):
-        console.print(Padding(clean(row["prompt"]), (0, 2, 1, 2)))  # else it is shown where it was taken
-    for visit in told:
+    dropped = bool(history) and history[-1].rule is not None
+    if row["prompt"] and not (dropped and {"span", "kept", "item"} & history[-1].evidence.keys()):
+        console.print(Padding(clean(row["prompt"]), (0, 2, 1, 2)))  # else the step that dropped it shows it
+    for visit in history:
         if visit.rule is None:
             console.print(Text.assemble(("✓ ", "green"), f"{visit.step}: kept", _facts(visit)))
-            if visit.step == "deduplicate" and (dropped := copies(visit)):
-                more = f" and {len(dropped) - 10} more" if len(dropped) > 10 else ""
-                console.print(f"    dropped as copies of it: {', '.join(dropped[:10])}{more}", markup=False)
+            if visit.step == "deduplicate" and (same := copies(visit)):
+                more = f" and {len(same) - 10} more" if len(same) > 10 else ""
+                console.print(f"    dropped as copies of it: {', '.join(same[:10])}{more}", markup=False)
         else:
             mark, rule = ("✗ ", "red"), (visit.rule, "bold")
             console.print(Text.assemble(mark, f"{visit.step}: dropped by ", rule, _facts(visit)))
             _explain(visit, store)
-    if not taken and chain.curated:
+    if not dropped and chain.curated:
         console.print(Text.assemble(("✓ ", "green"), f"curated: it is in {chain.curated.ref}"))
-    elif not taken:
-        console.print("… the run has not come further yet", style="yellow")
+    elif not dropped:
+        console.print("… the run has not got further yet", style="yellow")
     console.print()
 
 
 def _facts(visit: "Visit") -> Text:
-    """The numbers of a visit, in brackets after it; what is long or has several lines, below it."""
+    """The evidence of a visit: short values in brackets, long ones below."""
     facts = {name: value for name, value in visit.evidence.items() if name not in SHOWN_ELSEWHERE}
     if "item" in visit.evidence:
         facts["item"] = f"{visit.evidence['benchmark']}:{visit.evidence['item']}"
@@ -90,21 +95,22 @@ def _facts(visit: "Visit") -> Text:
     long = {name: text for name, text in texts.items() if len(text) > 80 or "\n" in text}
     short = ", ".join(f"{name} {text}" for name, text in texts.items() if name not in long)
     below = "".join(f"\n{name}:\n{text}" for name, text in long.items()).replace("\n", "\n    ")
-    told = clean((f" ({short})" if short else "") + below)
-    told.stylize("dim")
-    return told
+    facts_text = clean((f" ({short})" if short else "") + below)
+    facts_text.stylize("dim")
+    return facts_text
 
 
 def _explain(visit: "Visit", store: "ArtifactStore") -> None:
-    """What the row was taken for, beside it; what a rule saw in it; the votes."""
+    """The match beside the row, the span a rule found, or the votes."""
     from ratchet.cli.row_history import other_row
 
     evidence, prompt = visit.evidence, visit.row.get("prompt")
     if prompt and (other := other_row(visit, store)):
         console.print(_side_by_side(prompt, *other, visit.artifact.manifest["parameters"].get("ngram", 1)))
         for also in evidence.get("also", []):
-            told = f"    also item {also['item']} of {also['benchmark']}, coverage {also['coverage']:g}"
-            console.print(told, markup=False)
+            console.print(
+                f"    also item {also['item']} of {also['benchmark']}, coverage {also['coverage']:g}", markup=False
+            )
         if "answers" in evidence:
             console.print(clean(f"    the answers differ: {' against '.join(map(str, evidence['answers']))}"))
     elif prompt and "span" in evidence:
@@ -117,7 +123,7 @@ def _explain(visit: "Visit", store: "ArtifactStore") -> None:
 
 
 def _side_by_side(prompt: str, name: str, other: str, ngram: int) -> Table:
-    """Both texts with every run of tokens that they share marked."""
+    """Both texts, with every shared run of tokens marked."""
     from ratchet.data_curation.contamination import shared_runs
     from ratchet.data_curation.tokens import tokenise
 
@@ -135,7 +141,7 @@ def _side_by_side(prompt: str, name: str, other: str, ngram: int) -> Table:
 
 
 def _marked(text: str, spans: Sequence[Sequence[int]]) -> Text:
-    """The text with spans, in bytes of its UTF-8, in color, or in double brackets where there are no colors."""
+    """The text with these spans (bytes of its UTF-8) in color, or in double brackets without a terminal."""
     marks: list[list[int]] = []
     for start, end in sorted(map(list, spans)):
         if marks and start <= marks[-1][1]:

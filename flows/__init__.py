@@ -1,1 +1,1 @@
-"""What a person triggers: the flows and the command line."""
+"""The flows that a person triggers."""

@@ -1,4 +1,4 @@
-"""Curation of one domain: from raw files to problems worth training on."""
+"""Curation of one domain: from raw files to training problems."""
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.artifacts import Artifact
@@ -13,7 +13,7 @@ from ratchet.tasks.pipeline_run import active_run, open_run
 
 @flow
 def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
-    """Take the steps that the domain's plan names, in order; those that need a teacher only where there is one."""
+    """Run the steps of the domain's plan in order; those that need a teacher only if there is one."""
     with open_run(recipe, f"{steps.only or 'curate'}-{domain}", steps=steps) as run:
         run.phase(f"Curate {domain}")
         plan, teacher = plan_of(domain), recipe.curation_of(domain).teacher
@@ -52,10 +52,10 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
 
 
 def curation_flow(domain: str) -> Flow[..., Artifact]:
-    """The same under the name by which people trigger it: `curate-math`."""
+    """The flow `curate-math`."""
     return curate.named(f"curate-{domain}")
 
 
 def curate_each(recipe: Recipe) -> dict[str, Artifact]:
-    """The curated problems of each domain that the recipe has problems of."""
+    """The curated problems of each domain of the recipe."""
     return {domain: curation_flow(domain)(recipe, domain) for domain in active_run().domains}

@@ -1,8 +1,8 @@
-"""The flows as Prefect deployments, named by what they do: `curate-math-tiny`, `deduplicate-math-tiny`, `train-tiny`.
+"""The flows as Prefect deployments: `curate-math-tiny`, `deduplicate-math-tiny`, `train-tiny`.
 
-    python -m ratchet.flows.deployments RECIPE …      (what `ratchet ui` starts: they run on this machine)
+    python -m ratchet.flows.deployments RECIPE …      (started by `ratchet ui`: runs them on this machine)
 
-`ratchet deploy` registers the same ones with a Prefect server, for the workers of a pool to run.
+`ratchet deploy` registers the same deployments for the workers of a pool.
 """
 
 import sys
@@ -19,11 +19,9 @@ from ratchet.verifiers.domain import use_domains
 
 
 def deployments(name: str, **worker: Any) -> list[RunnerDeployment]:
-    """Every flow, and every single step of curation, with the recipe `name` filled in. `worker` says who runs them
-    (`work_pool_name`, `job_variables`, `concurrency_limit`); none means who serves them.
-
-    Raises RatchetError when there is no such recipe or it is wrong.
-    """
+    """Every flow, and every single curation step, of the recipe `name`. `worker` names their pool (`work_pool_name`,
+    `job_variables`, `concurrency_limit`); without it, the serving process runs them. Raises RatchetError for a wrong
+    recipe."""
     recipe = load_recipe(name)
 
     def deployed(flow: Flow[..., Any], title: str, tags: tuple[str, ...] = (), **parameters: Any) -> RunnerDeployment:
@@ -54,7 +52,7 @@ def deployments(name: str, **worker: Any) -> list[RunnerDeployment]:
 
 
 def _single_steps(recipe: Recipe, domain: str) -> list[tuple[str, tuple[str, ...], dict[str, Any]]]:
-    """Title, tags and parameters for each step that the domain's curation takes with this recipe."""
+    """Title, tags and parameters of each step of the domain's curation."""
     plan, section = plan_of(domain), recipe.curation_of(domain)
     taught = ("teacher_attempts", *plan.teacher_steps) if section.teacher.kind != "none" else ()
     paraphrases = ("paraphrases",) if section.paraphrases.by != "none" else ()

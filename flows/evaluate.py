@@ -14,8 +14,8 @@ from ratchet.tasks.report import report
 
 @flow
 def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact:
-    """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint), or grade and
-    score the responses in the file `generations`; returns the report."""
+    """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint), or the
+    responses in the file `generations`; returns the report."""
     with open_run(recipe, "evaluate") as run:
         run.phase("Evaluate")
         if generations:

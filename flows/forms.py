@@ -1,95 +1,76 @@
-"""What a person fills in to start a flow: short names for the fields of a recipe that are usually changed.
+"""The forms that start flows: short names for recipe fields that are often changed.
 
-What is left empty stays as the recipe has it; anything else is an override, written as for `--set`.
+Empty fields keep the recipe's value; any other field is an override, written as for `--set`.
 """
 
 import json
-from typing import ClassVar
+from typing import Annotated
 
 from ratchet.infra.section import Section
 
 
 class Changes(Section):
-    """Settings that are usually changed."""
-
-    fields: ClassVar[dict[str, str]]
-    """The field of the recipe that each stands for, its path as `--set` takes it."""
+    """Each field is annotated with the recipe field that it sets."""
 
     def overrides(self, **names: str) -> list[str]:
         """As `--set` takes them; `names` fill in the paths."""
-        given = self.model_dump(mode="json", exclude_defaults=True)
-        return [f"{self.fields[name].format(**names)}={json.dumps(value)}" for name, value in given.items()]
+        given, fields = self.model_dump(mode="json", exclude_defaults=True), type(self).model_fields
+        return [f"{fields[name].metadata[0].format(**names)}={json.dumps(value)}" for name, value in given.items()]
 
 
 class CurationChanges(Changes):
-    """Settings that are usually changed; what is empty stays as the recipe has it."""
+    """Common settings; empty ones keep the recipe's value."""
 
-    fields = {
-        "inputs": "curation.{domain}.inputs", "benchmarks": "curation.{domain}.benchmarks",
-        "teacher": "curation.{domain}.teacher.kind", "teacher_model": "curation.{domain}.teacher.model",
-        "teacher_url": "curation.{domain}.teacher.base_url", "attempts": "curation.{domain}.teacher.attempts",
-        "max_cost": "curation.{domain}.teacher.max_cost", "max_rejected": "curation.{domain}.max_rejected",
-        "runner": "runner", "workers": "workers",
-    }  # fmt: skip
-    inputs: tuple[str, ...] = ()
-    """Raw files, directories, or names on the Hub."""
-    benchmarks: tuple[str, ...] = ()
+    inputs: Annotated[tuple[str, ...], "curation.{domain}.inputs"] = ()
+    """Raw files, directories, or data sets on the Hub."""
+    benchmarks: Annotated[tuple[str, ...], "curation.{domain}.benchmarks"] = ()
     """Held-out files to decontaminate against."""
-    teacher: str = ""
-    """`none`, `openai`, or an engine of your own by its import path."""
-    teacher_model: str = ""
-    teacher_url: str = ""
+    teacher: Annotated[str, "curation.{domain}.teacher.kind"] = ""
+    """`none`, `openai`, or your own engine by its import path."""
+    teacher_model: Annotated[str, "curation.{domain}.teacher.model"] = ""
+    teacher_url: Annotated[str, "curation.{domain}.teacher.base_url"] = ""
     """The OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1."""
-    attempts: int | None = None
-    """Answers to each problem."""
-    max_cost: float | None = None
-    """Of all answers, in the currency of your bill."""
-    max_rejected: float | None = None
-    """A step that rejects a larger share than this stops the run."""
-    runner: str = ""
+    attempts: Annotated[int | None, "curation.{domain}.teacher.attempts"] = None
+    """Answers per problem."""
+    max_cost: Annotated[float | None, "curation.{domain}.teacher.max_cost"] = None
+    """Of all answers, in your bill's currency."""
+    max_rejected: Annotated[float | None, "curation.{domain}.max_rejected"] = None
+    """The run stops at a step that rejects a larger share."""
+    runner: Annotated[str, "runner"] = ""
     """`processes`, `dask`, or a Dask scheduler's address."""
-    workers: int | None = None
+    workers: Annotated[int | None, "workers"] = None
+    """Processes on this machine."""
 
 
 class TrainingChanges(Changes):
-    """Settings that are usually changed; what is empty stays as the recipe has it."""
+    """Common settings; empty ones keep the recipe's value."""
 
-    fields = {
-        "seed": "seed", "model": "model.path", "engine": "training.engine", "machines": "training.hardware.machines",
-        "processes": "training.hardware.processes", "micro_batch_tokens": "training.hardware.micro_batch_tokens",
-        "prompts_per_batch": "training.stages.*.prompts_per_batch", "rollouts": "training.stages.*.rollouts",
-        "learning_rate": "training.stages.*.learning_rate", "checkpoint_every": "training.checkpoint_every",
-    }  # fmt: skip
-    seed: int | None = None
-    model: str = ""
+    seed: Annotated[int | None, "seed"] = None
+    model: Annotated[str, "model.path"] = ""
     """The model to start from: a directory or a name on the Hub."""
-    engine: str = ""
-    """What samples responses: `transformers` or `vllm`."""
-    machines: int | None = None
-    processes: int | None = None
+    engine: Annotated[str, "training.engine"] = ""
+    """The sampling engine: `transformers` or `vllm`."""
+    machines: Annotated[int | None, "training.hardware.machines"] = None
+    processes: Annotated[int | None, "training.hardware.processes"] = None
     """Ranks on each machine."""
-    micro_batch_tokens: int | None = None
+    micro_batch_tokens: Annotated[int | None, "training.hardware.micro_batch_tokens"] = None
     """Tokens of one forward-backward pass on one rank: bounds memory."""
-    prompts_per_batch: int | None = None
-    """In every stage, as the next two."""
-    rollouts: int | None = None
-    learning_rate: float | None = None
-    checkpoint_every: int | None = None
+    prompts_per_batch: Annotated[int | None, "training.stages.*.prompts_per_batch"] = None
+    """In every stage, like the next two."""
+    rollouts: Annotated[int | None, "training.stages.*.rollouts"] = None
+    learning_rate: Annotated[float | None, "training.stages.*.learning_rate"] = None
+    checkpoint_every: Annotated[int | None, "training.checkpoint_every"] = None
     """Steps between checkpoints."""
 
 
 class EvaluationChanges(Changes):
-    """Settings that are usually changed; what is empty stays as the recipe has it."""
+    """Common settings; empty ones keep the recipe's value."""
 
-    fields = {
-        "temperature": "evaluation.temperature", "top_p": "evaluation.top_p", "max_tokens": "evaluation.max_tokens",
-        "engine": "training.engine", "processes": "training.hardware.processes",
-    }  # fmt: skip
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    """Of one response."""
-    engine: str = ""
-    """What samples responses: `transformers` or `vllm`."""
-    processes: int | None = None
+    temperature: Annotated[float | None, "evaluation.temperature"] = None
+    top_p: Annotated[float | None, "evaluation.top_p"] = None
+    max_tokens: Annotated[int | None, "evaluation.max_tokens"] = None
+    """Per response."""
+    engine: Annotated[str, "training.engine"] = ""
+    """The sampling engine: `transformers` or `vllm`."""
+    processes: Annotated[int | None, "training.hardware.processes"] = None
     """Ranks on this machine."""

@@ -1,4 +1,4 @@
-"""The whole way: raw problems to a trained model, its scores, and a report."""
+"""The whole pipeline: from raw problems to a trained model, its scores, and a report."""
 
 from ratchet.flows.curate import curate_each
 from ratchet.flows.train import train
@@ -11,7 +11,7 @@ from ratchet.tasks.report import report
 
 @flow
 def pipeline(recipe: Recipe) -> Artifact:
-    """Curate each domain of the recipe, train through the curriculum, evaluate along the way; returns the report."""
+    """Curate each domain, train through the curriculum, evaluate after its stages; returns the report."""
     with open_run(recipe, "pipeline") as run:
         curated = curate_each(recipe)
         trained = train(recipe, curated)

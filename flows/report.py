@@ -1,4 +1,4 @@
-"""The page of evaluations that are stored, with what is only told when asked for."""
+"""The report of stored evaluations, with optional analyses."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,8 @@ from ratchet.tasks.pipeline_run import open_run
 def report(
     recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), standings: str = "", paired: bool = False
 ) -> Artifact:
-    """The report of these evaluations in order, of the newest when none is given. With `corpus`, files of text, also
-    how little the responses quote them; with `standings`, a file of contests, also the rating in these. Where they are
-    to be `paired`, it is refused if they were not asked the same."""
+    """The report of these evaluations in order (default: the newest). `corpus`, files of text, adds how much the
+    responses quote them; `standings`, a file of contests, adds a rating. `paired` refuses different settings."""
     with open_run(recipe, "report") as run:
         run.phase("Report")
         found = step.stored_evaluations(evaluations)

@@ -1,4 +1,4 @@
-"""Training: a warm start where the recipe asks for one, then the stages of the curriculum in order."""
+"""Training: the recipe's warm start, then the stages of the curriculum in order."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_s
 
 @dataclass(frozen=True)
 class Trained:
-    """The last checkpoint, and the evaluations made along the way, in order."""
+    """The last checkpoint, and all evaluations in order."""
 
     checkpoint: Artifact
     evaluations: tuple[Artifact, ...]
@@ -25,10 +25,10 @@ class Trained:
 
 @flow
 def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str = "", start: str = "") -> Trained:
-    """From curated problems to the last checkpoint, evaluated where the recipe says; curates what is not given.
+    """From curated problems to the last checkpoint, evaluated where the recipe says; curates the missing ones.
 
-    `only` names one stage: it is trained from the checkpoint that the recipe has before it. `start` is a checkpoint or
-    a model directory to train from instead, with no warm start and no earlier stages.
+    `only` names one stage, trained from the checkpoint before it. `start` is a checkpoint or a model directory to train
+    from instead, without warm start and earlier stages.
     """
     names = [stage.name for stage in recipe.training.stages]
     if only and only not in names:

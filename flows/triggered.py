@@ -1,7 +1,7 @@
-"""The flows as Prefect starts them: from a form in its UI, by its API, on a schedule, on a worker.
+"""The flows that Prefect starts: from a form, its API, a schedule, on a worker.
 
-Each takes a recipe by name or file, the settings that are usually changed, and overrides as `--set` takes them. The
-recipe is read and the whole run planned before the first step, so that a mistake costs nothing.
+Each takes a recipe by name or file, common settings, and overrides as for `--set`. The whole run is planned before its
+first step, so that a mistake costs nothing.
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, missing, plan
 def pipeline(
     recipe: str = "tiny", changes: TrainingChanges = TrainingChanges(), overrides: tuple[str, ...] = ()
 ) -> str:
-    """The whole way: curate, train, evaluate, report.
+    """Curate, train, evaluate, report.
 
     Args:
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    said = (*changes.overrides(), *overrides)
-    return _run(whole.pipeline, load_recipe(recipe, said), overrides=said)
+    given = (*changes.overrides(), *overrides)
+    return _run(whole.pipeline, load_recipe(recipe, given), overrides=given)
 
 
 @flow(name="curate")
@@ -46,15 +46,15 @@ def curate(
     changes: CurationChanges = CurationChanges(),
     overrides: tuple[str, ...] = (),
 ) -> str:
-    """From raw rows to problems worth training on, or one step of that.
+    """Curate a domain: from raw rows to training problems, or one step of that.
 
     Args:
         domain: One of the recipe's.
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `curation.math.deduplicate.jaccard=0.7`.
     """
-    said = (*changes.overrides(domain=domain), *overrides)
-    return _run(curating.curation_flow(domain), load_recipe(recipe, said), domain, steps, steps=steps, overrides=said)
+    given = (*changes.overrides(domain=domain), *overrides)
+    return _run(curating.curation_flow(domain), load_recipe(recipe, given), domain, steps, steps=steps, overrides=given)
 
 
 @flow(name="train")
@@ -65,16 +65,16 @@ def train(
     changes: TrainingChanges = TrainingChanges(),
     overrides: tuple[str, ...] = (),
 ) -> str:
-    """Warm start and stages, on problems that are curated first where they are not yet.
+    """Train: warm start and stages. Curates first what is not curated yet.
 
     Args:
-        stage: Train this stage only, from the checkpoint before it.
+        stage: Train this stage only.
         start: A checkpoint (`checkpoint/math-36-…`) or a model directory to train from instead.
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    said = (*changes.overrides(), *overrides)
-    return _run(training.train, load_recipe(recipe, said), None, stage, start, overrides=said)
+    given = (*changes.overrides(), *overrides)
+    return _run(training.train, load_recipe(recipe, given), None, stage, start, overrides=given)
 
 
 @flow(name="evaluate")
@@ -87,42 +87,42 @@ def evaluate(
     changes: EvaluationChanges = EvaluationChanges(),
     overrides: tuple[str, ...] = (),
 ) -> str:
-    """Every score of one model, or of stored responses, on benchmarks.
+    """Evaluate one model, or stored responses, on benchmarks.
 
     Args:
         model: A checkpoint (`checkpoint/math-60-…`), a model directory, or URL#NAME of an endpoint.
         generations: Instead of a model, a file of responses.
-        benchmarks: Names, of the recipe or known ones; none means all that the recipe has.
-        samples: Responses to each question.
+        benchmarks: Benchmarks of the recipe, or known ones; empty means all of the recipe.
+        samples: Responses per question.
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `evaluation.max_tokens=32768`.
     """
     if bool(model) == bool(generations):
         raise RatchetError("Fill in either model or generations.")
-    said = (*changes.overrides(), *overrides)
-    chosen = select_benchmarks(load_recipe(recipe, said), benchmarks, samples)
-    return _run(evaluating.evaluate, chosen, model, generations, overrides=said)
+    given = (*changes.overrides(), *overrides)
+    chosen = select_benchmarks(load_recipe(recipe, given), benchmarks, samples)
+    return _run(evaluating.evaluate, chosen, model, generations, overrides=given)
 
 
 @flow(name="compare")
-def compare(evaluations: list[str], other_settings: bool = False) -> str:
-    """One model against another on the same questions: paired, with a test.
+def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
+    """Compare models on the same questions: paired, with a test.
 
     Args:
         evaluations: Two or more, first to last: `evaluation/start-…`.
-        other_settings: Compare although they were sampled with different settings; the report says so.
+        allow_mismatch: Compare despite different settings; the report names them.
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more.")
-    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), "", not other_settings)
+    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), "", not allow_mismatch)
 
 
 @flow(name="report")
 def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = (), standings: str = "") -> str:
-    """The page of stored evaluations.
+    """Write the report of stored evaluations.
 
     Args:
-        evaluations: `evaluation/…`, in order; none means the newest.
+        evaluations: `evaluation/…`, in order; empty means the newest.
         corpus: Files of text that responses may quote, for the creativity index.
         standings: A file of contests with their standings, for a Codeforces rating.
     """
@@ -132,7 +132,7 @@ def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = (), stan
 def _run(
     work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = Steps(), overrides: Sequence[str] = ()
 ) -> str:
-    """Plan the work, then do it as the Prefect run that is under way; the reference of what came out."""
+    """Plan the flow, then run it inside the current Prefect run; returns the output's name."""
     settings = load_settings()
     with plan_run(recipe, settings, steps) as plan:
         work.fn(recipe, *arguments)

@@ -1,6 +1,6 @@
-"""What a person decides before a run goes on: one small file in the home for each gate that a run has come to.
+"""A person's decisions at the gates of runs: one small file in the home for each.
 
-It is known by what is to be approved, and not by the run: approved once, the same content passes in every run.
+A decision belongs to the content and not to the run: approved once, the same content passes in every run.
 """
 
 import getpass
@@ -22,34 +22,33 @@ class Approval:
     """`curated`, `start`, or a stage."""
     key: str
     artifacts: tuple[str, ...]
-    """What is to be approved."""
     summary: str
     run: str
-    """The last that has come here: what its names begin with."""
+    """The beginning of the names of the last run that waited here."""
     flow_run: str = ""
-    """The same in Prefect, where it is suspended until somebody decides."""
+    """The suspended run's id in Prefect."""
     approved: bool | None = None
     by: str = ""
     at: float = 0.0
     reason: str = ""
 
     def __str__(self) -> str:
-        said = "approved" if self.approved else "rejected"
+        decision = "approved" if self.approved else "rejected"
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
-        return f"{self.gate} {said} by {self.by}, {when}{f': {self.reason}' if self.reason else ''}"
+        return f"{self.gate} {decision} by {self.by}, {when}{f': {self.reason}' if self.reason else ''}"
 
     def decided(self, approved: bool, by: str = "", reason: str = "") -> "Approval":
         return replace(self, approved=approved, by=by or getpass.getuser(), at=time.time(), reason=reason)
 
 
 class Approvals:
-    """The gates that runs of a home have come to."""
+    """The gates that runs of a home have reached."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder = settings.home / "approvals"
 
     def of(self, recipe: str, gate: str, artifacts: Sequence[Artifact]) -> Approval:
-        """What is known of this content at this gate; undecided when nothing is."""
+        """The decision about this content at this gate, or an undecided one."""
         names = [(f"{artifact.kind}/{artifact.name}", artifact.content()) for artifact in artifacts]
         asked = Approval(recipe, gate, content_key(names)[:12], tuple(a.ref for a in artifacts), "", "")
         file = self._file(asked)
@@ -60,19 +59,17 @@ class Approvals:
         return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
 
     def open(self, which: str) -> Approval:
-        """What waits at a gate of this recipe or run; or what is not approved, rejected too, by the name of an
-        artifact. Raises RatchetError when that is nothing, or several."""
+        """The gate at which this recipe or run waits; or an undecided or rejected one by the beginning of an artifact's
+        name. Raises RatchetError for no match or several."""
         waiting = [each for each in self.all() if each.approved is None]
         found = [e for e in waiting if which == e.recipe or f"{which}-".startswith(f"{e.run}-")]
-        found = found or [each for each in self.all() if not each.approved and which in each.artifacts]
+        found = found or [e for e in self.all() if not e.approved and any(a.startswith(which) for a in e.artifacts)]
         if len(found) == 1:
             return found[0]
         there = ", ".join(f"{each.artifacts[0]} ({each.gate} of {each.run})" for each in found or waiting)
         if found:
-            raise RatchetError(f"{which!r} names {len(found)} that wait: {there}. Name one of the artifacts.")
-        raise RatchetError(
-            f"Nothing that waits is named {which!r}. {f'There is {there}.' if there else 'Nothing waits.'}"
-        )
+            raise RatchetError(f"{which!r} matches {len(found)} gates: {there}. Name one of the artifacts.")
+        raise RatchetError(f"No waiting run matches {which!r}. {f'Waiting: {there}.' if there else 'None waits.'}")
 
     def save(self, approval: Approval) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,14 @@
-"""The artifact store: what a step makes is a directory, immutable once finished, named by what it is made of.
+"""The artifact store: the output of a step is a directory, immutable once finished, named by what it was made from.
 
     <root>/<kind>/<name>-<key12>/
-        …                files of the step; for data sets kept.parquet and rejected.parquet
+        …                the step's files; for data sets kept.parquet and rejected.parquet
         manifest.json    written last, before the directory gets its name
 
-`key = sha256(step, its version, name, parameters that differ from the defaults, content of the inputs)`: the same work
-has the same name before it is done, so a finished step is found instead of run again, and a plan can be printed without
-running anything. An input that is made anew and comes out as it was changes no key: what follows from it is found.
-Work in progress lies in `<root>/.drafts`, under a lock that dies with its process, and moves to its final name by one
-rename; nothing that was interrupted can look finished.
+`key = sha256(step, its version, name, parameters that differ from the defaults, content of the inputs)`. The key is
+known before the work is done, so a finished step is found instead of run again, and a plan needs no run. An input that
+is made again with the same content changes no key.
+Work in progress is in `<root>/.drafts`, under a lock that dies with its process, and gets its final name by one rename:
+an interrupted step cannot look finished.
 """
 
 import errno
@@ -20,7 +20,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
@@ -39,32 +39,44 @@ MANIFEST = "manifest.json"
 KEPT = "kept.parquet"
 REJECTED = "rejected.parquet"
 FILE_KIND = "file"
-GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file, a model directory; known by their content
+GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file or a model directory, identified by its content
 READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
-"""What is usually read of an artifact of these kinds, a file or a directory of it; of other kinds, all of it."""
+"""The file or directory that a step usually reads of an input of this kind; of other kinds, everything."""
 ROW_GROUP = 1 << 17
-"""Rows that a Parquet file is written and read by: a group of them is held in memory."""
+"""Rows per Parquet row group: one group is held in memory."""
 UNKNOWN = "?"
-"""How a key begins that nothing can have: it depends on the content of what is not made yet."""
+"""First character of a key that depends on content not made yet."""
+HALF_WRITTEN = ".tmp"
+"""Suffix of a file that is being written."""
+SHOWN = 12
+"""Candidates listed for an ambiguous name."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A reference to something finished (or, in a plan, to be made). Passed between tasks instead of tables."""
+    """A reference to a finished artifact, or in a plan to a future one. Tasks pass these instead of tables."""
 
     kind: str
     name: str
     key: str
     path: Path
 
+    @classmethod
+    def of(cls, facts: Mapping[str, str]) -> "Artifact":
+        return cls(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """As JSON; `of` is the inverse."""
+        return {"kind": self.kind, "name": self.name, "key": self.key, "path": str(self.path)}
+
     @property
     def ref(self) -> str:
-        """The short name people type: `kind/name-key12`; without a key, as long as nobody knows it."""
+        """The name people type, `kind/name-key12`; without the key while it is unknown."""
         return f"{self.kind}/{self.name}" + (f"-{self.key[:12]}" if self.key_known else "")
 
     @property
     def _directory(self) -> Path:
-        """The artifact's, also where one file stands for it."""
         return self.path.parent if self.path.is_file() else self.path
 
     @cached_property
@@ -89,15 +101,15 @@ class Artifact:
 
     @property
     def summary(self) -> str:
-        """One line: what came out."""
+        """The result in one line."""
         counts = self.manifest["counts"]
         if "kept" in counts:
             return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected"
         return str(self.manifest.get("headline", ""))
 
     def content(self, whole: bool = False) -> str:
-        """One hash of what is usually read of it, of the `whole` for who reads more; times and code versions are no
-        part of it. While it is not finished, `UNKNOWN` and a name."""
+        """One hash of the part in `READ`, or of the `whole`; times and code versions do not count. Before the artifact
+        is finished, `UNKNOWN` and its key."""
         if self.kind in GIVEN_KINDS:
             return self.key
         if not self.finished:
@@ -108,22 +120,21 @@ class Artifact:
         if self.path.is_file():
             return content_key([(self.path.name, files[self.path.name])])
         if whole:
-            told = [self.manifest[name] for name in ("parameters", "counts")] + [self.manifest.get("summary")]
-            return _json_hash([sorted(files.items()), *told])
+            recorded = [self.manifest[name] for name in ("parameters", "counts")] + [self.manifest.get("summary")]
+            return _json_hash([sorted(files.items()), *recorded])
         part = READ.get(self.kind, "")
-        read = [(name.removeprefix(part), sha256) for name, sha256 in files.items() if name.startswith(part)]
-        return content_key(read)
+        return content_key([(n.removeprefix(part), sha256) for n, sha256 in files.items() if n.startswith(part)])
 
 
 Parameters = Mapping[str, Any] | BaseModel
-"""Of a step: JSON, and sections of the recipe."""
+"""A step's parameters: JSON and recipe sections."""
 
 
 def artifact_key(
     step: str, step_version: int, name: str, parameters: Parameters, inputs: Sequence[Artifact],
     whole: Sequence[Artifact] = (),
 ) -> str:  # fmt: skip
-    """sha256 over canonical JSON; `whole` are those of the inputs of which more is read than `READ` says."""
+    """sha256 over canonical JSON; `whole` are the inputs of which the step reads more than `READ` says."""
     contents = [artifact.content(artifact in whole) for artifact in inputs]
     made_of = {
         "step": step, "version": step_version, "name": name, "parameters": in_key(parameters), "inputs": contents
@@ -136,6 +147,26 @@ def _json_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
+def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
+    """The artifact named by `kind/name-key12`, by the beginning of that or of its key (six digits or more), by its
+    name, or by a path in it. Raises RatchetError for no match or several."""
+    artifacts, path = list(artifacts), Path(what).expanduser().resolve()
+    rules: tuple[Callable[[Artifact], bool], ...] = (
+        lambda a: what in (a.ref, a.key) or a.path.resolve() in (path, *path.parents),
+        lambda a: len(what) >= 6 and a.key.startswith(what),
+        lambda a: what in (a.name, f"{a.kind}/{a.name}"),
+        lambda a: a.ref.startswith(what),
+    )
+    found = next((found for rule in rules if (found := [artifact for artifact in artifacts if rule(artifact)])), [])
+    if len(found) > 1:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        listed = ", ".join(artifact.ref for artifact in found[-SHOWN:])
+        raise RatchetError(f"{what!r} matches {len(found)} artifacts: {listed}{more}. Name one.")
+    if not found:
+        raise RatchetError(f"No artifact {what!r} in {root}. `ratchet show` lists the artifacts.")
+    return found[0]
+
+
 @dataclass
 class Draft:
     """A directory being filled. `counts` and `extra` go into the manifest."""
@@ -145,7 +176,7 @@ class Draft:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def write_dataset(self, kept: pa.Table, rejected: pa.Table, rows_in: int) -> None:
-        """Write the two sides of a step. Raises when they do not partition the input: a lost row is our defect."""
+        """Write both sides of a step. Raises AssertionError when they do not partition the input."""
         if len(kept) + len(rejected) != rows_in:
             raise AssertionError(
                 f"{self.path.name}: {len(kept)} kept + {len(rejected)} rejected is not {rows_in} rows in"
@@ -155,15 +186,17 @@ class Draft:
 
     @contextmanager
     def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
-        """As `write_dataset`, for a step that goes through its rows in batches: call with both sides of each."""
+        """The same in batches: call with both sides of each batch."""
         counts = {"rows_in": 0, "kept": 0, "rejected": 0}
         with (
-            pq.ParquetWriter(self.path / KEPT, kept) as goes_on,
-            pq.ParquetWriter(self.path / REJECTED, rejected) as out,
+            pq.ParquetWriter(self.path / KEPT, kept) as kept_file,
+            pq.ParquetWriter(self.path / REJECTED, rejected) as rejected_file,
         ):
 
             def write(kept_rows: pa.Table, rejected_rows: pa.Table) -> None:
-                for name, writer, rows in (("kept", goes_on, kept_rows), ("rejected", out, rejected_rows)):
+                for name, writer, rows in (
+                    ("kept", kept_file, kept_rows), ("rejected", rejected_file, rejected_rows)
+                ):  # fmt: skip
                     if len(rows):
                         writer.write_table(rows, row_group_size=ROW_GROUP)
                     counts[name] += len(rows)
@@ -177,8 +210,12 @@ class ArtifactStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    @property
+    def _drafts(self) -> Path:
+        return self.root / ".drafts"
+
     def locate(self, kind: str, name: str, key: str) -> Artifact:
-        """Where the artifact with this key is, or will be."""
+        """The present or future place of the artifact with this key."""
         return Artifact(kind, name, key, self.root / kind / f"{name}-{key[:12]}")
 
     def find(self, kind: str, name: str, key: str) -> Artifact | None:
@@ -190,12 +227,10 @@ class ArtifactStore:
         return artifact
 
     def check(self, artifact: Artifact) -> None:
-        """Raise RatchetError unless the manifest is readable, is this key's, and every file has its recorded size."""
+        """Raise RatchetError unless the manifest is readable and has this key, and every file has its recorded size."""
         advice = f"Delete {artifact.path} and run again: only this step and what depends on it is redone."
         try:
-            manifest = artifact.manifest
-            files = manifest["files"]
-            key = manifest["key"]
+            files, key = artifact.manifest["files"], artifact.manifest["key"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RatchetError(f"{artifact.path / MANIFEST} cannot be read ({error}). {advice}") from error
         if key != artifact.key:
@@ -206,32 +241,26 @@ class ArtifactStore:
                 raise RatchetError(f"{file} is missing or was changed after the step finished. {advice}")
 
     def file(self, path: str | Path) -> Artifact:
-        """A raw input file as an artifact: its key is the hash of its content. A link keeps its own name: in the Hub's
-        cache, what it points to is called after its hash."""
+        """A raw input file as an artifact: its key is the hash of its content. A link keeps its own name, because the
+        Hub's cache names the target after its hash."""
         file = Path(path).expanduser()
         try:
-            state = file.stat()
-            return Artifact(
-                FILE_KIND, file.name, _known_hash(file, state.st_size, state.st_mtime_ns), Path(os.path.abspath(file))
-            )
+            return Artifact(FILE_KIND, file.name, _hash_once(file), Path(os.path.abspath(file)))
         except OSError as error:
             raise RatchetError(f"Cannot read the input file {path}: {error.strerror}. Check the path.") from error
 
     def directory(self, path: Path, kind: str) -> Artifact:
-        """A directory that was given, as an artifact: its key is the hash of its files, sub-directories aside."""
+        """A given directory as an artifact: its key is the hash of its files, without subdirectories."""
         files = sorted(file for file in path.iterdir() if file.is_file())
-        facts = [(f.name, _known_hash(f, f.stat().st_size, f.stat().st_mtime_ns)) for f in files]
-        return Artifact(kind, path.resolve().name or kind, content_key(facts), path.resolve())
+        key = content_key([(file.name, _hash_once(file)) for file in files])
+        return Artifact(kind, path.resolve().name or kind, key, path.resolve())
 
-    def open(self, ref: str) -> Artifact:
-        """By `kind/name-key12` (or a unique beginning of the key, or a path). Raises RatchetError when unknown."""
-        for artifact in self.all():
-            if ref in (artifact.ref, str(artifact.path)) or (len(ref) >= 6 and artifact.key.startswith(ref)):
-                return artifact
-        raise RatchetError(f"No artifact {ref!r} in {self.root}. `ratchet show` lists what there is.")
+    def open(self, what: str) -> Artifact:
+        """A finished artifact by any name that `resolve` takes. Raises RatchetError when unknown or ambiguous."""
+        return resolve(what, self.all(), self.root)
 
     def earlier_same(self, artifact: Artifact) -> Artifact | None:
-        """The oldest artifact of this kind and name that was finished before and has the same content."""
+        """The oldest earlier artifact of this kind and name with the same content."""
         for other in self.all(f"{artifact.kind}/{artifact.name}-*"):
             if other.key == artifact.key:
                 break
@@ -240,19 +269,20 @@ class ArtifactStore:
         return None
 
     def all(self, where: str = "*/*") -> Iterator[Artifact]:
-        """Every finished artifact, oldest first; `where` is a glob of their directories."""
+        """Every finished artifact, oldest first; `where` is a glob of their directories. Skips damaged ones, which
+        `check` names when they are used."""
         found = []
         for manifest_file in self.root.glob(f"{where}/{MANIFEST}"):
             try:
                 manifest = json.loads(manifest_file.read_text())
                 artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
             except (OSError, ValueError, KeyError):
-                continue  # `check` names damaged ones when they are used
+                continue
             found.append((manifest.get("finished_at", 0), artifact.ref, artifact))
         yield from (artifact for _, _, artifact in sorted(found))
 
     def parents(self, artifact: Artifact) -> list[Artifact]:
-        """What this finished artifact was made from, as its manifest says; of raw material, the file."""
+        """The inputs recorded in a finished artifact's manifest; for raw material, the file."""
         found = []
         for facts in artifact.manifest["inputs"]:
             read, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
@@ -264,8 +294,8 @@ class ArtifactStore:
         return found
 
     def ancestors(self, artifacts: Sequence[Artifact], used: Mapping[str, Sequence[Artifact]] = {}) -> list[Artifact]:
-        """Everything these were made from, themselves included, each once, raw files first. `used` says by key what a
-        run reads where it differs from what a manifest says: the same content under another key."""
+        """These artifacts and everything they were made from, each once, raw files first. `used` maps keys to the
+        inputs a run really gave, where a manifest names another artifact with the same content."""
         found: dict[tuple[str, str], Artifact] = {}
 
         def visit(artifact: Artifact) -> None:
@@ -281,11 +311,11 @@ class ArtifactStore:
 
     @contextmanager
     def draft(self, target: Artifact, *, resumable: bool) -> Iterator[Draft]:
-        """Fill a draft, then call `finish`. A resumable draft keeps what an interrupted run left in it."""
-        path = self.root / ".drafts" / f"{target.kind}-{target.name}-{target.key[:12]}"
+        """Fill the draft, then call `finish`. A resumable draft keeps what an interrupted run left in it."""
+        path = self._drafts / f"{target.kind}-{target.name}-{target.key[:12]}"
         with disk_errors(self.root):
             path.mkdir(parents=True, exist_ok=True)
-        with _exclusive(path.with_name(path.name + ".lock"), target):
+        with _exclusive(_lock_of(path), target):
             if not resumable:
                 shutil.rmtree(path)
                 path.mkdir()
@@ -296,7 +326,7 @@ class ArtifactStore:
                inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = ()) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
         finished_at = time.time()
-        for left in draft.path.rglob(f"*{HALF_WRITTEN}"):  # not earlier: somebody elsewhere may have been writing it
+        for left in draft.path.rglob(f"*{HALF_WRITTEN}"):  # only now: another process may have been writing it
             left.unlink()
         files = {}
         for file in sorted(p for p in draft.path.rglob("*") if p.is_file() and p.name != MANIFEST):
@@ -309,10 +339,7 @@ class ArtifactStore:
             "step_version": step_version,
             "code": code_version(),
             "parameters": decisive(parameters),
-            "inputs": [
-                {"kind": a.kind, "name": a.name, "key": a.key, "path": str(a.path), "content": a.content(a in whole)}
-                for a in inputs
-            ],
+            "inputs": [artifact.facts | {"content": artifact.content(artifact in whole)} for artifact in inputs],
             "counts": draft.counts,
             "files": files,
             "versions": library_versions(),
@@ -326,10 +353,29 @@ class ArtifactStore:
             replace_directory(draft.path, target.path)
         return target
 
+    def unfinished(self) -> list[Path]:
+        """Drafts that no process is filling, and directories whose deletion was interrupted."""
+        drafts = sorted(path for path in self._drafts.glob("*") if path.is_dir())
+        return [path for path in drafts if not is_locked(_lock_of(path))]
+
+    def remove(self, directory: Path) -> None:
+        """Delete an artifact or a draft. Interrupted, it leaves an unfinished directory, never half an artifact."""
+        gone = self._drafts / f"{directory.parent.name}-{directory.name}.removed"
+        if directory.parent != self._drafts:
+            self._drafts.mkdir(exist_ok=True)
+            os.rename(directory, gone)
+            directory = gone
+        shutil.rmtree(directory)
+        _lock_of(directory).unlink(missing_ok=True)
+
+
+def _lock_of(draft: Path) -> Path:
+    return draft.with_name(draft.name.removesuffix(".replaced") + ".lock")
+
 
 @contextmanager
 def _exclusive(lock_file: Path, target: Artifact) -> Iterator[None]:
-    """One process at a time makes an artifact. The lock is the kernel's: it is gone when its holder is."""
+    """One process at a time makes an artifact. The kernel frees the lock when its holder dies."""
     with open(lock_file, "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -344,9 +390,21 @@ def _exclusive(lock_file: Path, target: Artifact) -> Iterator[None]:
         yield
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the kernel's lock on this file."""
+    if not path.is_file():
+        return False
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
 @contextmanager
 def disk_errors(where: Path) -> Iterator[None]:
-    """Turn a full disk or a read-only one into a message a person can act on."""
+    """Turn the errors of a full or read-only disk into a RatchetError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -358,14 +416,10 @@ def disk_errors(where: Path) -> Iterator[None]:
         raise
 
 
-HALF_WRITTEN = ".tmp"
-"""How the name ends of what is being written."""
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Another name to write a file under. It gets its own once it is whole and durable, in place of the older one,
-    whatever happens in between."""
+    """A temporary name to write a file under. The file gets its own name, replacing the old one, when it is complete
+    and durable."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}{HALF_WRITTEN}")
     try:
         yield temporary
@@ -381,8 +435,8 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def replace_directory(draft: Path, final: Path) -> None:
-    """Make a directory durable and give it its name, in place of an older one: between the two renames there is none,
-    never a mixture."""
+    """Make a directory durable and rename it to `final`, replacing an older one. Between the two renames `final` does
+    not exist; it is never a mixture."""
     for path in (*draft.rglob("*"), draft):
         sync_path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -401,18 +455,23 @@ def sha256_file(path: Path) -> str:
 
 
 def content_key(files: Sequence[tuple[str, str]]) -> str:
-    """One hash of (name, sha256) pairs: what a directory of files is known by, wherever it lies."""
+    """One hash of (name, sha256) pairs: identifies a directory of files wherever it is."""
     return hashlib.sha256(json.dumps(sorted(files)).encode()).hexdigest()
 
 
+def _hash_once(file: Path) -> str:
+    """The file's sha256. The plan before a run asks for it too: an unchanged file is read once for both."""
+    state = file.stat()
+    return _hash_of_version(file, state.st_size, state.st_mtime_ns)
+
+
 @lru_cache
-def _known_hash(path: Path, size: int, modified_ns: int) -> str:
-    """A run is planned before it starts: its input files are read once for both."""
+def _hash_of_version(path: Path, size: int, modified_ns: int) -> str:
     return sha256_file(path)
 
 
 def sync_path(path: Path) -> None:
-    """Have the kernel write a file, or the names in a directory, to disk."""
+    """Make a file's content, or the names in a directory, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -423,9 +482,8 @@ def sync_path(path: Path) -> None:
 @cache
 def code_version() -> str:
     """The git commit (with `+changes` when the tree differs from it), or the installed version."""
-    root = Path(__file__).resolve().parent.parent
+    git = ["git", "-C", str(Path(__file__).resolve().parent.parent)]
     try:
-        git = ["git", "-C", str(root)]
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
         return commit[:12] + ("+changes" if changed.stdout.strip() else "")
@@ -436,8 +494,8 @@ def code_version() -> str:
 @cache
 def library_versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "deepspeed", "pyarrow", "datasketch", "python-flint",
-                    "lingua-language-detector", "prefect", "mlflow"):  # fmt: skip
+    for package in ("torch", "transformers", "deepspeed", "pyarrow", "datasketch", "python-flint", "py3langid",
+                    "prefect", "mlflow"):  # fmt: skip
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

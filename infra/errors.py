@@ -1,4 +1,4 @@
-"""The one exception a person is meant to read."""
+"""The exceptions that users read."""
 
 import difflib
 import errno
@@ -6,24 +6,23 @@ from collections.abc import Iterable
 
 
 class RatchetError(Exception):
-    """Something the user can fix: says what is wrong, where, and what to do.
+    """A mistake that the user can fix: what is wrong, where, and what to do.
 
-    The command line prints the message and exits with code 2; the traceback is shown only with `--debug`.
-    Of what the system says about a file it prints one line too; anything else is a defect of ours and keeps its
-    traceback.
+    The command line prints the message and exits with code 2. Errors of the file system also become one line; any other
+    exception is a defect and keeps its traceback.
     """
 
 
 class NotGiven(RatchetError):
-    """What a recipe leaves to those who run it, and they have not given: a plan cannot do without, an estimate can."""
+    """A value that the recipe leaves to the user is missing: there is no plan, but there can be an estimate."""
 
 
 class Waiting(RatchetError):
-    """The run is over for now, until a person decides."""
+    """The run has ended until a person approves."""
 
 
 def in_words(error: Exception) -> str:
-    """The line a person reads of an error that is theirs to fix; nothing for a defect of ours."""
+    """The one-line message of an error that the user can fix; empty for a defect."""
     if isinstance(error, RatchetError):
         return str(error)
     if isinstance(error, OSError) and (error.filename is not None or error.errno in (errno.ENOSPC, errno.EDQUOT)):
@@ -32,6 +31,6 @@ def in_words(error: Exception) -> str:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The question whether the most similar name was meant, to be put behind a sentence; nothing where none is near."""
+    """`Did you mean …?`, to append to a sentence; empty if no name is similar."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

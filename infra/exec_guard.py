@@ -1,6 +1,6 @@
-"""Become another program, after asking the kernel to end it when its parent ends.
+"""Become another program, after asking the kernel to end it with its parent.
 
-A file of its own, run as a script: doing this between fork and exec inside a threaded parent is unsafe.
+A script, because doing this between fork and exec is unsafe in a threaded parent.
 """
 
 import ctypes
@@ -14,6 +14,6 @@ if __name__ == "__main__":
     parent, argv = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before the request
         sys.exit(143)
     os.execvp(argv[0], argv)

@@ -1,10 +1,10 @@
-"""Whether the Hugging Face Hub can be reached from here."""
+"""Is the Hugging Face Hub reachable?"""
 
 import os
 from functools import cache
 
 HUB_S = 5.0
-"""For the Hub to answer at all."""
+"""Timeout of the request."""
 
 
 def hub_address() -> str:
@@ -14,7 +14,7 @@ def hub_address() -> str:
 
 
 def hub_answers() -> bool:
-    """One request, not repeated: the Hub's own client tries for half a minute for each file."""
+    """One request without retries: the Hub's client retries each file for half a minute."""
     return _answers(hub_address())
 
 
@@ -24,6 +24,6 @@ def _answers(endpoint: str) -> bool:
 
     try:
         get_session().head(endpoint, timeout=HUB_S)
-    except Exception:  # of whatever transport the client uses, or offline mode
+    except Exception:  # of any transport, or offline mode
         return False
     return True

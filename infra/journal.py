@@ -1,4 +1,4 @@
-"""JSON lines that survive a kill: appended one at a time, read back without the line that a kill tore off."""
+"""JSON lines that survive a kill: appended one at a time, read back without a torn last line."""
 
 import fcntl
 import json
@@ -14,8 +14,8 @@ from ratchet.infra.errors import RatchetError
 
 
 def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(the byte behind it, record) of each line from byte `begin` on. Takes no lock and changes nothing. Raises
-    RatchetError for a line that is no JSON object."""
+    """(end byte, record) of each whole line from byte `begin` on. Takes no lock. Raises RatchetError for a line that is
+    not a JSON object."""
     with open(path, "rb") as file:
         file.seek(begin)
         for line in file:
@@ -34,22 +34,12 @@ def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]
             yield begin, record
 
 
-def writer_lives(path: Path) -> bool:
-    """Whether some process has a journal open that it writes `alone`."""
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
-
-
 class Journal:
     """The writing side of one file. A context manager.
 
-    A line is handed to the kernel at once, so that a kill takes no line that was written; with `durable` it is on the
-    disk before `append` returns, so that a power failure takes none either. With `alone`, a second process that opens
-    the file waits for the first to end. What stands behind the last line end, or behind byte `keep`, is cut off.
+    Each line goes to the kernel at once, so a kill loses no written line; with `durable` it is on disk before `append`
+    returns, so a power failure loses none either. With `alone`, a second process that opens the file waits for the
+    first to end, and `is_locked` finds the writer. Whatever follows the last line end, or byte `keep`, is removed.
     """
 
     def __init__(self, path: Path, durable: bool = False, alone: bool = False, keep: int | None = None) -> None:
@@ -58,18 +48,18 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+b", buffering=0)
             if alone:
-                fcntl.flock(self._file, fcntl.LOCK_EX)  # ends with the process
+                fcntl.flock(self._file, fcntl.LOCK_EX)
             self._file.truncate(self._whole() if keep is None else keep)
             if durable:
                 sync_path(path.parent)  # a file is only as durable as its name
 
     def append(self, record: Mapping[str, Any]) -> int:
-        """The byte at which the record's line begins."""
+        """Returns the first byte of the record's line."""
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         with disk_errors(self.path):
             place = self._file.seek(0, os.SEEK_END)
             with memoryview(line) as rest:
-                while rest:  # a nearly full disk takes a part of the line, then says why
+                while rest:  # a nearly full disk takes part of the line before the error
                     rest = rest[self._file.write(rest) :]
             if self._durable:
                 os.fsync(self._file.fileno())
@@ -81,7 +71,7 @@ class Journal:
             return json.loads(file.readline())
 
     def sync(self) -> None:
-        """Put everything on the disk."""
+        """Make everything durable."""
         with disk_errors(self.path):
             os.fsync(self._file.fileno())
 
@@ -96,7 +86,7 @@ class Journal:
         self.close()
 
     def _whole(self) -> int:
-        """The byte behind the last line that is whole."""
+        """The end of the last whole line."""
         size = self._file.seek(0, os.SEEK_END)
         if not size:  # nothing to map
             return 0

@@ -1,7 +1,7 @@
-"""Lineage both ways, from the manifests of one store alone: what an artifact was made from, and what was made from it.
+"""Lineage in both directions, from the manifests of one store alone.
 
-An artifact that was made again and came out the same stands beside the first, because whoever read the one has read the
-other. A file is known by its content, a generated one too: the same file at two places is one.
+Artifacts of one kind and name with the same content count as one: whoever read the one has read the other. A file is
+known by its content, also when it was generated: the same file at two places is one.
 """
 
 from collections import defaultdict
@@ -9,37 +9,36 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore, resolve
 from ratchet.infra.errors import RatchetError
-
-SHOWN = 12
-"""How many candidates an error names."""
 
 
 class Lineage:
-    """Both directions are one relation, read once: what is behind a thing has that thing ahead."""
+    """`made_from` and `used_by` are one relation, read once."""
 
     def __init__(self, store: ArtifactStore) -> None:
         self.store = store
-        # What is damaged is left out; `check` names it where it is used.
+        # Damaged artifacts are left out; `check` names them where they are used.
         whole = (artifact for artifact in store.all() if artifact.manifest.keys() >= {"files", "inputs", "counts"})
         self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in whole}
-        """By key, oldest first: what the store has made, then the files and models that were given."""
+        """By key, oldest first: the store's artifacts, then the given files and models."""
         self._made_from: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self._used_by: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self.changed: set[tuple[str, str]] = set()
-        """Keys of what was read and has been made again since, otherwise, and of what was made from it before."""
+        """(input's key, output's key) where the input was made again since, with other content."""
         same: dict[tuple[str, str, str], list[Artifact]] = defaultdict(list)
         made = list(self.known.values())
         for artifact in made:
             for content in {artifact.content(), artifact.content(whole=True)}:
                 same[artifact.kind, artifact.name, content].append(artifact)
             for name, facts in artifact.manifest["files"].items() if artifact.kind == "raw" else ():
-                self._link(artifact, self._file(name, facts["sha256"], artifact.path / name))
+                file = Artifact(FILE_KIND, name, facts["sha256"], artifact.path / name)
+                self._link(artifact, self.known.setdefault(file.key, file))
         for artifact in made:
             for facts in artifact.manifest["inputs"]:
                 read, content = self._read(facts), facts.get("content", "")
-                if self._made(read) and content not in (read.content(), read.content(whole=True)):
+                in_store = read.kind not in (*GIVEN_KINDS, "raw") and read.key in self.known
+                if in_store and content not in (read.content(), read.content(whole=True)):
                     self.changed.add((read.key, artifact.key))
                 for each in [read, *same[read.kind, read.name, content]]:
                     if each.key != artifact.key:
@@ -60,54 +59,26 @@ class Lineage:
         return _reached(artifact, self.used_by)
 
     def find(self, what: str) -> Artifact:
-        """By `kind/name-key12`, a beginning of it or of its key, a name, a path in the store, or a file anywhere, which
-        is known by its content. Raises RatchetError when nothing is meant, or several things are."""
+        """By any name that `resolve` takes, or a file anywhere, which is known by its content. Raises RatchetError for
+        no match or several."""
         path = Path(what).expanduser()
-        if path.exists() and (found := self._at(path)):
-            return found
-        ways: tuple[Callable[[Artifact], bool], ...] = (
-            lambda a: what in (a.ref, a.key),
-            lambda a: len(what) >= 6 and a.key.startswith(what),
-            lambda a: what in (a.name, f"{a.kind}/{a.name}"),
-            lambda a: a.ref.startswith(what),
-        )
-        for meant in ways:
-            candidates = [artifact for artifact in self.known.values() if meant(artifact)]
-            if len(candidates) == 1:
-                return candidates[0]
-            if candidates:
-                more = f" and {len(candidates) - SHOWN} more" if len(candidates) > SHOWN else ""
-                listed = ", ".join(artifact.ref for artifact in candidates[-SHOWN:])
-                raise RatchetError(f"{what!r} is {len(candidates)} artifacts: {listed}{more}. Say which.")
-        raise RatchetError(f"No artifact {what!r} in {self.store.root}. `ratchet show` lists what there is.")
-
-    def _at(self, path: Path) -> Artifact | None:
-        made = {artifact.path.resolve(): artifact for artifact in self.known.values()}
-        inside = next((made[p] for p in (path.resolve(), *path.resolve().parents) if p in made), None)
-        if inside and not (inside.kind == "raw" and path.is_file()):
-            return inside
-        if not path.is_file():
-            return None
-        key = self.store.file(path).key
-        if key not in self.known:
-            raise RatchetError(f"Nothing in {self.store.root} was made from {path} (sha256 {key}).")
-        return self.known[key]
+        if path.is_file():
+            inside = [a for a in self.known.values() if a.kind not in (FILE_KIND, "raw") and a.path.is_dir()]
+            if not any(artifact.path.resolve() in path.resolve().parents for artifact in inside):
+                key = self.store.file(path).key
+                if key not in self.known:
+                    raise RatchetError(f"Nothing in {self.store.root} was made from {path} (sha256 {key}).")
+                return self.known[key]
+        return resolve(what, self.known.values(), self.store.root)
 
     def _read(self, facts: dict[str, Any]) -> Artifact:
-        """What an input was, as a manifest says; of raw material that was generated, the file."""
+        """An input that a manifest names; for generated raw material, the file."""
         if facts["kind"] in GIVEN_KINDS:
-            given = Artifact(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))
-            return self.known.setdefault(given.key, given)
+            return self.known.setdefault(facts["key"], Artifact.of(facts))
         file, raw = Path(facts["path"]).name, self.known.get(facts["key"])
         if facts["kind"] == "raw" and raw and file in raw.manifest["files"]:
             return self.known[raw.manifest["files"][file]["sha256"]]
         return raw or self.store.locate(facts["kind"], facts["name"], facts["key"])
-
-    def _made(self, artifact: Artifact) -> bool:
-        return artifact.kind not in (*GIVEN_KINDS, "raw") and artifact.key in self.known
-
-    def _file(self, name: str, sha256: str, path: Path) -> Artifact:
-        return self.known.setdefault(sha256, Artifact(FILE_KIND, name, sha256, path))
 
     def _link(self, read: Artifact, made: Artifact) -> None:
         self._made_from[made.key][read.key] = read

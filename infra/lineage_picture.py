@@ -1,4 +1,4 @@
-"""One picture of a run: what it read, what each step kept, how training went on, and which scores were reached."""
+"""One picture of a run: its inputs, the rows that each step kept, training, and scores."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -11,11 +11,11 @@ CURATION = ("problems", "attempts")
 TRAINING = ("traces", "checkpoint", "pass_rates")
 
 Made = tuple[str, Artifact, Sequence[Artifact]]
-"""A step: its title, or nothing where what it made says it; what it made, or was to make; what it read."""
+"""A step: its title (empty: from its output), its output, made or not, and its inputs."""
 
 
 def lineage_picture(steps: Iterable[Made], link: Callable[[Artifact], str], label: str) -> str:
-    """An SVG; `link` says where a click on an artifact leads. A step comes after those that it reads."""
+    """An SVG; `link` gives the target of a click on an artifact. A step comes after its inputs."""
     boxes = [_box(title or title_of(made), made, read, link(made)) for title, made, read in steps]
     return flow_chart(sorted(boxes, key=lambda box: BANDS.index(box.band)), label)
 
@@ -24,7 +24,7 @@ BANDS = ("Raw", "Curation", "Training and evaluation")
 
 
 def title_of(artifact: Artifact) -> str:
-    """`rules math`, of what a step made."""
+    """`rules math`, from a step's output."""
     step = artifact.manifest["step"]
     return f"{step} {artifact.name.removesuffix(f'-{step}')}".replace("_", " ")
 
@@ -32,12 +32,12 @@ def title_of(artifact: Artifact) -> str:
 def _box(title: str, made: Artifact, read: Sequence[Artifact], link: str) -> Box:
     band, lane = place(made)
     counts = made.manifest["counts"] if made.finished else {}
-    told = made.summary if made.finished else "not made"
-    lines = [line for part in told.split("   ") for line in textwrap.wrap(part, CHARACTERS)]
+    summary = made.summary if made.finished else "not made"
+    lines = [line for part in summary.split("   ") for line in textwrap.wrap(part, CHARACTERS)]
     files = [artifact for artifact in read if artifact.kind in (*GIVEN_KINDS, "raw")]
     lines[MOST_LINES:] = ["…"] if len(lines) > MOST_LINES else []
     lines += [_file(file) for file in files[:2]] + ([f"and {len(files) - 2} files more"] if len(files) > 2 else [])
-    hints = [made.ref, told, *(f"{file.path} sha256 {sha256_of(file)}" for file in files[:20])]
+    hints = [made.ref, summary, *(f"{file.path} sha256 {sha256_of(file)}" for file in files[:20])]
     share = counts["kept"] / counts["rows_in"] if counts.get("rows_in") and "kept" in counts else None
     parents = [artifact.key for artifact in read]
     return Box(made.key, title, lines, band, lane, parents, link, "\n".join(hints), share, not made.finished)
@@ -58,7 +58,7 @@ def _file(file: Artifact) -> str:
 
 
 def sha256_of(file: Artifact) -> str:
-    """Of a file that was given or generated; a model directory has one over its files."""
+    """Of a given or generated file, or of a model directory's files."""
     if file.kind == "raw" and file.path.is_file():
         return file.manifest["files"][file.path.name]["sha256"]
     return file.key

@@ -1,9 +1,9 @@
 """Replays run journals into MLflow: `python -m ratchet.infra.mlflow_mirror JOURNALS TRACKING_URI`.
 
-One process mirrors every journal it finds, and exits when all are complete. A journal whose writer is dead gets its
-open runs ended as KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was
-created just before an interruption is found again by its tag, and MLflow drops repeated metric points. Files have a
-position of their own: while the place where MLflow keeps them is full or gone, numbers and lineage still arrive.
+One process mirrors every journal, and exits when all are complete. Open runs of a journal whose writer is dead end as
+KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
+interruption is found again by its tag, and MLflow drops repeated metric points. Files have a separate position: while
+MLflow's file storage is full or gone, numbers and lineage still arrive.
 """
 
 import fcntl
@@ -12,50 +12,40 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # we ask again ourselves; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # the mirror retries; the default blocks for minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow
-from mlflow import MlflowClient
-from mlflow.entities import (
-    Dataset,
-    DatasetInput,
-    InputTag,
-    LoggedModelInput,
-    LoggedModelOutput,
-    LoggedModelStatus,
-    Metric,
-    Param,
-)
+from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import write_atomically
-from ratchet.infra.journal import read_lines, writer_lives
+from ratchet.infra.artifacts import Artifact, is_locked, write_atomically
+from ratchet.infra.journal import read_lines
 from ratchet.infra.mlflow_pages import Pages
 from ratchet.infra.openlineage import LineageEvents
 from ratchet.infra.settings import is_server
-from ratchet.infra.sqlite_files import set_aside_damaged
+from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 POLL_S = 0.3
-ROUND_S = 3.0  # between looks at runs under way: their numbers go together, and a page is that much late
+ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
 METRICS_PER_CALL = 1000  # MLflow's limit
-DIGEST = 32  # characters: the column holds 36; the whole hash is a tag
-TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # that a page shows, the last ones; the artifact has the rest
+DIGEST = 32  # characters: the column holds 36; the full hash is a tag
+TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
 AGAIN_S = 2.0
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
-"""Answers that will be the same next time: the event is logged and passed over, and does not hold up the rest."""
+"""Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
-GIVE_UP_AFTER_S = 15  # without one event getting through, once no writer is left
+GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
 class Journal:
@@ -69,7 +59,7 @@ class Journal:
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
         self.where = client.tracking_uri
         if state.get("where", self.where) != self.where and not state.get("complete"):
-            state = {}  # another server knows nothing of what the first one has received
+            state = {}  # another server has received nothing yet
         self.offset: int = state.get("offset", 0)
         self.files: int = state.get("files", self.offset)
         self.experiment_id: str = state.get("experiment_id", "")
@@ -77,18 +67,17 @@ class Journal:
         self.complete: bool = state.get("complete", False)
         self.ended: bool = state.get("ended", self.complete)
         self.problem: str = state.get("problem", "")
-        """Why it is not complete yet, for people."""
+        """Why it is incomplete, for people."""
         self._redraw = not self.complete
-        """Whether the run's own page is behind."""
+        """Whether the run's page is out of date."""
 
     def save(self) -> None:
         facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send what is new; returns how many events were sent. Raises what MLflow's client does where it cannot."""
+        """Send new events; returns how many. Raises the error of MLflow's client."""
         sent = 0
-        # Metrics that follow one another go together, any other event alone.
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
@@ -97,16 +86,16 @@ class Journal:
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
-        # A writer takes its lock before its first event, so an empty journal may be one that is just being opened.
+        # A writer locks its journal before its first event: an empty one may have just been opened.
         begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.ended and not sent and begun and not writer_lives(self.path):
+        if not self.ended and not sent and begun and not is_locked(self.path):
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if event["event"] in FILES:
                 self._deliver(event, partial(self._send, [event]))
             self.files = place
         if self._redraw and self.path.stem in self.runs:
-            self._deliver("the run's page", partial(self.pages.run_told, self.runs, self.experiment_id))
+            self._deliver("the run's page", partial(self.pages.show_run, self.runs, self.experiment_id))
             self._redraw = False
         self.complete = self.ended and self.files == self.offset
         if sent or self.complete or self.problem:
@@ -115,7 +104,7 @@ class Journal:
         return sent
 
     def _deliver(self, what: Any, send: Callable[[], None]) -> None:
-        """Send it, or pass over what MLflow refuses and will always refuse."""
+        """Send it; skip what MLflow refuses permanently."""
         try:
             send()
         except (MlflowException, OSError) as error:
@@ -134,14 +123,12 @@ class Journal:
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
         if kind == "open":
-            found = self.client.get_experiment_by_name(event["experiment"])
-            here = None if is_server(self.client.tracking_uri) else self.path.parent.parent / "mlflow-files"
-            files = here and os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())  # a server has its own
-            self.experiment_id = (
-                found.experiment_id
-                if found
-                else self.client.create_experiment(event["experiment"], artifact_location=files)
-            )
+            name, files = event["experiment"], None  # a server has its own storage
+            if not is_server(self.client.tracking_uri):
+                here = self.path.parent.parent / "mlflow-files"
+                files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
+            found = self.client.get_experiment_by_name(name)
+            self.experiment_id = found.experiment_id if found else self.client.create_experiment(name, files)
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":
@@ -175,10 +162,7 @@ class Journal:
         if note := self.pages.made_from(event):
             tags[MLFLOW_RUN_NOTE] = note
         if event["output"]:
-            tags["ratchet.artifact"] = _ref(event["output"])
-            tags["ratchet.path"] = event["output"]["path"]
-            tags["ratchet.key"] = event["output"]["key"]
-            tags["ratchet.cached"] = str(event["cached"]).lower()
+            tags |= _artifact_tags(event["output"]) | {"ratchet.cached": str(event["cached"]).lower()}
         found = self.client.search_runs([self.experiment_id], f"tags.`ratchet.run` = '{event['run']}'", max_results=1)
         if found:
             run_id = found[0].info.run_id
@@ -187,16 +171,16 @@ class Journal:
             run_id = self.client.create_run(
                 self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
             ).info.run_id
-            parameters = [Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+            parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
             self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
-    def _points(self, event: dict[str, Any]) -> Iterator[Metric]:
-        """Numbers of a run; those of an evaluation also of the model, on the data set that each name begins with."""
+    def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
+        """A run's metrics; those of an evaluation belong to the model too, on the data set that begins their name."""
         model_id = self._model_id("", event["model"]) if event.get("model") else None
         for name, value in event["values"].items():
             facts = event.get("datasets", {}).get(name.partition("/")[0])
-            yield Metric(
+            yield entities.Metric(
                 name.replace("@", "_at_"), value, int(event["at"] * 1000), event["step"], model_id,
                 *((_dataset_name(facts), facts["key"][:DIGEST]) if facts else ()),
             )  # fmt: skip
@@ -204,7 +188,7 @@ class Journal:
     def _dataset(self, run: str, event: dict[str, Any]) -> None:
         facts = event["dataset"]
         columns = [{"name": name, "type": kind, "required": False} for name, kind in facts["columns"].items()]
-        dataset = Dataset(
+        dataset = entities.Dataset(
             name=_dataset_name(facts),
             digest=facts["key"][:DIGEST],
             source_type="local",
@@ -212,40 +196,40 @@ class Journal:
             schema=json.dumps({"mlflow_colspec": columns}),
             profile=json.dumps({"num_rows": facts["rows"]}),
         )
-        tags = [InputTag("mlflow.data.context", event["context"]), InputTag("sha256", facts["key"])]
-        self.client.log_inputs(run, datasets=[DatasetInput(dataset, tags)])
+        tags = [entities.InputTag("mlflow.data.context", event["context"]), entities.InputTag("sha256", facts["key"])]
+        self.client.log_inputs(run, datasets=[entities.DatasetInput(dataset, tags)])
 
     def _model(self, run: str, event: dict[str, Any]) -> None:
         model_id = self._model_id(run, event["model"], event["parameters"])
         if event["role"] == "input":
-            self.client.log_inputs(run, models=[LoggedModelInput(model_id)])
+            self.client.log_inputs(run, models=[entities.LoggedModelInput(model_id)])
             return
         outputs = self.client.get_run(run).outputs
         known = {output.model_id for output in outputs.model_outputs} if outputs else set()
         if model_id not in known:  # MLflow refuses the same output twice
-            self.client.log_outputs(run, [LoggedModelOutput(model_id, step=0)])
+            self.client.log_outputs(run, [entities.LoggedModelOutput(model_id, step=0)])
 
     def _model_id(self, run: str, facts: dict[str, str], parameters: Mapping[str, Any] = {}) -> str:
-        """MLflow's name of a checkpoint, which `run` has logged if nobody has."""
+        """MLflow's id of a checkpoint, logged by `run` if it is new."""
         query = f"tags.`ratchet.key` = '{facts['key']}'"
         found = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
         if found:
             return found[0].model_id
         model = self.client.create_logged_model(
             self.experiment_id,
-            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # MLflow takes none of them
+            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
             source_run_id=run,
             model_type="checkpoint",
-            tags={"ratchet.key": facts["key"], "ratchet.artifact": _ref(facts), "ratchet.path": facts["path"]},
+            tags=_artifact_tags(facts),
             params={name: str(value)[:500] for name, value in parameters.items()},
         )
-        return self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+        return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
-        """The checkpoint as a version of the registered model, once, with these tags; the aliases move to it."""
+        """Make the checkpoint a version of the registered model, once, and move the aliases to it."""
         name, model_id = event["name"], self._model_id(run, event["model"])
-        source = f"models:/{model_id}"  # that is all that a version remembers of it
-        with suppress(MlflowException):  # there already; whatever else it is, the next call says
+        source = f"models:/{model_id}"
+        with suppress(MlflowException):  # it exists; any other error returns in the next call
             self.client.create_registered_model(name)
         versions = self.client.search_model_versions(f"name = '{name}'")
         version = next((v for v in versions if v.source == source), None)
@@ -257,7 +241,7 @@ class Journal:
             self.client.set_registered_model_alias(name, alias, version.version)
 
     def _table(self, run: str, path: Path) -> None:
-        """JSON lines as a table that a page shows."""
+        """Show JSON lines as a table."""
         if not path.is_file():
             return
         rows = [row for _, row in read_lines(path)][-TABLE_ROWS:]
@@ -268,7 +252,7 @@ class Journal:
         self.client.set_tag(run, MLFLOW_LOGGED_ARTIFACTS, json.dumps([{"path": table, "type": "table"}]))
 
     def _end(self, status: str, at: float) -> None:
-        """End what the writer has left open."""
+        """End the runs that the writer left open."""
         for run in self.runs.values():
             self._deliver(f"the end of {run}", partial(self._end_run, run, status, at))
         self.ended = self._redraw = True
@@ -279,12 +263,12 @@ class Journal:
 
 
 def _codes(error: BaseException) -> set[Any]:
-    """MLflow's name of what went wrong, and the status of the answer."""
+    """MLflow's error code and the HTTP status."""
     return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
 
 
 def reason(error: BaseException) -> str:
-    """One line: what is at the bottom of it, and what to do where that is plain."""
+    """The root cause in one line, with advice about a missing login."""
     codes, deepest = _codes(error), error
     for _ in range(20):
         retried = getattr(next(iter(deepest.args), None), "reason", None)
@@ -298,13 +282,13 @@ def _dataset_name(facts: dict[str, Any]) -> str:
     return f"{facts['kind']}/{facts['name']}"
 
 
-def _ref(facts: dict[str, Any]) -> str:
-    return f"{facts['kind']}/{facts['name']}-{facts['key'][:12]}"
+def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
+    return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
 
 
 def _create_database(tracking_uri: str, journals: Path) -> None:
-    """Make a new SQLite store under another name: MLflow takes seconds to create its tables, and can never use a file
-    in which it was interrupted. All that was sent to an earlier one is sent again."""
+    """Create a new SQLite store under a temporary name, because MLflow cannot use a file in which it was interrupted.
+    Everything that an earlier store received is sent again."""
     if not tracking_uri.startswith("sqlite:///"):
         return
     file = Path(tracking_uri.removeprefix("sqlite:///"))
@@ -313,19 +297,22 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
         for state in journals.glob("*.state.json"):
             if json.loads(state.read_text()).get("where") == tracking_uri:
                 state.unlink()
+        if copy_empty("mlflow", file):
+            return
         fresh = file.with_name(file.name + ".new")
         for left in file.parent.glob(f"{fresh.name}*"):
             left.unlink()
         MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
+        keep_empty("mlflow", fresh)
         os.replace(fresh, file)
 
 
 def mirror(directory: Path, tracking_uri: str) -> bool:
-    """Replay until every journal is complete; False when MLflow stays out of reach and no writer is left."""
+    """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
     with open(directory / ".mirror.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier mirror finishes first; two would send everything twice
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
         _create_database(tracking_uri, directory)
-        mlflow.set_tracking_uri(tracking_uri)  # registering a model asks for it
+        mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
         return _replay_all(directory, MlflowClient(tracking_uri))
 
 
@@ -342,15 +329,15 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
         if not pending:
             return True
         sent, failed = 0, False
-        for journal in pending:  # the newest first: it is the one that somebody watches
+        for journal in pending:  # newest first: people watch it
             try:
                 sent += journal.replay()
                 last_success = time.monotonic()
-            except Exception as error:  # of whatever client reaches the store, the database or the collector
-                failed, told = True, reason(error)
-                if told != journal.problem:
-                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {told}", flush=True)
-                    journal.problem = told
+            except Exception as error:  # from the clients of the store, the database or the collector
+                failed, problem = True, reason(error)
+                if problem != journal.problem:
+                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
+                    journal.problem = problem
                     journal.save()
         alone = _alone(pending)
         if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
@@ -359,12 +346,12 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
             time.sleep(AGAIN_S)
         elif not sent or not alone:
             next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
-            while time.monotonic() < next_round and _alone(pending) == alone:  # who waits for us to end does not wait
+            while time.monotonic() < next_round and _alone(pending) == alone:  # a closing run waits for the mirror
                 time.sleep(0.1)
 
 
-def _alone(journals: Iterable[Journal | LineageEvents]) -> bool:
-    return not any(writer_lives(journal.path) for journal in journals)
+def _alone(journals: Sequence[Journal | LineageEvents]) -> bool:
+    return not any(is_locked(journal.path) for journal in journals)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What MLflow's pages say of lineage: what a step was made from, what was made from it since, the scores that were
-reached; and, on the page of a run, one picture of it.
+"""The descriptions of MLflow's pages: what a step was made from, what used it since, the scores reached; and on a run's
+page, one picture of it.
 
-A step's page goes on being told: a later run, of another recipe too, that reads what the step made is named on it.
+A step's page is updated by later runs that read its output, also runs of other recipes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from ratchet.infra.run_record import RunRecord, RunStep, read_run
 from ratchet.infra.tracking import mlflow_address
 
 USED_BY = "**Used by**"
-"""Where the part of a page begins that is written again."""
+"""Where the part of a page begins that is rewritten."""
 LONGEST_NOTE = 7900
 """Characters: MLflow takes 8,000."""
 PICTURE = "lineage.svg"
@@ -31,7 +31,6 @@ class Pages:
         self.client = client
         self.journal = journal
         self.server = mlflow_address(client.tracking_uri)
-        """Its address, or nothing where there is none and MLflow is a database."""
         self.store = ArtifactStore(journal.parent.parent / "artifacts")
         self._makers: dict[str, Run] = {}
         self._lineage: Lineage | None = None
@@ -42,21 +41,19 @@ class Pages:
         return [experiment.experiment_id for experiment in self.client.search_experiments()]
 
     def made_from(self, event: Mapping[str, Any]) -> str:
-        """The description that a step's page begins with."""
-        told = []
+        """The beginning of a step's description."""
+        parts = []
         if event["cached"]:
             run = self._maker(event["output"]["key"])
             by = f"[this run]({_page(run)})" if run else "an earlier run"
-            told.append(f"**Cached.** Nothing was run: the artifact was made by {by}.")
-        for title, facts in (("Made from", event["inputs"]), ("All the way back", event["behind"])):
-            artifacts = [Artifact(each["kind"], each["name"], each["key"], Path(each["path"])) for each in facts]
-            if artifacts:
-                told.append(_listed(title, map(self._linked, artifacts), LONGEST_NOTE // 2))
-        return "\n\n".join(told)
+            parts.append(f"**Cached.** Nothing was run: the artifact was made by {by}.")
+        for title, inputs in (("Made from", event["inputs"]), ("All the way back", event["behind"])):
+            parts.append(_listed(title, (self._linked(Artifact.of(facts)) for facts in inputs), LONGEST_NOTE // 2))
+        return "\n\n".join(filter(None, parts))
 
     def step_ended(self, output: Mapping[str, Any], cached: bool) -> None:
-        """Bring up to date what a step concerns: the page of what it found; else those of what it has read, and for a
-        score those of everything behind it."""
+        """Update the pages that a step concerns: its own if it was cached, else those of its inputs; for a score, those
+        of everything behind it."""
         if not cached:
             self._lineage = None
         lineage = self._lineage = self._lineage or Lineage(self.store)
@@ -66,12 +63,12 @@ class Pages:
         read = lineage.behind(made) if made.kind == "evaluation" else _steps(lineage.made_from(made), lineage.made_from)
         for artifact in [made] if cached else read:
             if artifact.kind not in GIVEN_KINDS:
-                self._tell_what_came_of(artifact, lineage)
+                self._show_uses(artifact, lineage)
 
-    def run_told(self, runs: Mapping[str, str], experiment_id: str) -> None:
-        """Draw the run as far as it has come, and say on its page what it is. `runs` are MLflow's ids by the
-        journal's."""
+    def show_run(self, runs: Mapping[str, str], experiment_id: str) -> None:
+        """Draw the run so far, and describe it on its page. `runs` maps the journal's ids to MLflow's."""
         record, root = read_run(self.journal), runs[self.journal.stem]
+        assert record is not None
         steps = [step for step in record.steps if step.run in runs]
         pages = {step.output.key: f"#/experiments/{experiment_id}/runs/{runs[step.run]}" for step in steps}
 
@@ -82,16 +79,16 @@ class Pages:
         self.client.log_text(root, picture, PICTURE)
         self.client.set_tag(root, MLFLOW_RUN_NOTE, _run_note(record, steps, root, pages))
 
-    def _tell_what_came_of(self, artifact: Artifact, lineage: Lineage) -> None:
+    def _show_uses(self, artifact: Artifact, lineage: Lineage) -> None:
         used = _steps(lineage.used_by(artifact), lineage.used_by)
         reached = scores(lineage.ahead(artifact))
         newest = sorted(reached, key=lambda score: score.manifest["finished_at"], reverse=True)
-        told = _listed("Used by", map(self._linked, used), LONGEST_NOTE // 4) + "\n\n"
-        told += _listed("Scores reached", map(self._linked, newest), LONGEST_NOTE // 4)
+        uses = _listed("Used by", map(self._linked, used), LONGEST_NOTE // 4) + "\n\n"
+        uses += _listed("Scores reached", map(self._linked, newest), LONGEST_NOTE // 4)
         for run in self._runs_of(artifact.key) if used else ():
             if run.data.tags["ratchet.cached"] == "false" or run.data.tags["ratchet.run"].startswith(self.journal.stem):
                 before = run.data.tags.get(MLFLOW_RUN_NOTE, "")
-                note = f"{before.split(USED_BY)[0].strip()}\n\n{told}".strip()
+                note = f"{before.split(USED_BY)[0].strip()}\n\n{uses}".strip()
                 if note != before:
                     self.client.set_tag(run.info.run_id, MLFLOW_RUN_NOTE, note)
 
@@ -101,8 +98,8 @@ class Pages:
         run = self._maker(artifact.key)
         if artifact.kind == "raw" and artifact.path.is_file():
             return f"{_raw_file(artifact)}, of " + (f"[{artifact.ref}]({_page(run)})" if run else artifact.ref)
-        told = f": {artifact.summary}" if artifact.finished and artifact.kind not in GIVEN_KINDS else ""
-        return (f"[{artifact.ref}]({_page(run)})" if run else f"`{artifact.ref}`") + told
+        summary = f": {artifact.summary}" if artifact.finished and artifact.kind not in GIVEN_KINDS else ""
+        return (f"[{artifact.ref}]({_page(run)})" if run else f"`{artifact.ref}`") + summary
 
     def _maker(self, key: str) -> Run | None:
         if key not in self._makers:
@@ -113,12 +110,12 @@ class Pages:
         return self._makers[key]
 
     def _runs_of(self, key: str) -> list[Run]:
-        """Those of the steps that made or found the artifact, newest first."""
+        """The step runs that made or found the artifact, newest first."""
         return list(self.client.search_runs(self.experiments, f"tags.`ratchet.key` = '{key}'", max_results=1000))
 
 
 def _steps(artifacts: Iterable[Artifact], further: Callable[[Artifact], list[Artifact]]) -> list[Artifact]:
-    """What steps have made; instead of a file of generated raw material, those beyond it."""
+    """The outputs of steps among them; a file of generated raw material is replaced by its neighbors."""
     found = {e.key: e for each in artifacts for e in (further(each) if each.kind == FILE_KIND else [each])}
     return list(found.values())
 
@@ -132,17 +129,17 @@ def _page(run: Run) -> str:
 
 
 def _listed(title: str, lines: Iterable[str], longest: int) -> str:
-    """As many of the lines as fit; nothing where there is none."""
-    lines, told = list(lines), f"**{title}**\n"
+    """As many of the lines as fit; nothing for no lines."""
+    lines, text = list(lines), f"**{title}**\n"
     for number, line in enumerate(lines):
-        if len(told) + len(line) > longest:
-            return f"{told}\n- and {len(lines) - number} more: `ratchet lineage` has all"
-        told += f"\n- {line}"
-    return told if lines else ""
+        if len(text) + len(line) > longest:
+            return f"{text}\n- and {len(lines) - number} more: `ratchet lineage` has all"
+        text += f"\n- {line}"
+    return text if lines else ""
 
 
 def _run_note(record: RunRecord, steps: Sequence[RunStep], root: str, pages: Mapping[str, str]) -> str:
-    """What the run is of, what it came to, and every step by lane, with a link."""
+    """The recipe, the scores, and a link to every step by lane."""
     tags, lanes, files = record.tags, dict[str, list[str]](), dict[str, list[str]]()
     for step in steps:
         page = f"[{step.title}]({pages[step.output.key]})"
@@ -153,7 +150,7 @@ def _run_note(record: RunRecord, steps: Sequence[RunStep], root: str, pages: Map
                 files.setdefault(_raw_file(file), []).append(page)
     overrides = tags.get("ratchet.overrides")
     reached = [s for s in steps if s.output.kind == "evaluation" and s.output.finished]
-    told = [
+    parts = [
         f"**{tags.get('ratchet.recipe', record.name)}**, seed {tags.get('ratchet.seed', '?')}. "
         f"{record.recipe.get('description', '')}",
         f"Overrides: `{overrides}`" if overrides else "",
@@ -164,4 +161,4 @@ def _run_note(record: RunRecord, steps: Sequence[RunStep], root: str, pages: Map
         _listed("Steps", (f"{lane}: {' → '.join(each)}" for lane, each in lanes.items()), LONGEST_NOTE * 2 // 3),
         _listed("Raw files", (f"{file}: {', '.join(each)}" for file, each in files.items()), LONGEST_NOTE // 6),
     ]
-    return "\n\n".join(filter(None, told))[:LONGEST_NOTE]
+    return "\n\n".join(filter(None, parts))[:LONGEST_NOTE]

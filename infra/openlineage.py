@@ -1,9 +1,9 @@
-"""A run's journal as OpenLineage events, for a collector of a whole platform (Marquez, DataHub, OpenMetadata).
+"""A run's journal as OpenLineage events, for a collector such as Marquez, DataHub or OpenMetadata.
 
-Each step is a job with START and then COMPLETE, FAIL or ABORT (killed); its parent is the run of the flow. A data set
-is named by its kind and name, and what tells one from another, its key, is its version; a raw file by its path. Sent
-by the mirror process. As for OpenLineage's own clients, `OPENLINEAGE_URL` says where the collector is, and
-`OPENLINEAGE_ENDPOINT`, `OPENLINEAGE_API_KEY` and `OPENLINEAGE_NAMESPACE` what else there is to say.
+Each step is a job with START and then COMPLETE, FAIL or ABORT (killed); its parent is the flow's run. A data set is
+named by kind and name, with its key as the version; a raw file by its path. The mirror process sends the events.
+`OPENLINEAGE_URL` is the collector; `OPENLINEAGE_ENDPOINT`, `OPENLINEAGE_API_KEY` and `OPENLINEAGE_NAMESPACE` mean what
+they mean to OpenLineage's own clients.
 
 Events: https://openlineage.io/spec/2-0-2/OpenLineage.json
 """
@@ -21,8 +21,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 import httpx
 
-from ratchet.infra.artifacts import FILE_KIND, write_atomically
-from ratchet.infra.journal import read_lines, writer_lives
+from ratchet.infra.artifacts import FILE_KIND, is_locked, write_atomically
+from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import without_login
 
 SPEC = "https://openlineage.io/spec"
@@ -30,7 +30,7 @@ PRODUCER = f"urn:ratchet-rl:{version('ratchet-rl')}"
 ENDS = {"FINISHED": "COMPLETE", "FAILED": "FAIL", "KILLED": "ABORT"}
 TIMEOUT_S = 10.0
 REFUSED = (400, 413, 422)
-"""Answers that will be the same next time: the event is passed over."""
+"""Permanent refusals: the event is skipped."""
 
 
 class LineageEvents:
@@ -42,38 +42,53 @@ class LineageEvents:
         state = json.loads(self._state_file.read_text()) if self._state_file.is_file() else {}
         self.offset: int = state.get("offset", 0)
         self.complete: bool = state.get("complete", False)
+        self._experiment: str = state.get("experiment", "")
+        self._open: dict[str, dict[str, Any]] = state.get("open", {})
+        """The start event of each open run, with the data sets that it has read and made."""
         self._address = address
         self._namespace = os.environ.get("OPENLINEAGE_NAMESPACE", "ratchet")
-        self._experiment = ""
-        self._open: dict[str, dict[str, Any]] = {}
-        """What a run began with, by the run: its last event says it again, and which data sets it read and made."""
-        if not self.complete:  # what was sent is read again, for what its runs began with
-            for place, event in read_lines(path):
-                if place > self.offset:
-                    break
-                self._remember(event)
-                self._forget(event)
 
     def save(self) -> None:
         facts = {"offset": self.offset, "complete": self.complete, "problem": self.problem}
-        write_atomically(self._state_file, json.dumps(facts))
+        write_atomically(self._state_file, json.dumps(facts | {"experiment": self._experiment, "open": self._open}))
 
     def replay(self) -> int:
-        """Post what is new; returns how many events of the journal that were. Raises httpx.HTTPError where the
-        collector takes none."""
+        """Post what is new; returns how many events of the journal that were. Raises httpx.HTTPError when the collector
+        does not accept events."""
         sent = 0
         for place, event in read_lines(self.path, self.offset):
-            self._tell(event)
+            self._send(event)
             self.offset = place
             sent += 1
-        if not self.complete and not sent and self.offset and not writer_lives(self.path):
-            self._tell({"event": "killed", "time": time.time()})
+        if not self.complete and not sent and self.offset and not is_locked(self.path):
+            self._send({"event": "killed", "time": time.time()})
         if sent or self.complete or self.problem:
             self.problem = ""
             self.save()
         return sent
 
-    def _post(self, event: Mapping[str, Any]) -> None:
+    def _send(self, event: Mapping[str, Any]) -> None:
+        """An event that fails is sent again: state is removed only after the post."""
+        run, at = event.get("run", ""), event.get("time", 0.0)
+        match event["event"]:
+            case "open":
+                self._experiment = event["experiment"]
+            case "start":
+                self._open[run] = {**event, "tables": {}}
+                self._post("START", run, at)
+            case "dataset" if run in self._open:
+                self._open[run]["tables"][event["dataset"]["key"]] = event["dataset"]
+            case "end" if run in self._open:
+                self._post(ENDS[event["status"]], run, at)
+                del self._open[run]
+            case "close" | "killed" as kind:
+                for left in reversed(list(self._open)):
+                    self._post("FAIL" if kind == "close" else "ABORT", left, at)
+                    del self._open[left]
+                self.complete = True
+
+    def _post(self, kind: str, run: str, at: float) -> None:
+        event = self._run_event(kind, run, at)
         client, url = _collector(self._address)
         answer = client.post(url, json=event)
         if answer.status_code in REFUSED:
@@ -81,37 +96,7 @@ class LineageEvents:
             return
         answer.raise_for_status()
 
-    def _tell(self, event: Mapping[str, Any]) -> None:
-        """What was not taken is told again, so nothing is forgotten before."""
-        self._remember(event)
-        run, at = event.get("run", ""), event.get("time", 0.0)
-        match event["event"]:
-            case "start":
-                self._post(self._told("START", run, at))
-            case "end" if run in self._open:
-                self._post(self._told(ENDS[event["status"]], run, at))
-            case "close" | "killed":
-                for left in reversed(self._open):
-                    self._post(self._told("FAIL" if event["event"] == "close" else "ABORT", left, at))
-        self._forget(event)
-
-    def _remember(self, event: Mapping[str, Any]) -> None:
-        match event["event"]:
-            case "open":
-                self._experiment = event["experiment"]
-            case "start":
-                self._open[event["run"]] = {**event, "tables": {}}
-            case "dataset" if event["run"] in self._open:
-                self._open[event["run"]]["tables"][event["dataset"]["key"]] = event["dataset"]
-
-    def _forget(self, event: Mapping[str, Any]) -> None:
-        match event["event"]:
-            case "end":
-                self._open.pop(event["run"], None)
-            case "close" | "killed":
-                self._open, self.complete = {}, True
-
-    def _told(self, kind: str, run: str, at: float) -> dict[str, Any]:
+    def _run_event(self, kind: str, run: str, at: float) -> dict[str, Any]:
         start = self._open[run]
         facets = {}
         if parent := self._open.get(start["parent"]):
@@ -154,7 +139,7 @@ class LineageEvents:
 
 @cache  # one connection for all journals
 def _collector(address: str) -> tuple[httpx.Client, str]:
-    """The client of a collector, logged in, and where it takes events."""
+    """The collector's client, logged in, and the address that takes events."""
     base, user, password = without_login(address, "OPENLINEAGE_URL")
     key = os.environ.get("OPENLINEAGE_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -1,7 +1,7 @@
-"""One problem is one row: the schema every dataset in the house shares.
+"""One problem is one row: the schema that all data sets share.
 
-Columns that are structured (`tests`, `metadata`) are JSON text, not Arrow structs: sources disagree about
-their shape, and a struct column would make two files of the same kind impossible to concatenate.
+Structured columns (`tests`, `metadata`) are JSON text, not Arrow structs: sources disagree about their shape, and files
+with different structs cannot be concatenated.
 """
 
 import hashlib
@@ -11,46 +11,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import pyarrow as pa
 
-PROBLEM_SCHEMA = pa.schema(
-    [
-        pa.field("problem_id", pa.string(), nullable=False),
-        pa.field("domain", pa.string(), nullable=False),
-        pa.field("source", pa.string()),  # data set and split, e.g. "MATH/train"
-        pa.field("source_id", pa.string()),  # the row's own id in its source, or its row number
-        pa.field("source_url", pa.string()),
-        pa.field("released", pa.date32()),
-        pa.field("prompt", pa.large_string(), nullable=False),
-        pa.field("answer", pa.large_string()),  # math: the reference answer, as published
-        pa.field("tests", pa.large_string()),  # JSON list; code: see `CodeTest`; instructions: `id`, `kwargs`
-        pa.field("entry_point", pa.string()),  # code: what to call; null means stdin/stdout
-        pa.field("starter_code", pa.large_string()),
-        pa.field("golden_solutions", pa.list_(pa.large_string())),
-        pa.field("time_limit_s", pa.float64()),
-        pa.field("memory_limit_mb", pa.float64()),
-        pa.field("metadata", pa.large_string()),  # JSON object, whatever else the source says
-        # What curation adds; null until the step that measures it has run.
-        pa.field("teacher_passes", pa.int32()),
-        pa.field("teacher_attempts", pa.int32()),
-        pa.field("teacher_tokens", pa.float64()),
-        pa.field("difficulty", pa.int32()),  # failed teacher attempts out of eight
-    ]
-)
+Text = Annotated[str | None, pa.string()]
+LongText = Annotated[str | None, pa.large_string()]
+Number = Annotated[float | None, pa.float64()]
+Count = Annotated[int | None, pa.int32()]
 
 
 @dataclass(frozen=True)
 class CodeTest:
     """One test of a code problem. JSON in `tests`: `{"input": str, "output": str}` for stdin/stdout,
     `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or
-    `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong. A call with
-    `"exact": true` is one of a check's assertions: its value must be equal to the output as Python compares; else a
-    tuple counts as a list and floats may differ a little.
+    `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong. With
+    `"exact": true` a call's value must equal the output in Python; otherwise a tuple counts as a list and floats may
+    differ a little.
 
-    The judge runs a `check` apart from the solution, on copies of what the solution returned: it must judge by that,
-    not by what the candidate did to its arguments.
+    The judge runs a `check` apart from the solution, on copies of its return values: a check cannot see what the
+    candidate did to its arguments.
     """
 
     output: Any = None
@@ -64,25 +44,26 @@ class CodeTest:
 class Problem:
     """A problem as verifiers, rollouts and benchmarks see it: one row of `PROBLEM_SCHEMA`."""
 
-    problem_id: str
-    domain: str
-    prompt: str
-    source: str | None = None
-    source_id: str | None = None
-    source_url: str | None = None
-    released: date | None = None
-    answer: str | None = None
-    tests: str | None = None
-    entry_point: str | None = None
-    starter_code: str | None = None
-    golden_solutions: list[str] | None = None
-    time_limit_s: float | None = None
-    memory_limit_mb: float | None = None
-    metadata: str | None = None
-    teacher_passes: int | None = None
-    teacher_attempts: int | None = None
-    teacher_tokens: float | None = None
-    difficulty: int | None = None
+    problem_id: Annotated[str, pa.string()]
+    domain: Annotated[str, pa.string()]
+    prompt: Annotated[str, pa.large_string()]
+    source: Text = None  # data set and split, e.g. "MATH/train"
+    source_id: Text = None  # the row's id in its source, or its row number
+    source_url: Text = None
+    released: Annotated[date | None, pa.date32()] = None
+    answer: LongText = None  # math: the reference answer, as published
+    tests: LongText = None  # JSON list; code: see `CodeTest`; instructions: `id`, `kwargs`
+    entry_point: Text = None  # code: the function to call; null means stdin/stdout
+    starter_code: LongText = None
+    golden_solutions: Annotated[list[str] | None, pa.list_(pa.large_string())] = None
+    time_limit_s: Number = None
+    memory_limit_mb: Number = None
+    metadata: LongText = None  # JSON object: everything else in the source
+    # Added by curation; null until the step that measures it has run.
+    teacher_passes: Count = None
+    teacher_attempts: Count = None
+    teacher_tokens: Number = None
+    difficulty: Count = None  # failed teacher attempts out of eight
 
     def code_tests(self) -> list[CodeTest]:
         """The parsed tests. Raises ValueError when the JSON is not a list of tests."""
@@ -93,11 +74,21 @@ class Problem:
         return [CodeTest(**test) for test in json.loads(self.tests)] if self.tests else []
 
 
-def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
-    """Content identity, 16 hex digits: the same statement has the same id wherever it was found.
+def _schema() -> pa.Schema:
+    hints = get_type_hints(Problem, include_extras=True)
+    names = list(hints)
+    names.insert(names.index("answer") - 1, names.pop(names.index("prompt")))  # in files the origin comes first
+    kinds = {name: (hints[name].__metadata__[0], type(None) in get_args(hints[name].__origin__)) for name in names}
+    return pa.schema([pa.field(name, kind, nullable) for name, (kind, nullable) in kinds.items()])
 
-    Unicode is normalised (NFKC) and white space folded; the answer is left out on purpose, so that two
-    sources that disagree about an answer meet in deduplication instead of both surviving.
+
+PROBLEM_SCHEMA = _schema()
+
+
+def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
+    """Content identity, 16 hex digits, of the statement in Unicode's NFKC with white space folded.
+
+    The answer is left out, so that deduplication compares two sources that disagree about it.
     """
     folded = " ".join(unicodedata.normalize("NFKC", prompt).split())
     return hashlib.sha256(f"{domain}\x00{entry_point or ''}\x00{folded}".encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
-"""What a recipe chooses by name: domains, losses, advantages, engines. The shipped ones have short names; anyone's own
-are named by import path, `my_lab.losses:clipped` or, where a module holds only one, `my_lab.losses`."""
+"""Members that a recipe chooses by name: domains, losses, advantages, engines. Shipped ones have short names; others an
+import path, `my_lab.losses:clipped`, or `my_lab.losses` for a module's only member."""
 
 import importlib
 import inspect
@@ -13,15 +13,12 @@ from ratchet.infra.errors import RatchetError, nearest
 
 T = TypeVar("T")
 IMPORT_PATH = "RATCHET_IMPORT_PATH"
-"""Directories in which import paths are looked up after everything that is installed. In the environment, so that every
-child process of a run finds what the run has found."""
+"""Directories searched for import paths after all installed packages. An environment variable, so that child processes
+find the same members."""
 
 
 class Registry(Generic[T]):
-    """Members of one kind, imported when they are first asked for.
-
-    `shipped` maps names to `module:member`; `is_member` says whether an object is one.
-    """
+    """Members of one kind, imported on first use. `shipped` maps names to `module:member`."""
 
     def __init__(self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool]) -> None:
         self.kind, self.shipped, self._is_member = kind, shipped, is_member
@@ -31,8 +28,7 @@ class Registry(Generic[T]):
         return name in self.shipped
 
     def get(self, name: str) -> T:
-        """The member of this name or import path. Raises RatchetError that says what is wrong with the name, and which
-        are known."""
+        """The member of this name or import path. Raises RatchetError that lists the known names."""
         if name in self.shipped:
             return self.load(self.shipped[name])
         if "." not in name and ":" not in name:
@@ -50,10 +46,10 @@ class Registry(Generic[T]):
         module_name, _, member = path.partition(":")
         try:
             module = importlib.import_module(module_name)
-        except Exception as error:  # whatever somebody's module raises when it is imported
+        except Exception as error:  # any error of the user's module
             raise RatchetError(
-                f"The {self.kind} {path!r} cannot be imported: {type(error).__name__}: {error}. It is looked up among "
-                f"what is installed and in {os.environ.get(IMPORT_PATH) or 'no directory beside that'}."
+                f"The {self.kind} {path!r} cannot be imported: {type(error).__name__}: {error}. Searched: installed "
+                f"packages, then {os.environ.get(IMPORT_PATH) or 'no other directory'}."
             ) from error
         if not member:
             return self._only_member(module_name, vars(module))
@@ -75,7 +71,7 @@ class Registry(Generic[T]):
         return [name for name, value in names.items() if self._is_member(value)]
 
     def unknown(self, name: str, also: Iterable[str] = ()) -> RatchetError:
-        """What to raise for a name that is none of the shipped ones, nor one of `also`."""
+        """The error for a name that is neither shipped nor one of `also`."""
         known = [*self.shipped, *also]
         return RatchetError(
             f"There is no {self.kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}; your own by its "
@@ -84,8 +80,7 @@ class Registry(Generic[T]):
 
 
 def takes_two(value: Any) -> bool:
-    """Whether this is a function, or an object called like one, that two arguments are enough for: what most members
-    are."""
+    """Whether this can be called with two arguments, and is no class."""
     if not callable(value) or inspect.isclass(value):
         return False
     try:
@@ -96,7 +91,7 @@ def takes_two(value: Any) -> bool:
 
 
 def add_to_import_path(directory: Path) -> None:
-    """Let import paths be found in this directory, here and in child processes; nothing installed is shadowed by it."""
+    """Search this directory for import paths, here and in child processes, after installed packages."""
     known = os.environ.get(IMPORT_PATH, "").split(os.pathsep)
     if str(directory) not in known:
         os.environ[IMPORT_PATH] = os.pathsep.join(filter(None, [*known, str(directory)]))

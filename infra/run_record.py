@@ -1,8 +1,9 @@
-"""What a run did, as its journal says: its recipe, its steps, and what each read."""
+"""A run as its journal records it: its recipe, its steps, and what each read."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
 
 SHORTEST_ID = 8
-"""A run's id begins with the day."""
+"""Characters: a run's id begins with the day."""
 
 
 @dataclass(frozen=True)
@@ -32,61 +33,63 @@ class RunRecord:
     tags: Mapping[str, str]
     recipe: Mapping[str, Any]
     steps: Sequence[RunStep]
-    """In the order in which they began: what a step reads comes before it."""
+    """In the order in which they began: a step's inputs come before it."""
 
     @property
     def ends(self) -> list[Artifact]:
-        """What it came to: outputs that no other of its steps has read."""
+        """Outputs that no other step of the run has read."""
         read = {artifact.key for step in self.steps for artifact in step.inputs}
         return [step.output for step in self.steps if step.output.key not in read]
 
 
-@dataclass
-class _Told:
-    start: dict[str, Any] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-    recipe: dict[str, Any] = field(default_factory=dict)
-
-
-def read_run(journal: Path) -> RunRecord:
-    """Raises RatchetError for a journal in which no run has begun."""
-    told: dict[str, _Told] = {}
+def read_run(journal: Path) -> RunRecord | None:
+    """None for a journal in which no run has begun."""
+    starts: dict[str, dict[str, Any]] = {}
+    tags: dict[str, dict[str, str]] = defaultdict(dict)
+    recipe: dict[str, Any] = {}
     for _, event in read_lines(journal):
-        if event["event"] in ("open", "close", "metrics"):
-            continue
-        run = told.setdefault(event["run"], _Told())
         match event["event"]:
             case "start":
-                run.start, run.tags = event, dict(event["tags"])
+                starts[event["run"]] = event
+                tags[event["run"]] |= event["tags"]
             case "tags":
-                run.tags |= event["tags"]
+                tags[event["run"]] |= event["tags"]
             case "text" if event["name"] == "recipe.json":
-                run.recipe = json.loads(event["text"])
-    root = told.get(journal.stem)
-    if root is None:
-        raise RatchetError(f"{journal}: no run has begun in it.")
+                recipe = json.loads(event["text"])
+    if journal.stem not in starts:
+        return None
     steps = [
-        RunStep(id, run.start["name"], _artifact(run.start["output"]), tuple(map(_artifact, run.start["inputs"])),
-                run.start["cached"])
-        for id, run in told.items()
-        if run.start.get("output")
+        RunStep(run, start["name"], Artifact.of(start["output"]), tuple(map(Artifact.of, start["inputs"])),
+                start["cached"])
+        for run, start in starts.items()
+        if start["output"]
     ]  # fmt: skip
-    return RunRecord(journal.stem, root.start["name"], root.tags, root.recipe, steps)
+    return RunRecord(journal.stem, starts[journal.stem]["name"], tags[journal.stem], recipe, steps)
+
+
+def all_runs(settings: Settings) -> Iterator[RunRecord]:
+    """Newest first."""
+    yield from filter(None, map(read_run, sorted(settings.journals.glob("*.jsonl"), reverse=True)))
 
 
 def find_run(settings: Settings, what: str) -> RunRecord | None:
-    """The run with this id or a beginning of it, with this id in MLflow, or the newest of this name; None when there is
-    none. Raises RatchetError when several are meant."""
+    """The run with this id or the beginning of it, with this id in MLflow, or the newest of this name; None for no
+    match. Raises RatchetError for several."""
     journals = sorted(settings.journals.glob("*.jsonl"))
     if len(what) >= SHORTEST_ID and (found := [j for j in journals if j.stem.startswith(what)]):
         if len(found) > 1:
             listed = ", ".join(journal.stem for journal in found[-10:])
-            raise RatchetError(f"{what!r} is {len(found)} runs: {listed}. Say which.")
+            raise RatchetError(f"{what!r} matches {len(found)} runs: {listed}. Name one.")
         return read_run(found[0])
-    for journal in reversed(journals):
-        if what in _names(journal):
-            return read_run(journal)
-    return None
+    return next((read_run(journal) for journal in reversed(journals) if what in _names(journal)), None)
+
+
+def get_run(settings: Settings, what: str) -> RunRecord:
+    """As `find_run`. Raises RatchetError for no match, too."""
+    if found := find_run(settings, what):
+        return found
+    newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]
+    raise RatchetError(f"No run {what!r} in {settings.home}. The newest: {', '.join(newest) or 'none yet'}.")
 
 
 def _names(journal: Path) -> Iterator[str]:
@@ -97,7 +100,3 @@ def _names(journal: Path) -> Iterator[str]:
     state = journal.with_suffix(".state.json")
     if state.is_file():
         yield json.loads(state.read_text())["runs"].get(journal.stem, "")
-
-
-def _artifact(facts: Mapping[str, str]) -> Artifact:
-    return Artifact(facts["kind"], facts["name"], facts["key"], Path(facts["path"]))

@@ -1,4 +1,4 @@
-"""The part of a recipe that others are made of, where an engine's or a domain's own settings can reach it."""
+"""The base of all recipe sections, also of an engine's or a domain's own settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
@@ -11,12 +11,12 @@ from ratchet.infra.errors import nearest
 T = TypeVar("T")
 ONLY_WHERE = "only says where or how fast work is done"
 Where = Annotated[T, ONLY_WHERE]
-"""Marks a field that no artifact's key holds, because the result is the same whatever it says:
-`timeout_s: Where[float] = 300.0`. What changes rounding is no such field."""
+"""Marks a field that is part of no artifact's key, because it cannot change the result: `timeout_s: Where[float] =
+300.0`. A field that changes rounding is not one."""
 
 
 class Section(BaseModel):
-    """Frozen; refuses unknown keys, and numbers that are none."""
+    """Frozen; refuses unknown keys, infinities and NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 

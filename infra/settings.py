@@ -1,7 +1,4 @@
-"""What belongs to this machine and not to a recipe: where things are kept, and who is asked.
-
-None of it enters a cache key: moving the store or the tracking server changes no result.
-"""
+"""Settings of this machine: directories, servers, launchers. None of them is part of a key."""
 
 import os
 import sys
@@ -15,15 +12,15 @@ from ratchet.infra.errors import RatchetError
 @dataclass(frozen=True)
 class Settings:
     home: Path
-    """Everything Ratchet writes lies below it (`RATCHET_HOME`, default `.ratchet` here)."""
+    """The directory of everything Ratchet writes (`RATCHET_HOME`, default `./.ratchet`)."""
     tracking_uri: str
-    """MLflow (`MLFLOW_TRACKING_URI`, default SQLite in the home): a server or a database, with no password in it."""
+    """MLflow's server or database without a password (`MLFLOW_TRACKING_URI`, default SQLite in the home)."""
     python: str
-    """The interpreter that trainers and evaluators run under (`RATCHET_PYTHON`): may be another environment's."""
+    """The interpreter of trainers and evaluators (`RATCHET_PYTHON`), possibly of another environment."""
     launcher: str = ""
-    """What runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
+    """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
     slurm: Path | None = None
-    """The head of the batch scripts of SLURM jobs, in which process groups then run (`RATCHET_SLURM`)."""
+    """The head of SLURM batch scripts; with it, process groups run as SLURM jobs (`RATCHET_SLURM`)."""
 
     @property
     def artifacts(self) -> Path:
@@ -43,12 +40,12 @@ class Settings:
 
 
 def load_settings(home: str | Path | None = None) -> Settings:
-    """Raises RatchetError when the home is a file, or below one."""
+    """Raises RatchetError when the home, or a parent of it, is a file."""
     root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").expanduser().resolve()
     for place in (root, *root.parents):
         if place.exists() and not place.is_dir():
-            raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes the directory to keep things in.")
-    without_login(os.environ.get("OPENLINEAGE_URL", ""), "OPENLINEAGE_URL")  # a mistake is told now
+            raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes a directory.")
+    without_login(os.environ.get("OPENLINEAGE_URL", ""), "OPENLINEAGE_URL")  # reports a mistake now
     slurm = os.environ.get("RATCHET_SLURM")
     return Settings(
         home=root,
@@ -68,8 +65,8 @@ def is_server(tracking_uri: str) -> bool:
 
 
 def without_login(address: str, variable: str) -> tuple[str, str, str]:
-    """An address, the user and the password that were written in it. What is recorded, shown or handed to other
-    programs is the address. Raises RatchetError when `variable` holds no address."""
+    """An address without its login, the user, and the password. Only the address is recorded, shown or passed on.
+    Raises RatchetError when `variable` is no address."""
     try:
         parts = urlsplit(address)
     except ValueError as error:
@@ -80,8 +77,8 @@ def without_login(address: str, variable: str) -> tuple[str, str, str]:
 
 
 def _tracking_uri() -> str:
-    """Where MLflow is, if that is said. A password in it moves to the variable that its client reads, so that no log,
-    process list or deployment has it. Raises RatchetError for what is neither a server nor a database."""
+    """MLflow's address, if given. A password in it moves to the variable that its client reads, so that no log, process
+    list or deployment shows it. Raises RatchetError for anything but a server or a database."""
     variable = "MLFLOW_TRACKING_URI"
     given = os.environ.get(variable, "")
     address, user, password = without_login(given, variable)
@@ -100,8 +97,6 @@ def _tracking_uri() -> str:
         address = address.replace("://", f"://{quote(user)}@", 1)
         os.environ["PGPASSWORD"] = password
     else:
-        raise RatchetError(
-            f"{variable} has a password in it, which logs would show: put it into the client's own file."
-        )
+        raise RatchetError(f"{variable} contains a password, which logs would show: put it into the client's own file.")
     os.environ[variable] = address
     return address

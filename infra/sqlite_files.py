@@ -1,19 +1,48 @@
-"""The SQLite files of Prefect and MLflow, which are made again where they are damaged."""
+"""The SQLite files of Prefect and MLflow: damaged ones are replaced, and empty ones are copied instead of migrated."""
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing, suppress
+from importlib.metadata import version
 from pathlib import Path
+
+from ratchet.infra.artifacts import replacing
 
 
 def set_aside_damaged(database: Path) -> None:
-    """Give an SQLite file that is none any more another name: what Prefect and MLflow show is not worth a run."""
+    """Rename a file that is not an SQLite database any more: what Prefect and MLflow show is not worth a run."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:  # absent, locked, or not to be read
+    except sqlite3.OperationalError:  # absent, locked, or unreadable
         return
     except sqlite3.DatabaseError:
         for part in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(f"{database}{part}", f"{database}.damaged{part}")
+
+
+def _empty(package: str) -> Path:
+    """The user's cached database of this version of the package, with all tables and no rows."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "ratchet" / f"{package}-{version(package)}.db"
+
+
+def copy_empty(package: str, database: Path) -> bool:
+    """Start a database as a copy of the cached one: the package's migrations take seconds. False without a cache."""
+    try:
+        with replacing(database) as draft:
+            shutil.copyfile(_empty(package), draft)
+    except (OSError, RuntimeError):  # no cache, or no home directory
+        return False
+    return True
+
+
+def keep_empty(package: str, database: Path) -> None:
+    """Cache a database that the package has just created."""
+    with suppress(OSError, RuntimeError, sqlite3.Error):
+        _empty(package).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(_empty(package)) as draft:
+            with closing(sqlite3.connect(database)) as made, closing(sqlite3.connect(draft)) as copy:
+                made.backup(copy)

@@ -1,9 +1,9 @@
 """Lineage and metrics, written to a local journal first.
 
-A run never talks to MLflow itself. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process
-(`infra/mlflow_mirror.py`) replays them into MLflow. A tracking server that is slow or down therefore never slows or
-stops a run, and what it missed arrives with the next command. The journal is locked while its writer lives, so a
-mirror can tell a run that was killed from one that is busy, and ends it in MLflow as KILLED.
+A run never talks to MLflow. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process
+(`infra/mlflow_mirror.py`) replays them into MLflow. A slow or dead tracking server therefore never slows or stops a
+run, and receives the missing events with the next command. The journal is locked while its writer lives, so the mirror
+recognizes a killed run and ends it in MLflow as KILLED.
 """
 
 import itertools
@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ratchet.infra.artifacts import Artifact
@@ -39,45 +39,47 @@ class Tracking:
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
 
-    def start_run(self, name: str, *, parent: str | None = None, tags: Mapping[str, str] | None = None,
-                  parameters: Mapping[str, Any] | None = None, output: Artifact | None = None, cached: bool = False,
-                  inputs: tuple[Artifact, ...] = (), behind: tuple[Artifact, ...] = ()) -> str:  # fmt: skip
-        """Open a run and return its id in the journal. `output`, `inputs` and all that is `behind` them become the
+    def start_run(
+        self, name: str, *, parent: str | None = None, tags: Mapping[str, str] = {},
+        parameters: Mapping[str, Any] = {}, output: Artifact | None = None, cached: bool = False,
+        inputs: Sequence[Artifact] = (), behind: Sequence[Artifact] = (),
+    ) -> str:  # fmt: skip
+        """Open a run and return its id in the journal. `output`, `inputs` and all their ancestors, `behind`, become the
         links of the lineage."""
         serial = next(self._serial)
         run = self.run_id if parent is None else f"{self.run_id}.{serial}"
         self._write(
-            event="start", run=run, parent=parent, name=name, tags=dict(tags or {}), cached=cached,
-            parameters=dict(parameters or {}), output=described(output) if output else None,
-            inputs=[described(a) for a in inputs], behind=[described(a) for a in behind],
+            event="start", run=run, parent=parent, name=name, tags=tags, cached=cached, parameters=parameters,
+            output=output.facts if output else None, inputs=[a.facts for a in inputs],
+            behind=[a.facts for a in behind],
         )  # fmt: skip
         return run
 
     def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None, *,
                 model: Artifact | None = None, datasets: Mapping[str, Artifact] = {}) -> None:  # fmt: skip
-        """Numbers at a step. What is undefined (None, NaN) is left out: MLflow has no way to say it. Those of an
-        evaluation are a `model`'s, on the data set that stands under the first part of their names."""
+        """Numbers at a step; undefined ones (None, NaN) are left out, because MLflow cannot store them. Metrics of an
+        evaluation belong to a `model`, and to the data set whose key in `datasets` begins their name."""
         defined = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
-        whose = {"model": described(model)} if model else {}
-        on = {"datasets": {name: described(artifact) for name, artifact in datasets.items()}} if datasets else {}
-        self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time(), **whose, **on)
+        about = {"model": model.facts} if model else {}
+        on = {"datasets": {name: artifact.facts for name, artifact in datasets.items()}} if datasets else {}
+        self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time(), **about, **on)
 
     def event(self, kind: EventKind, run: str, **facts: Any) -> None:
-        """What happened in a run, as the mirror is to tell it:
+        """An event of a run, for the mirror. Artifacts are given as their `facts`:
 
-        `dataset`  it read a data set (`context` input, training, evaluation) or made one (`output`): `described`
-        `model`    the same of a model (`role` input or output), with its `parameters`
-        `register` a `model` is a version of the registered model `name`; it has these `tags`, and these `aliases` now
+        `dataset`  a data set was read (`context` input, training, evaluation) or made (`output`)
+        `model`    a model was read or made (`role` input or output), with its `parameters`
+        `register` `model` becomes a version of the registered model `name`, with these `tags` and `aliases`
         `table`    the JSON lines at `path` are shown as a table
         `file`     the small file at `path` is shown in `folder` of the run's page; large ones are never copied
-        `text`     the same of a `text` under a `name`
-        `tags`     it has these `tags`
-        `end`      it is over, with this `status`; of a step also its `output`, and whether that was `cached`
+        `text`     a `text` is shown under `name`
+        `tags`     the run gets these `tags`
+        `end`      the run ended with this `status`; a step's run also has its `output` and whether it was `cached`
         """
         self._write(event=kind, run=run, **facts)
 
     def close(self, wait_s: float) -> bool:
-        """Release the journal and give the mirror `wait_s` seconds to finish; whether MLflow has everything."""
+        """Release the journal and give the mirror `wait_s` seconds to finish; returns whether MLflow has everything."""
         self._write(event="close")
         self._journal.close()
         try:
@@ -87,13 +89,8 @@ class Tracking:
             return False
 
 
-def described(artifact: Artifact) -> dict[str, str]:
-    """An artifact in an event."""
-    return {"kind": artifact.kind, "name": artifact.name, "key": artifact.key, "path": str(artifact.path)}
-
-
 def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal below the home into MLflow (and OpenLineage), then exits."""
+    """Start the process that replays every journal of the home into MLflow (and OpenLineage), then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
         program = [sys.executable, "-P", "-m", "ratchet.infra.mlflow_mirror"]
@@ -101,24 +98,24 @@ def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
         return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
-def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
-    """What the mirror knows of a journal: `{"experiment_id", "runs": {run: MLflow run id}}`, or nothing yet."""
-    state = settings.journals / f"{run_id}.state.json"
+def read_state(settings: Settings, run_id: str, receiver: str = "") -> dict[str, Any]:
+    """The mirror's position in a journal: `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
+    first event. `receiver` is `.openlineage` for that collector."""
+    state = settings.journals / f"{run_id}{receiver}.state.json"
     return json.loads(state.read_text()) if state.is_file() else {}
 
 
 def mlflow_address(tracking_uri: str) -> str:
-    """Where a tracking server's pages are; empty where MLflow is a database."""
+    """The address of a tracking server's pages; empty where MLflow is a database."""
     return tracking_uri.rstrip("/") if tracking_uri.startswith("http") else ""
 
 
 def not_received(settings: Settings, run_id: str) -> list[str]:
-    """Who has not received all of a run yet, and why: a line each."""
+    """One line for each receiver that does not have all of a run yet, with the reason."""
     receivers = {"": f"MLflow at {settings.tracking_uri}", ".openlineage": "OpenLineage at OPENLINEAGE_URL"}
     lines = []
     for suffix, receiver in receivers.items():
-        state_file = settings.journals / f"{run_id}{suffix}.state.json"
-        state = json.loads(state_file.read_text()) if state_file.is_file() else {}
+        state = read_state(settings, run_id, suffix)
         if state.get("problem") or (not suffix and not state.get("complete")):
             why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
             lines.append(f"{receiver} has not received everything yet: {why}. The next command sends the rest.")
@@ -126,11 +123,10 @@ def not_received(settings: Settings, run_id: str) -> list[str]:
 
 
 def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:
-    """The address of the run's page on an MLflow server, or of the page of its experiment; empty while the mirror has
-    not told the server of it."""
+    """The address of the run's page, or its experiment's, on an MLflow server; empty before the mirror created it."""
     state = read_state(settings, run_id)
     if run_id not in state.get("runs", {}):
         return ""
-    # The view is said: else it is one for chats, in which checkpoints are called agents.
+    # Without the workflow type, MLflow opens its view for chats, which calls checkpoints agents.
     one = "" if all_runs else f"/{state['runs'][run_id]}"
     return f"{server}/#/experiments/{state['experiment_id']}/runs{one}?workflowType=machine_learning"

@@ -1,4 +1,4 @@
-"""Work on many items by several processes. What comes out is the same wherever it is done, in the same order."""
+"""Work on many items by several processes, with the results in the order of the items."""
 
 import multiprocessing
 import os
@@ -16,19 +16,18 @@ from ratchet.infra.process_group import core_count, end_with_parent
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Submit = Callable[..., Any]
-"""Hands out `work` of an `item`; what it returns has a `result()`."""
+"""Submits `work` and an item; returns an object with a `result()`."""
 Cluster = AbstractContextManager[tuple[Submit, int]]
-"""Other processes than those of this machine, and how many there are."""
+"""Processes elsewhere, and their number."""
 AHEAD = 2
-"""Items a worker that are handed out before the first of them is back: memory grows with it."""
+"""Items submitted per worker before the first result is back: memory grows with it."""
 
 
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int = 0, cluster: Cluster | None = None
 ) -> Generator[Result, None, None]:
-    """`work` of each item, in the order of the items. Both travel to other processes by pickle: to those of a
-    `cluster`, or to `workers` of this machine, 0 being as many as it has cores. A single item, or a single worker of
-    this machine, needs no other process."""
+    """`work` of each item, in order. Both are pickled for the processes of a `cluster`, or `workers` of this machine
+    (0: one per core). A single item, or a single local worker, runs in this process."""
     items = iter(items)
     first = list(islice(items, 2))
     items, workers = chain(first, items), workers or core_count()
@@ -47,13 +46,13 @@ def in_order(
 
 @contextmanager
 def _processes(workers: int) -> Iterator[tuple[Submit, int]]:
-    # Spawned: a fork would copy the threads' locks of Prefect, MLflow and Arrow in whatever state they are.
+    # Spawned: a fork would copy locks that threads of Prefect, MLflow and Arrow hold.
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), end_with_parent, (os.getpid(),))
     try:
         yield pool.submit, workers
     except BrokenProcessPool as error:
         raise RatchetError(
-            "A process that judged rows was killed, perhaps for memory. Run again, with fewer of them: --set workers=1."
+            "A worker process was killed, perhaps for memory. Run again with fewer: --set workers=1."
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

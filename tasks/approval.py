@@ -1,4 +1,4 @@
-"""Gates: where the recipe wants a person to look before the run goes on."""
+"""Gates: a run waits for a person's approval where its recipe says so."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from ratchet.tasks.pipeline_run import PlannedStep, active_run
 
 
 def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
-    """Pass where the recipe has no gate of this name, or somebody has approved these artifacts. Else the run ends here
-    with what to look at, or is suspended where Prefect can start it again. Raises RatchetError when they were rejected.
+    """Pass if the recipe has no gate of this name, or these artifacts are approved. Otherwise the run ends here with a
+    message, or is suspended where Prefect can start it again. Raises RatchetError when they were rejected.
 
-    `evaluations` are what there is to go by, beside the artifacts.
+    The message names `evaluations` beside the artifacts.
     """
     if name not in recipe.approve:
         return
@@ -36,16 +36,15 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
         approvals.save(approval)
         resumed_by = prefect_page.ask(
             approval.key,
-            f"The run waits for a person to approve {name}: {words}. Look at it with `ratchet show {artifacts[0].ref}` "
-            f"or `ratchet ui`; then `ratchet approve {recipe.name}`, or with --reject REASON, and the same command "
-            "again.",
+            f"The run waits for approval of {name}: {words}. Look with `ratchet show {artifacts[0].ref}` or "
+            f"`ratchet ui`; then `ratchet approve {recipe.name}`, or with --reject REASON, and the same command again.",
         )
         approval = approval.decided(True, resumed_by)
         approvals.save(approval)
-    assert run.tracking is not None  # a plan has returned
+    assert run.tracking is not None
     run.tracking.event("tags", run.root, tags={f"ratchet.approval.{name}": f"{approval}; {approval.summary}"})
     if not approval.approved:
         raise RatchetError(
-            f"{approval}. Change the recipe; or, to go on all the same, `ratchet approve {approval.artifacts[0]}`."
+            f"{approval}. Change the recipe, or continue anyway: `ratchet approve {approval.artifacts[0]}`."
         )
     run.watcher.say(f"✓ {approval}")

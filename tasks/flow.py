@@ -1,4 +1,4 @@
-"""What makes a function a flow: run by Prefect, or just called where there is nothing to run."""
+"""Makes a function a flow, which Prefect runs, or a plain call where there is nothing to run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Flow(Generic[P, R]):
-    """Prefect is imported when the flow is run and not before: a plan, and a run whose steps are all made, need neither
-    its server nor its two seconds of imports. Called by another flow, it is a Prefect sub-flow."""
+    """Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor
+    its two seconds of imports. Called by another flow, it is a Prefect subflow."""
 
     fn: Callable[P, R]
     name: str
@@ -28,7 +28,6 @@ class Flow(Generic[P, R]):
         return flow(name=self.name, flow_run_name=self.name)(self.fn)
 
     def named(self, name: str) -> "Flow[P, R]":
-        """The same under another name, by which people trigger it."""
         return replace(self, name=name)
 
 

@@ -1,4 +1,4 @@
-"""One run of a flow: its recipe, its store, its lineage, and who is watching."""
+"""One run of a flow: its recipe, store, lineage and display."""
 
 import logging
 import time
@@ -24,19 +24,18 @@ PROGRESS_EVERY_S = 60
 
 
 class Watcher:
-    """Who is told what happens. This one prints a line a step, and one in each `PROGRESS_EVERY_S`: for pipes, files and
-    served flows."""
+    """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows."""
 
     def __init__(self) -> None:
         self._progress = Progress()
-        self._said_at = 0.0
+        self._shown_at = 0.0
 
     def show(self, text: str, style: str = "") -> None:
-        """One line here; a `style` is for terminals."""
+        """Print one line; `style` is for terminals."""
         print(text, flush=True)
 
     def say(self, text: str, style: str = "", level: int = logging.INFO) -> None:
-        """One line here and in Prefect's log."""
+        """Print one line, here and in Prefect's log."""
         self.show(text, style)
         prefect_page.log(text.strip(), level)
 
@@ -45,16 +44,15 @@ class Watcher:
 
     def step_started(self, title: str) -> None:
         self.show(f"… {title}")
-        self._progress, self._said_at = Progress(title), time.monotonic()
+        self._progress, self._shown_at = Progress(title), time.monotonic()
 
     def note(self, text: str) -> None:
-        """What a person should know while the step works."""
         self.say(f"  {text}", "dim")
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
-        if time.monotonic() - self._said_at >= PROGRESS_EVERY_S:
-            self._said_at = time.monotonic()
+        if time.monotonic() - self._shown_at >= PROGRESS_EVERY_S:
+            self._shown_at = time.monotonic()
             self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
 
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
@@ -69,7 +67,7 @@ class Watcher:
 
 
 HELD_OUT, BEFORE_HELD_OUT = "held_out", ("normalise", "rules", "decontaminate")
-"""The step that reads a benchmark in, and those from which a curation comes to what is compared with it."""
+"""The step that reads a benchmark, and the steps up to the one that compares with it."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +79,24 @@ class PlannedStep:
     not_done: str = ""
     left_out: bool = False
     estimate: Callable[[], str] | None = None
-    """What making it would cost, once its inputs are there."""
+    """Describes the cost of making it, once its inputs exist."""
     check: Callable[[], None] | None = None
-    """Raises RatchetError where something that making it needs is missing."""
+    """Raises RatchetError for a missing requirement."""
     same_as: Artifact | None = None
-    """What has the same content and was there before it."""
+    """An earlier artifact with the same content."""
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to make."""
         return self.cached or self.left_out or bool(self.not_done)
 
 
 @dataclass
 class PipelineRun:
-    """What every task finds with `active_run()`. Without `tracking` it is a plan: keys are computed, nothing made."""
+    """The state that tasks get from `active_run()`. Without `tracking` it is a plan: only keys are computed."""
 
     recipe: Recipe
     domains: tuple[str, ...]
-    """Of which the recipe has problems."""
+    """The domains of which the recipe has problems."""
     settings: Settings
     store: ArtifactStore
     watcher: Watcher
@@ -108,27 +105,27 @@ class PipelineRun:
     root: str = ""
     current_child: str = ""
     made: dict[str, Artifact] = field(default_factory=dict)
-    """By key, what steps of this run have found or made: asked for again, it is not shown again."""
+    """Outputs of this run's steps by key, cached or new."""
     tracked: bool = False
-    """Whether MLflow has received everything by the end of the run."""
+    """Whether MLflow had received everything at the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)
     steps: Steps = field(default_factory=Steps)
     taken: list[Artifact] = field(default_factory=list)
-    """What the chosen steps have found or made, in order; in a plan, what they would."""
+    """Outputs of the chosen steps, in order."""
     used: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
-    """By the key of a step's output, what this run gave it to read."""
+    """The inputs that this run gave a step, by the key of its output."""
     children: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By the key of a step's output, the step's run in the journal, and its title."""
+    """A step's run in the journal and its title, by the key of its output."""
     resident: Resident = field(default_factory=Resident)
-    """In which groups of this machine run, one after the other."""
+    """Runs this machine's process groups, one after the other."""
     _names: dict[str, str] = field(default_factory=dict)
-    """Every step that the flow came to, chosen or not; with the reason, where it cannot be taken."""
+    """Every step that the flow has reached, chosen or not, with the reason if it cannot run."""
 
     def takes(self, step: str, title: str, inputs: Sequence[Artifact]) -> bool:
-        """Whether this step is one of the chosen. Raises RatchetError when it is, and what it reads is not there."""
+        """Whether this step is chosen. Raises RatchetError when it is and an input does not exist."""
         self._names[step] = ""
         made_here = {artifact.key for artifact in self.taken}
-        if step == HELD_OUT:  # before the step that reads it, whichever step was named to get there
+        if step == HELD_OUT:  # needed by `decontaminate`, whichever step was named to reach it
             taken = self.steps.only in (None, "decontaminate") and self.steps.start in (None, *BEFORE_HELD_OUT)
         elif self.steps.only:
             taken = step == self.steps.only
@@ -139,8 +136,8 @@ class PipelineRun:
         absent = [a for a in inputs if a.key not in made_here and not a.path.exists()]
         if taken and absent:
             raise RatchetError(
-                f"{title} reads {', '.join(a.ref for a in absent)}, which is not made yet with these settings. "
-                "Take the steps before it first: run without --only and --from."
+                f"{title} reads {', '.join(a.ref for a in absent)}, which does not exist yet with these settings. "
+                "Run the earlier steps first: without --only and --from."
             )
         return taken
 
@@ -148,22 +145,22 @@ class PipelineRun:
         self._names[step] = reason
 
     def check_steps(self) -> None:
-        """Raise RatchetError for a chosen step that the flow has not come to, once it is through."""
+        """At the end of the flow: raise RatchetError for a chosen step that it has not reached."""
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
             if name and name not in self._names:
                 known = [known for known in self._names if known in CURATION_STEPS]
                 raise RatchetError(f"There is no step {name} here.{nearest(name, known)} Known: {', '.join(known)}.")
             if name and self._names[name]:
-                raise RatchetError(f"The step {name} cannot be taken: {self._names[name]}.")
+                raise RatchetError(f"The step {name} cannot run: {self._names[name]}.")
 
     def made_from(self, artifact: Artifact) -> Sequence[Artifact]:
-        """What this run gave the step to read, else what it was made from."""
+        """The inputs that this run gave the step, or those in its manifest."""
         return self.used.get(artifact.key) or self.store.parents(artifact)
 
     def outcome(self, result: Any) -> Artifact:
-        """What the run came to, of a flow that returned this."""
+        """The final artifact of a run whose flow returned `result`."""
         artifact = getattr(result, "checkpoint", result)
-        return artifact if artifact in self.taken else self.taken[-1]  # only some steps were taken
+        return artifact if artifact in self.taken else self.taken[-1]  # only some steps ran
 
     @property
     def planning(self) -> bool:
@@ -186,14 +183,14 @@ def active_run() -> PipelineRun:
 
 @dataclass
 class Caller:
-    """Where a flow's run keeps things and who watches it; and the run, once the flow has opened it."""
+    """The settings of a flow's next run; and the run, once the flow has opened it."""
 
     settings: Settings
     watcher: Watcher
     prefect: bool = True
     """Whether Prefect runs the flow."""
     overrides: Sequence[str] = ()
-    """Of the recipe's file, as `--set` takes them: by these people tell runs apart."""
+    """Shown with the run, as `--set` takes them."""
     run: PipelineRun | None = None
 
     @property
@@ -206,14 +203,13 @@ _CALLER: ContextVar[Caller | None] = ContextVar("ratchet_caller", default=None)
 
 
 def outside_prefect() -> bool:
-    """Whether flows and steps are plain calls: in a plan, and for a caller without Prefect."""
+    """Whether flows and steps are plain calls: in a plan, or for a caller without Prefect."""
     run, caller = _ACTIVE.get(), _CALLER.get()
     return (run is not None and run.planning) or (caller is not None and not caller.prefect)
 
 
 @contextmanager
 def called_by(caller: Caller) -> Iterator[Caller]:
-    """The next run is opened for this caller."""
     token = _CALLER.set(caller)
     try:
         yield caller
@@ -223,7 +219,7 @@ def called_by(caller: Caller) -> Iterator[Caller]:
 
 @contextmanager
 def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[PipelineRun]:
-    """The enclosing run if there is one, so that a flow called by another joins it; else a new one."""
+    """The enclosing run, which a flow called by another joins; otherwise a new one."""
     enclosing = _ACTIVE.get()
     if enclosing is not None:
         yield enclosing
@@ -243,10 +239,10 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
         }
         | ({"ratchet.overrides": overrides} if overrides else {})
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
-        parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),  # MLflow's page stays readable
+        parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),
     )  # fmt: skip
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
-    status: Status = "KILLED"  # by Ctrl-C, or cancelled in Prefect: no Exception either; or it waits for a person
+    status: Status = "KILLED"  # Ctrl-C and cancellation are no `Exception`; or it waits for approval
     try:
         with _active(run):
             yield run
@@ -266,7 +262,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
 
 @contextmanager
 def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[PipelineRun]:
-    """A run in which steps only say what they would do."""
+    """A run in which steps compute their keys and do nothing."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
     run = PipelineRun(recipe, domains, settings, store, Watcher(), tracking=None, steps=steps)
     with _active(run):
@@ -284,7 +280,7 @@ def _active(run: PipelineRun) -> Iterator[None]:
 
 
 def missing(plan: Sequence[PlannedStep]) -> list[str]:
-    """What the planned steps will need and is not there, each told once. Better now than when it is their turn."""
+    """The missing requirements of the planned steps, each once."""
     faults: dict[str, None] = {}
     for step in plan:
         if step.check and not (step.cached or step.left_out):

@@ -1,7 +1,4 @@
-"""What Prefect's page of a run shows, however the run was started: its name and tags, a log, tables, and links.
-
-Outside of a Prefect run, as in a plan, nothing here does anything.
-"""
+"""The contents of Prefect's page of a run: name, tags, log, tables, links. Outside a Prefect run these do nothing."""
 
 import logging
 import sys
@@ -16,11 +13,11 @@ from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import Waiting
 
 _FEW = 200
-"""Rows of a table that are shown; the artifact has the rest."""
+"""Rows of a table on the page; the artifact has the rest."""
 
 
 def name_run(name: str, tags: Sequence[str]) -> dict[str, str]:
-    """Give the flow run that is under way this name and these tags; what links to it from elsewhere, by tag."""
+    """Name and tag the current flow run; returns the tags for MLflow that refer to it."""
     if not _in_flow_run():
         return {}
     from prefect import get_client
@@ -32,7 +29,7 @@ def name_run(name: str, tags: Sequence[str]) -> dict[str, str]:
 
 
 def log(text: str, level: int = logging.INFO) -> None:
-    """A line in the log of the step that is under way."""
+    """Log a line in the current step."""
     if "prefect" not in sys.modules:
         return
     from prefect.exceptions import MissingContextError
@@ -43,7 +40,7 @@ def log(text: str, level: int = logging.INFO) -> None:
 
 
 def show(artifact: Artifact) -> None:
-    """The funnel of a curated data set, the scores of a report: as tables on the page of the step."""
+    """Show a data set's funnel and a report's scores as tables."""
     funnel, scores = artifact.path / "funnel.parquet", artifact.manifest.get("summary_table")
     if funnel.is_file():
         _table(f"funnel-{artifact.name}", pq.read_table(funnel).to_pylist(), f"Rows left and dropped: {artifact.ref}")
@@ -59,7 +56,7 @@ def link(address: str, text: str) -> None:
 
 
 def resumable_run() -> str:
-    """The id of the outermost flow run, where a worker can start it again; else nothing."""
+    """The id of the outermost flow run if a worker can start it again, else nothing."""
     if not _in_flow_run():
         return ""
     from prefect import get_client
@@ -71,8 +68,8 @@ def resumable_run() -> str:
 
 
 def ask(key: str, text: str) -> str:
-    """Who has let the run go on from here, where a worker can start it again: until then it is suspended. Elsewhere it
-    is over. Raises Prefect's Pause with the text, Waiting outside of a Prefect run."""
+    """Wait for approval: suspend a run that a worker can start again, and end any other. Returns who approved, in the
+    run that was started again. Raises Prefect's Pause with the text, or Waiting outside a Prefect run."""
     if not _in_flow_run():
         raise Waiting(text)
     from prefect import get_client
@@ -87,7 +84,7 @@ def ask(key: str, text: str) -> str:
             suspend_flow_run(flow_run_id=UUID(outermost), timeout=None, key=key)  # does nothing the second time
             state = client.read_flow_run(UUID(outermost)).state
             if state and state.is_running():
-                return "who resumed the run in Prefect"
+                return "whoever resumed the run in Prefect"
             over.remove(outermost)
         log(text)
         for each in over:
@@ -103,7 +100,7 @@ def _table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> Non
 
 
 def _in_flow_run() -> bool:
-    if "prefect" not in sys.modules:  # which takes two seconds to import, and then there is none
+    if "prefect" not in sys.modules:  # importing it takes two seconds
         return False
     from prefect.runtime import flow_run
 
@@ -111,5 +108,5 @@ def _in_flow_run() -> bool:
 
 
 def _key(name: str) -> str:
-    """Prefect's keys have small letters, digits and dashes."""
+    """Prefect's keys have lower-case letters, digits and dashes."""
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())

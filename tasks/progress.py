@@ -1,4 +1,4 @@
-"""How far the step at work is, in words: for the terminal and for logs."""
+"""The progress of a step in words, for the terminal and for logs."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ FORMATS = {
 
 
 class Progress:
-    """`facts` may be alive: they are read anew each time they are shown."""
+    """`facts` may change: they are read each time they are shown."""
 
     def __init__(self, title: str = "") -> None:
         self.title, self.started = title, time.monotonic()
@@ -34,7 +34,7 @@ class Progress:
         self._first = self._first or (time.monotonic(), done)
 
     def count(self) -> str:
-        """`12/40, 3m 20s left`; nothing while there is nothing to say."""
+        """`12/40, 3m 20s left`, or nothing without a total."""
         return f"{self.done:,}/{self.total:,}{self._left()}" if self.total else ""
 
     def facts(self) -> str:
@@ -48,7 +48,7 @@ class Progress:
 
 
 def in_words(facts: Mapping[str, Any], names: Iterable[str], between: str = ", ") -> str:
-    """Those of the facts that are there."""
+    """The known facts among `names`."""
     return between.join(FORMATS[name].format(facts[name]) for name in names if name in facts)
 
 

@@ -1,5 +1,5 @@
-"""An artifact as others take it in: a data set or a model as a repository on the Hub, with its card, and a data set's
-description in Croissant (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html) with where it came from.
+"""Artifacts for publication: a data set or a model as a repository on the Hub, with its card, and a data set's
+description in Croissant 1.1 with its origin (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from pydantic_core import to_jsonable_python
 
 from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions, sha256_file
@@ -19,55 +20,34 @@ from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.training import Stage
 
 Files = dict[str, Path | str]
-"""What a repository holds, by its path there: a file here, or a text."""
+"""The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
 CROISSANT = "croissant.json"
+CONTEXT = Path(__file__).with_name("croissant_context.yaml")
 TYPES = {"string": "Text", "large_string": "Text", "int32": "Integer", "int64": "Integer", "double": "Float",
          "date32[day]": "Date"}  # fmt: skip
-_TERMS = (
-    "annotation arrayShape citeAs column containedIn equivalentProperty excludes extract field fileProperty fileObject "
-    "fileSet format includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex "
-    "readLines repeated replace samplingRate sdVersion separator source subField transform unArchive value"
-)
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "prov": "http://www.w3.org/ns/prov#",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    "description": {"@container": "@language"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
 
 
-def repository(store: ArtifactStore, artifact: Artifact, licence: str, url: str = "") -> tuple[str, Files]:
-    """What kind of repository the Hub has for it (`dataset`, `model`), and what is in that. Raises RatchetError for an
-    artifact that is neither."""
+def repository(store: ArtifactStore, artifact: Artifact, license_: str, url: str = "") -> tuple[str, Files]:
+    """The Hub's kind of repository (`dataset`, `model`), and its files. Raises RatchetError for any other artifact."""
     if artifact.kind == "checkpoint":
         weights = sorted(file for file in (artifact.path / "model").rglob("*") if file.is_file())
         files: Files = {str(file.relative_to(artifact.path / "model")): file for file in weights}
-        return "model", {**files, "README.md": model_card(store, artifact, licence)}
+        return "model", {**files, "README.md": model_card(store, artifact, license_)}
     if artifact.kind != "problems":
-        raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint: only these have a place on the Hub.")
-    described = croissant(store, artifact, artifact.kept, TRAIN, licence, url)
+        raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint, and cannot go to the Hub.")
+    described = croissant(store, artifact, artifact.kept, TRAIN, license_, url)
     shown = [name for name in artifact.manifest.get("shown", ()) if name.startswith("figures/")]
     return "dataset", {
         TRAIN: artifact.kept,
         CROISSANT: json.dumps(described, indent=1, ensure_ascii=False),
-        "README.md": data_card(store, artifact, licence),
+        "README.md": data_card(store, artifact, license_),
         **{name: artifact.path / name for name in shown},
     }
 
 
-def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
-    """The card that curation wrote; of one of its steps, what there is to say."""
+def data_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
+    """The card that curation wrote; for a single step, its counts and origin."""
     from huggingface_hub import DatasetCard
 
     written = artifact.path / "card.md"
@@ -77,14 +57,14 @@ def data_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
         counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
         sections = [Section("Rows", table=counts), _made(store, artifact)]
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
-    # What was rejected stays here: it holds items of benchmarks.
+    # Rejected rows are not published: they contain benchmark items.
     card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
-    card.data.license = licence  # type: ignore  # a field of what the card is made with
+    card.data.license = license_  # type: ignore
     return str(card)
 
 
-def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
-    """What the model was trained from and with, and every score of it that the store has."""
+def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
+    """The model's origin, training and scores."""
     from huggingface_hub import EvalResult, ModelCardData
 
     from ratchet.tasks.report import summary_table
@@ -100,7 +80,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
     stages = [a for a in behind if a.kind == "checkpoint"]
     base = next((model["path"] for a in stages if (model := a.manifest["parameters"].get("model"))), None)
     data = ModelCardData(
-        license=licence, library_name="transformers", pipeline_tag="text-generation", language="en",
+        license=license_, library_name="transformers", pipeline_tag="text-generation", language="en",
         tags=["reasoning", "reinforcement-learning", "verifiable-rewards"], model_name=artifact.name,
         base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
     )  # fmt: skip
@@ -122,7 +102,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, licence: str) -> str:
 
 
 def _changed(parameters: dict[str, Any]) -> str:
-    """What a stage was told otherwise than by default."""
+    """A stage's settings that differ from the defaults."""
     fields = {name: field for name, field in Stage.model_fields.items() if not field.is_required()}
     defaults = {name: to_jsonable_python(f.get_default(call_default_factory=True)) for name, f in fields.items()}
     settings = {name: v for name, v in (parameters.get("stage") or {}).items() if v != defaults.get(name)}
@@ -138,7 +118,7 @@ def _made(store: ArtifactStore, artifact: Artifact) -> Section:
 
 
 def croissant(
-    store: ArtifactStore, artifact: Artifact, table: Path, name: str, licence: str, url: str = ""
+    store: ArtifactStore, artifact: Artifact, table: Path, name: str, license_: str, url: str = ""
 ) -> dict[str, Any]:
     """The description of a data set whose rows are in the Parquet file `table`, called `name` beside it."""
     manifest = artifact.manifest
@@ -147,13 +127,13 @@ def croissant(
     raw = [a for a in behind if a.kind in (*GIVEN_KINDS, "raw")]
     owner = url.rstrip("/").split("/")[-2] if url else "not stated"
     return {
-        "@context": CONTEXT,
+        "@context": yaml.safe_load(CONTEXT.read_text()),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": artifact.name,
         "description": f"{pq.read_metadata(table).num_rows:,} problems whose answers a program can check, made from "
         f"{', '.join(a.name for a in raw)}.",
-        "license": licence,
+        "license": license_,
         "url": url or _name(artifact),
         "creator": {"@type": "sc:Organization", "name": owner},
         "datePublished": published,
@@ -186,7 +166,7 @@ def _field(column: pa.Field, file: str) -> dict[str, Any]:
     many = pa.types.is_list(column.type)
     inner = str(column.type.value_type if many else column.type)
     if inner not in TYPES:
-        raise RatchetError(f"Croissant has no place for the column {column.name} of {inner}: take --format ratchet.")
+        raise RatchetError(f"Croissant cannot describe the column {column.name} of {inner}: use --format ratchet.")
     return {
         "@type": "cr:Field", "@id": f"problems/{column.name}", "name": column.name, "dataType": f"sc:{TYPES[inner]}",
         "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
@@ -195,7 +175,7 @@ def _field(column: pa.Field, file: str) -> dict[str, Any]:
 
 
 def _activity(store: ArtifactStore, artifact: Artifact) -> dict[str, Any]:
-    """A step of the way: what it used, what came out, when, and with which settings and code."""
+    """A step: inputs, output, times, settings and code."""
     manifest = artifact.manifest
     settings = ", ".join(f"{name} {value}" for name, value in flat(manifest["parameters"]).items() if value is not None)
     return {

@@ -1,4 +1,4 @@
-"""The last checkpoint of a run as a version of the recipe's registered model, and whether it is the best so far."""
+"""Registers the last checkpoint of a run as a version of the recipe's model, and decides whether it is the best."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from typing import Any
 from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.registry import Gate
-from ratchet.infra.tracking import described
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 
@@ -15,7 +14,7 @@ GATE = Step("gate", 1, "gate")
 
 
 def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
-    """`candidate` is the last checkpoint of the run that finished last; `best` moves only through the recipe's gate."""
+    """The alias `candidate` moves to the checkpoint; `best` only if it passes the recipe's gate."""
     run, gate = active_run(), recipe.registry.gate
     verdict = _pass_gate(recipe, gate, evaluations[-1]) if gate else None
     if run.tracking is None:
@@ -28,13 +27,13 @@ def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifac
         "ratchet.gate": verdict.summary if verdict else "",
     }  # fmt: skip
     run.tracking.event(
-        "register", run.root, name=recipe.name, model=described(checkpoint), tags={k: v for k, v in tags.items() if v},
+        "register", run.root, name=recipe.name, model=checkpoint.facts, tags={k: v for k, v in tags.items() if v},
         aliases=["candidate", *(["best"] if best else [])],
     )  # fmt: skip
 
 
 def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
-    """The verdict is an artifact: made from the two evaluations that it compares, and made again for another best."""
+    """The verdict, an artifact made from the two evaluations that it compares."""
     best = _best_before(recipe, evaluation)
 
     def make(draft: Draft) -> None:
@@ -43,10 +42,10 @@ def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
         read = [read_scores(artifact.name, artifact.path).scores for artifact in (evaluation, best) if artifact]
         checks = _checks(gate, read[0], read[1] if best else None)
         (draft.path / "gate.json").write_text(json.dumps(checks, indent=1))
-        failed = [check["told"] for check in checks if not check["passed"]]
+        failed = [check["says"] for check in checks if not check["passed"]]
         draft.extra["passed"] = not failed
-        told = "; ".join(failed or [check["told"] for check in checks])
-        draft.extra["headline"] = f"{'not passed' if failed else 'passed'}: {told}"
+        reasons = "; ".join(failed or [check["says"] for check in checks])
+        draft.extra["headline"] = f"{'not passed' if failed else 'passed'}: {reasons}"
         draft.extra["metrics"] = {"passed": float(not failed)}
         draft.extra["shown"] = ["gate.json"]
 
@@ -55,7 +54,7 @@ def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
 
 
 def _best_before(recipe: Recipe, evaluation: Artifact) -> Artifact | None:
-    """The evaluation that passed last, other than this one."""
+    """The last other evaluation that passed."""
     store = active_run().store
     for verdict in reversed(list(store.all(f"gate/{recipe.name}-*"))):
         passed = store.parents(verdict)[0]
@@ -65,18 +64,21 @@ def _best_before(recipe: Recipe, evaluation: Artifact) -> Artifact | None:
 
 
 def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Each with what is `told` of it and whether it was `passed`."""
+    """Each check as a sentence, `says`, and whether it `passed`."""
     from ratchet.evaluation.comparison import paired_difference, setting_differences
 
     reached = scores["benchmarks"][gate.benchmark]["pass_at"]["1"]["value"]
     floor = f"{gate.benchmark} pass@1 {reached:.3f}, at least {gate.at_least:g}"
-    checks = [{"told": floor, "passed": reached >= gate.at_least}]
+    checks = [{"says": floor, "passed": reached >= gate.at_least}]
     if best is None:
-        return [*checks, {"told": "no best before", "passed": True}]
+        return [*checks, {"says": "no best before", "passed": True}]
     if different := setting_differences(best, scores):
-        return [*checks, {"told": f"the best was asked otherwise: {'; '.join(different)}", "passed": False}]
+        return [
+            *checks,
+            {"says": f"the best was evaluated with other settings: {'; '.join(different)}", "passed": False},
+        ]
     if gate.benchmark not in best["benchmarks"]:
-        return [*checks, {"told": f"the best was not asked {gate.benchmark}", "passed": False}]
+        return [*checks, {"says": f"the best was not evaluated on {gate.benchmark}", "passed": False}]
     for name in scores["benchmarks"]:
         if name not in best["benchmarks"] or (name != gate.benchmark and gate.most_lost is None):
             continue
@@ -84,8 +86,8 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
         gained = f"{name} pass@1 {found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] against the best"
         if name == gate.benchmark:
             passed = (found.low if gate.sure else found.difference) > gate.gain
-            checks.append({"told": f"{gained}, more than {gate.gain:g}", "passed": passed})
+            checks.append({"says": f"{gained}, more than {gate.gain:g}", "passed": passed})
         else:
             lost = f"{gained}, at most {gate.most_lost:g} lost"
-            checks.append({"told": lost, "passed": found.difference >= -(gate.most_lost or 0.0)})
+            checks.append({"says": lost, "passed": found.difference >= -(gate.most_lost or 0.0)})
     return checks

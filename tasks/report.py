@@ -128,9 +128,9 @@ def require_same_settings(evaluations: Sequence[Artifact]) -> None:
     different = [text for other in others for text in setting_differences(first, other)]
     if different:
         raise RatchetError(
-            "These evaluations were not asked the same, so a difference of their scores is not only the models': "
-            f"{'; '.join(dict.fromkeys(different))}. Evaluate both with the same settings, or say "
-            "--despite-settings: the report then names what differs."
+            "These evaluations have different settings, so a difference of their scores is not only the models': "
+            f"{'; '.join(dict.fromkeys(different))}. Evaluate both with the same settings, or give "
+            "--allow-mismatch: the report then names the differences."
         )
 
 

@@ -1,7 +1,7 @@
-"""The one place where a step meets Prefect, the artifact store and the lineage.
+"""The only place where a step meets Prefect, the artifact store and the lineage.
 
-A task says what its output is made of and how to make it; everything else is here: the key, the cache, the Prefect task
-run, the draft and its lock, the MLflow child run with its data sets and models, the terminal.
+A task declares its inputs, its parameters and how to make its output. This module adds the key, the cache, the Prefect
+task run, the draft and its lock, the MLflow child run with its data sets and models, and the terminal.
 """
 
 import time
@@ -18,7 +18,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.tracking import Tracking, described
+from ratchet.infra.tracking import Tracking
 from ratchet.tasks import prefect_page
 from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
@@ -27,20 +27,20 @@ from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.sandbox.server import demand
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
-"""What MLflow calls the use of a data set, by the kind of artifact that is made from it."""
+"""MLflow's context of a data set, by the kind of artifact made from it; otherwise `input`."""
 MODELS = ("checkpoint", "model")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of work. Raise `version` when the same inputs and parameters would now give something else."""
+    """A kind of work. Raise `version` when the same inputs and parameters give another output."""
 
     name: str
     version: int
     kind: str
-    """The artifact kind it makes: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
+    """Its output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
     resumable: bool = False
-    """Whether what a killed run left in the draft is the start of the next one, or is thrown away."""
+    """Whether the next run continues in the draft of a killed one."""
 
 
 def run_step(
@@ -55,11 +55,10 @@ def run_step(
     check: Callable[[], None] | None = None,
     whole: Sequence[Artifact] = (),
 ) -> Artifact:
-    """Find or make the artifact of this step, called `name` in the store and `title` to people.
+    """Find or make the artifact of this step, called `name` in the store and `title` in the display.
 
-    `make` fills the draft. `estimate` is what a plan says about making it; `check` raises RatchetError where something
-    that making it needs is missing, and is called before a run's first step. `whole` are those of the inputs of which
-    it reads more than is usual (`artifacts.READ`).
+    `make` fills the draft. `estimate` describes its cost in a plan. `check` is called before a run's first step, and
+    raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`.
     """
     run = active_run()
     inputs = tuple(inputs)
@@ -80,14 +79,14 @@ def run_step(
         run.made[target.key] = target
         return target
 
-    def execute(*_read: Artifact) -> Artifact:  # by what it is called with, Prefect draws the arrows
+    def execute(*_read: Artifact) -> Artifact:  # Prefect draws the arrows from its arguments
         return _find_or_make(run, step, planned, parameters, make, whole)
 
     if not outside_prefect():
         from prefect import task
         from prefect.cache_policies import NO_CACHE
 
-        # Prefect shows the step; whether it has to run is the store's decision alone: a second cache is a second truth.
+        # The store alone decides whether the step runs: no second cache.
         execute = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)
     run.made[target.key] = execute(*inputs)
     return run.made[target.key]
@@ -98,7 +97,7 @@ def _find_or_make(
     whole: Sequence[Artifact],
 ) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
-    assert tracking is not None  # a plan makes nothing
+    assert tracking is not None
     run.watcher.step_started(planned.title)
     started_at = time.time()
     found = run.store.find(target.kind, target.name, target.key)
@@ -106,7 +105,6 @@ def _find_or_make(
     child = tracking.start_run(
         planned.title, parent=run.root, tags={"ratchet.step": step.name}, parameters=flat(decisive(parameters)),
         output=target, cached=cached, inputs=inputs,
-        # A score's page shows the whole way back, not just one step of it.
         behind=tuple(run.store.ancestors(inputs, run.used)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
     run.children[target.key] = child, planned.title
@@ -123,21 +121,21 @@ def _find_or_make(
                 )  # fmt: skip
         _log_data(tracking, child, target, "output")
         _log_output(run, child, target, inputs, cached)
-        told = target.summary
+        summary = target.summary
         if same := run.store.earlier_same(target):
             tracking.event("tags", child, tags={"ratchet.same_content_as": same.ref})
-            told = ", ".join(filter(None, [told, f"same content as {same.ref}"]))
+            summary = ", ".join(filter(None, [summary, f"same content as {same.ref}"]))
     except BaseException as error:
         tracking.event("end", child, status="FAILED" if isinstance(error, Exception) else "KILLED")
         raise
-    tracking.event("end", child, status="FINISHED", output=described(target), cached=cached)
+    tracking.event("end", child, status="FINISHED", output=target.facts, cached=cached)
     prefect_page.show(target)
-    run.watcher.step_finished(planned.title, told, time.time() - started_at, cached)
+    run.watcher.step_finished(planned.title, summary, time.time() - started_at, cached)
     return target
 
 
 def not_done(step: str, domain: str, reason: str) -> None:
-    """Record a step of the recipe that cannot be taken: shown in the plan, the terminal and the lineage."""
+    """Record a step of the recipe that cannot run: shown in the plan, the terminal and the lineage."""
     run = active_run()
     title = f"{step} {domain}"
     run.cannot_take(step, reason)
@@ -145,15 +143,15 @@ def not_done(step: str, domain: str, reason: str) -> None:
         run.plan.append(PlannedStep(title, run.store.locate("problems", domain, "0" * 64), (), False, reason))
         return
     if run.steps.only:
-        return  # nobody has asked for it
+        return
     run.watcher.not_done(title, reason)
     child = run.tracking.start_run(f"{title} (not done)", parent=run.root, tags={"ratchet.not_done": reason})
     run.tracking.event("end", child, status="FINISHED")
 
 
 def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> None:
-    """Store both sides of a curation step, batch by batch: each is written before the next one is made. Raises
-    RatchetError when more than `max_rejected` of the rows would go."""
+    """Store both sides of a curation step batch by batch. Raises RatchetError when the share of rejected rows exceeds
+    `max_rejected`."""
     summary: dict[str, Any] = {}
     examples: dict[str, dict[str, Any]] = {}
     with draft.dataset_writer(PROBLEM_SCHEMA, REJECTED_SCHEMA) as write:
@@ -178,27 +176,26 @@ def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> 
 
 
 def record_isolation(draft: Draft, recipe: Recipe, here: bool = False) -> None:
-    """Put on record how this machine confines the programs that the step judges; reward servers, where the recipe has
-    any, answer for their own, unless the step runs programs `here` all the same. Raises RatchetError, before any work
-    is done, when that is less than the recipe demands."""
+    """Record how this machine confines the programs that the step judges; with reward servers, only if the step also
+    runs programs `here`. Raises RatchetError when the isolation is less than the recipe demands."""
     if here or not recipe.training.reward_servers:
         draft.extra["isolation"] = str(demand(recipe.verification.minimum_isolation))
 
 
 def judged_math(recipe: Recipe, domains: Iterable[str]) -> dict[str, str]:
-    """What the keys of steps that judge responses hold of `verification.math`."""
+    """The part of `verification.math` in the keys of steps that judge responses."""
     concerned = any(domain_of(domain).compares_math for domain in domains)
     return {"verified": "either"} if concerned and recipe.verification.math == "either" else {}
 
 
 def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) -> None:
-    """An input or the `output` of a step, as the data set or the model that it is."""
+    """Log an input or the `output` of a step as a data set or a model."""
     if artifact.kind in MODELS:
         role = "output" if context == "output" else "input"
         parameters = flat(artifact.manifest["parameters"]) if artifact.kind == "checkpoint" else {}
-        tracking.event("model", child, role=role, model=described(artifact), parameters=parameters)
+        tracking.event("model", child, role=role, model=artifact.facts, parameters=parameters)
     elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
-        facts = described(artifact) | _table_facts(artifact)
+        facts = artifact.facts | _table_facts(artifact)
         tracking.event("dataset", child, context=context, dataset=facts)
 
 
@@ -226,9 +223,9 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequen
     if artifact.kind == "raw":
         hashes = {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()}
         tracking.event("tags", child, tags=hashes)
-    # A report is what the whole run came to: its scores and pages are shown on the run's own page too.
+    # A report's scores and pages are also shown on the run's own page.
     for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
-        if cached or artifact.kind != "checkpoint":  # a checkpoint that was just trained has its whole curve already
+        if cached or artifact.kind != "checkpoint":  # a new checkpoint has its whole curve already
             tracking.metrics(shown_in, manifest.get("metrics", {}), **scored)
         for shown in ["manifest.json", *manifest.get("shown", [])]:
             folder = str(Path(shown).parent).lstrip(".")

@@ -1,4 +1,4 @@
-"""Traces for the supervised warm start: a teacher's answers, or files of one's own."""
+"""Traces for the supervised warm start: a teacher's answers, or the user's files."""
 
 import math
 from collections import Counter
@@ -31,25 +31,25 @@ OWN_TRACES = Step("own_traces", 2, "traces")
 
 
 def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
-    """What the warm start learns from; `problems` are the curated ones of each domain of the recipe."""
+    """The warm start's traces; `problems` are the curated ones of each domain."""
     assert recipe.training.warm_start is not None
     return own_traces(recipe, list(problems)) if recipe.training.warm_start.files else teacher_traces(recipe, problems)
 
 
 def own_traces(recipe: Recipe, domains: list[str]) -> Artifact:
-    """The rows of the recipe's trace files as (prompt, response) pairs; in `rejected`, with the reason, those that
-    cannot be read or that share text with a held-out item of one of `domains`.
+    """The rows of the recipe's trace files as (prompt, response) pairs. Rows that cannot be read, or that share text
+    with a held-out item of one of `domains`, are rejected with the reason.
 
-    Columns: problem_id, domain, source, source_id, prompt (the user turn), response. Raises RatchetError for a file
-    that cannot be used, and when nothing is left.
+    Columns: problem_id, domain, source, source_id, prompt (the user turn), response. Raises RatchetError for an
+    unusable file, and when no row is left.
     """
     start = recipe.training.warm_start
     assert start is not None
     domain = start.domain or (domains[0] if len(domains) == 1 else None)
     if domain is None:
         raise RatchetError(
-            f"training.warm_start.files: the recipe {recipe.name} has the domains {', '.join(domains)}. Say which the "
-            "traces are of, as in `warm_start: {domain: math}`."
+            f"training.warm_start.files: the recipe {recipe.name} has the domains {', '.join(domains)}. Name the "
+            "traces' domain, as in `warm_start: {domain: math}`."
         )
     files = given_files(recipe, start.files)
     sources = source_names([file.path for file in files])
@@ -70,7 +70,7 @@ def own_traces(recipe: Recipe, domains: list[str]) -> Artifact:
         traces, contaminated = without_held_out(traces, protected)
         rejected += contaminated
         if not traces:
-            raise RatchetError("training.warm_start.files: every one of the traces holds an item of a benchmark.")
+            raise RatchetError("training.warm_start.files: every trace contains an item of a benchmark.")
         rng = Random(derive_seed(recipe.seed, "traces"))
         chosen = [traces[n] for n in sorted(rng.sample(range(len(traces)), min(start.traces, len(traces))))]
         pq.write_table(_table(chosen), draft.path / KEPT)
@@ -97,8 +97,7 @@ def own_traces(recipe: Recipe, domains: list[str]) -> Artifact:
 def without_held_out(
     traces: list[Trace], benchmarks: Sequence[tuple[pa.Table, Decontamination]]
 ) -> tuple[list[Trace], list[dict[str, Any]]]:
-    """The traces whose problems share no text with an item of the benchmarks, found as curation finds it, and the
-    rejected rows of the others."""
+    """The traces that share no text with a benchmark item, by curation's rules, and the rejected rows of the others."""
     rejected: list[dict[str, Any]] = []
     for items, settings in benchmarks:
         found = Decontaminator(items, settings).split(to_table(problem_rows(traces))).rejected.to_pylist()
@@ -118,8 +117,8 @@ def _table(traces: list[Trace]) -> pa.Table:
 def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
     """The teacher's answers to the curated problems, right and wrong, as (prompt, response) pairs.
 
-    Columns: problem_id, domain, prompt (the user turn), response. Answers cut at the token limit are left out: a model
-    must not learn to stop in the middle.
+    Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
+    learn to stop in the middle.
     """
     warm_start = recipe.training.warm_start
     assert warm_start is not None
@@ -143,7 +142,7 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
         for domain in (d for d in wanted if wanted[d]):
             if teachers[domain].kind == "none":
                 raise RatchetError(
-                    f"training.warm_start learns from a teacher's answers, and curation.{domain}.teacher.kind is none."
+                    f"training.warm_start needs a teacher's answers, but curation.{domain}.teacher.kind is none."
                 )
             asked = _asked(teachers[domain], wanted[domain], problems[domain])
             check_teacher(recipe, asked, problems[domain], purpose=f"traces-{domain}")
@@ -156,7 +155,7 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
 
 
 def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
-    """How many traces of each domain; the last takes what rounding leaves."""
+    """The number of traces of each domain; the last gets the rounding remainder."""
     mix = settings.mix or dict.fromkeys(domains, 1.0)
     *first, last = mix
     wanted = {domain: round(settings.traces * mix[domain] / sum(mix.values())) for domain in first}
@@ -164,7 +163,7 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
 
 
 def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
-    """Asked as often as it takes to have `wanted` answers."""
+    """The teacher with as many attempts per problem as `wanted` answers need."""
     rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
     return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows)), "early_stop": False})
 

@@ -1,56 +1,30 @@
-"""Figures: one look for all, as SVG for pages and PNG for files."""
+"""Figures in one style, as SVG for pages and PNG for files."""
 
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ratchet.infra.pages import GRID, INK, MUTED, Drawing
+from ratchet.infra.pages import Drawing
 
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib
-    "font.size": 10,
-    "text.color": INK,
-    "text.parse_math": False,  # labels are data: a dollar sign in one is a dollar sign
-    "axes.edgecolor": "#c4cad4",
-    "axes.labelcolor": MUTED,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 2,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ratchet",  # the same scores give the same bytes
-}
+STYLE = Path(__file__).with_name("figures.mplstyle")
 
 Painter = Callable[[Axes], None]
 
 
 def draw(name: str, panels: Sequence[tuple[str, Painter]], width: float = 5.4) -> Drawing:
     """`width` of a panel in inches; its height is 3.4. The PNG has at most two panels in a row."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(fname=STYLE):
         svgs = []
         for panel in panels:
             figure = _figure([panel], width, columns=1)
             svg = io.BytesIO()
             figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
-            # Laid out with the widest of these faces, so the reader's own narrower one fits.
+            # Laid out with the widest of these faces, so any of the others fits.
             faces = b"Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans'"
             svgs.append(svg.getvalue().replace(b"'DejaVu Sans'", faces))
         png = io.BytesIO()

@@ -1,6 +1,6 @@
-"""What a recipe's settings put into an artifact's key: what decides the result, and of that only what differs from its
-default. A new field with a default therefore changes no key. A changed default does not either, and must raise the
-version of every step that it enters: tests/tasks/test_step_defaults.py sees to that.
+"""The part of a recipe's settings in an artifact's key: fields that decide the result and differ from their default.
+A new field with a default therefore changes no key. Neither does a changed default, which must raise the version of
+every step that reads it: tests/tasks/test_step_defaults.py checks that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from ratchet.infra.section import ONLY_WHERE
 
 
 def in_key(value: Any) -> Any:
-    """The JSON that a key holds of settings: sections, and mappings and sequences of them."""
+    """Settings as JSON for a key: sections, and mappings and sequences of them."""
     return _json(value, with_defaults=False)
 
 
 def decisive(value: Any) -> Any:
-    """The same with its defaults: what a manifest records."""
+    """The same with defaults, for a manifest."""
     return _json(value, with_defaults=True)
 
 
@@ -40,7 +40,7 @@ def _json(value: Any, with_defaults: bool) -> Any:
 
 
 def _is_default(field: FieldInfo, value: Any) -> bool:
-    # A Literal of one value says which of several sections this is: without it, two with nothing set would be alike.
+    # A Literal of one value tells sections apart that have only defaults.
     if field.is_required() or (get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1):
         return False
     default = field.get_default(call_default_factory=True, validated_data={})

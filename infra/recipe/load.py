@@ -16,7 +16,7 @@ from ratchet.infra.registry import add_to_import_path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")
-"""Fields, in any section, that hold a path, or several."""
+"""Fields of any section that hold paths."""
 _LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
@@ -25,18 +25,18 @@ FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file (or a shipped one by its bare name), apply `key.path=value` overrides, and validate.
 
-    Paths in a recipe are relative to its file, those in `overrides` to the working directory. A name on the Hub stays
-    one: what is not there beside the recipe, is no pattern and does not end as a data file does is left as it is.
-    Import paths are looked up in the recipe's directory and in the working directory.
+    Paths in a recipe are relative to its file, those in `overrides` to the working directory. A path that does not
+    exist, is no pattern and has no data file's suffix is left as a name on the Hub. Import paths are looked up in the
+    recipe's directory and in the working directory.
 
-    Raises RatchetError that names the file, the field, what was given, and the nearest valid name of a misspelt key.
+    Raises RatchetError with the file, the field, the value, and the nearest valid name of a misspelled key.
     """
     add_to_import_path(Path.cwd())
     return validate_recipe(read_recipe(path, overrides), str(path))
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """What the recipe says, after `extends`, `set` and `overrides`, not yet validated."""
+    """The recipe after `extends`, `set` and `overrides`, not yet validated."""
     data = _read(_resolve(path, Path()))
     for override in overrides:
         _override(data, override)
@@ -49,15 +49,15 @@ def shipped_recipes() -> list[str]:
 
 
 def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """A recipe file's content; one that says `extends: OTHER` is that other recipe with its own sections laid over it
-    and then its `set` overrides."""
+    """A recipe file's content; with `extends: OTHER`, the other recipe with these sections merged over it, and then its
+    `set` overrides."""
     if SHIPPED not in file.parents:
         add_to_import_path(file.parent)
     data = _mapping(file)
     extended, overrides = data.pop("extends", None), data.pop("set", None) or []
     data = _beside(data, file.parent)
     if file in reading:
-        raise RatchetError(f"{file} extends itself, by way of {reading[-1]}.")
+        raise RatchetError(f"{file} extends itself, through {reading[-1]}.")
     if extended is not None:
         try:
             data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file)), data)
@@ -92,7 +92,7 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> Any:
-    """Raises ValueError with the place and the reason, in one line."""
+    """Raises ValueError in one line."""
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
@@ -100,7 +100,7 @@ def _yaml(text: str) -> Any:
 
 
 def _beside(value: Any, directory: Path, field: str = "") -> Any:
-    """The same with the paths in it relative to the directory."""
+    """The value with its paths made relative to the directory."""
     if isinstance(value, dict):
         return {name: _beside(inner, directory, str(name)) for name, inner in value.items()}
     if isinstance(value, list):
@@ -112,8 +112,8 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Sections merge, anything else replaces; a section that is null is removed. A stage given by
-    its name is the base's stage. Raises LookupError for a name that the base does not have."""
+    """Sections merge, other values replace; a null section is removed. A stage given by its name is the base's stage.
+    Raises LookupError for a name that the base does not have."""
     merged = dict(base)
     for key, value in data.items():
         section = isinstance(merged.get(key), dict)
@@ -146,15 +146,14 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
 
 
 def refuse_secrets(value: Any, where: str, field: str = "") -> None:
-    """Raises RatchetError for a password or a key, without showing it: what a recipe says is copied into every result
-    and shown on pages."""
+    """Raises RatchetError for a password or a key, without showing it: recipes are copied into results and pages."""
     if isinstance(value, dict | list):
         for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
             refuse_secrets(inner, where, f"{field}.{name}".strip("."))
     elif isinstance(value, str) and _LOGIN.match(value):
         raise RatchetError(
-            f"{where}: {field} has a password in it, and would be copied into every result. Leave USER:PASSWORD@ out; "
-            "an endpoint's key is in an environment variable, which api_key_env names."
+            f"{where}: {field} contains a password, which would be copied into every result. Remove USER:PASSWORD@; "
+            "put an endpoint's key into an environment variable and its name into api_key_env."
         )
     elif isinstance(value, str) and "api_key_env" in field and not _VARIABLE.fullmatch(value):
         raise RatchetError(
@@ -163,14 +162,14 @@ def refuse_secrets(value: Any, where: str, field: str = "") -> None:
 
 
 def _resolve(path: str | Path, directory: Path) -> Path:
-    """The file of a recipe: there, relative to the directory, or shipped."""
+    """The file of a recipe, relative to the directory, or shipped."""
     for candidate in (directory / path, directory / f"{path}.yaml", SHIPPED / path, SHIPPED / f"{path}.yaml"):
         if candidate.is_file():
             return Path(os.path.abspath(candidate))
     given = directory / path
     if given.is_dir() or given.is_symlink():
-        what = "a directory" if given.is_dir() else "a link to what is not there"
-        raise RatchetError(f"{given} is {what}, and no recipe: give the file.")
+        what = "a directory" if given.is_dir() else "a broken link"
+        raise RatchetError(f"{given} is {what}, not a recipe file.")
     shipped, name = shipped_recipes(), str(path).removesuffix(".yaml").removesuffix(".yml")
     beside = [str(file) for file in sorted((directory / path).parent.glob("*.y*ml"))]
     hint = nearest(str(path), beside) or nearest(name.split("recipes/")[-1], shipped)
@@ -222,11 +221,11 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
 
 
 def explain(error: Any) -> str:
-    """One of pydantic's errors in words: the field, and what is wrong with it."""
+    """One of pydantic's errors as a sentence with the field."""
     location = ".".join(map(str, [*error["loc"], *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
         return f"{location}: {error['msg']}"
     if error["type"] == "missing":
-        return f"{location}: required, not given."
+        return f"{location}: required, but missing."
     given = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"
     return f"{location or 'recipe'}: {error['msg'].removeprefix('Value error, ')}{given}"

@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import os
 import re
 import socket
 import subprocess
@@ -15,9 +16,9 @@ from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from tests.flows.conftest import MINI, in_process
 
-DRY = "--dry-run"  # told by the plan, which a run makes too before anything else
+DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes"]
+COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes", "gc"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -39,11 +40,11 @@ def test_every_command_teaches_with_an_example(command):
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
-        (["curate", "maths", MINI], "There is no domain 'maths'. Did you mean 'math'"),
+        (["curate", "mth", MINI], "There is no domain 'mth'. Did you mean 'math'"),
         (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
         (["curate", "math", MINI, "--only", "majority"], "Did you mean 'majority_vote'"),
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
-        (["evaluate", MINI], "Say which model"),
+        (["evaluate", MINI], "Give a model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000", DRY], "No artifact"),
         (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "names no model: write URL#NAME"),
         (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
@@ -51,10 +52,13 @@ def test_every_command_teaches_with_an_example(command):
         (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),
         (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be greater than or equal to 0"),
         (["run", MINI, "--set", f"seed={10**30}", DRY], "seed: Input should be less than"),
-        (["run", "tests/flows", DRY], "is a directory, and no recipe"),
-        (["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY], "--model: the address has a password"),
+        (["run", "tests/flows", DRY], "is a directory, not a recipe file"),
+        (
+            ["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY],
+            "--model: the address contains a password",
+        ),
         (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
-        (["show"], "Nothing has been made"),
+        (["show"], "There are no artifacts"),
         (["why", "some text"], "has curated anything"),
     ],
 )
@@ -100,9 +104,9 @@ def test_a_file_that_is_not_what_it_should_be_is_named_in_one_line(tmp_path, nam
     arguments = ["curate", "math", "examples/math_files", "--input", tmp_path / name, "--benchmark", tmp_path / name]
     if name.endswith(".yaml"):
         arguments = ["run", tmp_path / name]
-    with pytest.raises(RatchetError, match=re.escape(message)) as told:
+    with pytest.raises(RatchetError, match=re.escape(message)) as raised:
         in_process(*arguments, DRY, "--home", tmp_path / "home")
-    assert str(tmp_path / name) in str(told.value) and "\n" not in str(told.value)
+    assert str(tmp_path / name) in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_links_to_nowhere_are_named(tmp_path):
@@ -145,6 +149,22 @@ def test_the_version_and_the_help_come_at_once(ratchet):
     heavy = "import sys, ratchet.cli.main; print({'torch', 'prefect', 'mlflow', 'pyarrow', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
+    command = "import sys; sys.argv = ['ratchet']; from ratchet.cli.main import main; main()"
+
+    def completed(*words: str) -> str:
+        asked = {"_RATCHET_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(["ratchet", *words])}
+        arguments = [sys.executable, "-c", command]
+        return subprocess.run(arguments, env=os.environ | asked, capture_output=True, text=True, check=True).stdout
+
+    artifact = tmp_path / "artifacts" / "checkpoint" / "math-24-1a2b3c4d5e6f"
+    artifact.mkdir(parents=True)
+    (artifact / "manifest.json").write_text("{}")
+    assert "tiny-prorl" in completed("run", "tiny") and "acereason" not in completed("run", "tiny")
+    assert "majority_vote" in completed("curate", "math", "--only", "maj")
+    assert "checkpoint/math-24-1a2b3c4d5e6f" in completed("show", "--home", str(tmp_path), "check")
 
 
 def test_debug_shows_the_traceback(ratchet, tmp_path):
@@ -191,10 +211,10 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
     (model / "model.safetensors").unlink()
     arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={model}"]
     shown = in_process(*arguments, "--dry-run")
-    with pytest.raises(RatchetError) as told:
+    with pytest.raises(RatchetError) as raised:
         in_process(*arguments)
-    assert [fault in shown and fault in str(told.value) for fault in FAULTS] == [True] * len(FAULTS)
-    assert str(told.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
+    assert [fault in shown and fault in str(raised.value) for fault in FAULTS] == [True] * len(FAULTS)
+    assert str(raised.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
 
 
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
@@ -228,6 +248,6 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     [row] = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
     assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "taco"
     assert [file.name for file in (tmp_path / "verl").iterdir()] == ["train.parquet"]
-    for wrong, message in ((("--format", "vrl"), "Say --format"), (("--format", "trl", "--recipe", "no"), "no")):
+    for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
         failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()

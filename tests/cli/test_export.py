@@ -67,12 +67,12 @@ def test_a_checkpoint_is_pushed_with_its_scores_and_its_origin(finished_home, hu
     card = files["README.md"].decode()
     [index] = yaml.safe_load(card.split("---")[1])["model-index"]
     assert {result["dataset"]["name"] for result in index["results"]} == {"mini-math", "mini-code"}
-    for told in ("max_response_tokens 24", made(finished_home, "problems/math-curated-*").ref, checkpoint.key):
-        assert told in card
+    for message in ("max_response_tokens 24", made(finished_home, "problems/math-curated-*").ref, checkpoint.key):
+        assert message in card
 
 
 @pytest.mark.parametrize(
-    ("token", "endpoint", "what", "name", "told"),
+    ("token", "endpoint", "what", "name", "message"),
     [
         ("hf_wrong", "", "checkpoint/code-32-*", "me/model", "401"),
         ("", "http://127.0.0.1:9", "checkpoint/code-32-*", "me/model", "Connection refused"),
@@ -80,9 +80,9 @@ def test_a_checkpoint_is_pushed_with_its_scores_and_its_origin(finished_home, hu
         ("", "", "evaluation/*", "me/scores", "neither problems nor a checkpoint"),
     ],
 )
-def test_a_push_that_fails_is_told_in_one_line(finished_home, hub, monkeypatch, token, endpoint, what, name, told):
+def test_a_push_that_fails_is_told_in_one_line(finished_home, hub, monkeypatch, token, endpoint, what, name, message):
     monkeypatch.setenv("HF_TOKEN", token or Hub.TOKEN)
     monkeypatch.setenv("HF_ENDPOINT", endpoint or hub.url)
     with pytest.raises(RatchetError) as error:
         in_process("push", made(finished_home, what).ref, name, "--home", finished_home)
-    assert told in str(error.value) and "\n" not in str(error.value) and Hub.TOKEN not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value) and Hub.TOKEN not in str(error.value)

@@ -190,7 +190,7 @@ def test_one_program_is_explained(ratchet, problems, tmp_path):
         (["math", "--gold", "1"], "For one, say --gold"),
         (["math", "--gold", "1", "--pred", "1", "--response", "1"], "For one, say --gold"),
         (["math", "--solutions", "pairs.jsonl"], "--solutions FILE and --output FILE"),
-        (["maths", "--gold", "1", "--pred", "1"], "Known: math, code"),
+        (["mth", "--gold", "1", "--pred", "1"], "Known: math, code"),
     ],
 )
 def test_a_mistake_gets_one_message_and_code_2(ratchet, problems, tmp_path, arguments, message):

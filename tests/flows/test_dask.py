@@ -110,29 +110,31 @@ def test_rows_judged_by_workers_that_die_are_those_judged_here(recipe, expected,
                 time.sleep(0.5)
 
         with curating(recipe, ready_home, address) as alone:
-            told = alone.communicate(timeout=600)[0]
-        assert alone.returncode == 2 and f"Error: runner: {address} has no workers" in told and "Traceback" not in told
+            output = alone.communicate(timeout=600)[0]
+        assert (
+            alone.returncode == 2 and f"Error: runner: {address} has no workers" in output and "Traceback" not in output
+        )
 
         first, second = (start(started(tmp_path / name, *worker)) for name in "12")
         with curating(recipe, ready_home, address) as run:
             until(run, "… rules math")
             time.sleep(1)
             second.kill()
-            assert "✓ curated math" in (told := run.communicate(timeout=600)[0]), told
+            assert "✓ curated math" in (output := run.communicate(timeout=600)[0]), output
         assert run.returncode == 0 and hashes(ready_home) == expected
 
         home = shutil.copytree(finished_home.parent / "databases", tmp_path / "again")
         with curating(recipe, home, address) as run:
             until(run, "… rules math")
             first.kill()
-            told = run.communicate(timeout=600)[0]
-        assert run.returncode == 2 and told.startswith("Error: runner: ") and told.count("\n") == 1, told
+            output = run.communicate(timeout=600)[0]
+        assert run.returncode == 2 and output.startswith("Error: runner: ") and output.count("\n") == 1, output
         assert len(hashes(home)) == 4, "the benchmark and what was read"
 
         start(started(tmp_path / "3", *worker))
         with curating(recipe, home, address) as run:
-            told = run.communicate(timeout=600)[0]
-        assert "✓ normalise math (cached)" in told and hashes(home) == expected
+            output = run.communicate(timeout=600)[0]
+        assert "✓ normalise math (cached)" in output and hashes(home) == expected
 
 
 def test_a_worker_with_other_versions_judges_nothing():

@@ -75,13 +75,13 @@ def test_the_terminal_goes_from_a_raw_file_to_the_scores_and_back(finished_home,
     copy = tmp_path / "elsewhere.parquet"
     copy.write_bytes(raw.path.read_bytes())
     for what in (raw.path, copy, raw.key[:10]):
-        told = in_process("lineage", what, "--down", "--home", finished_home)
-        assert re.search(r"evaluation/code-32-\w+  mini-math pass@1", told) and "scores reached." in told
+        output = in_process("lineage", what, "--down", "--home", finished_home)
+        assert re.search(r"evaluation/code-32-\w+  mini-math pass@1", output) and "scores reached." in output
     score = next(a for a in known.known.values() if a.ref.startswith("evaluation/code-32"))
     back = in_process("lineage", "evaluation/code", "--home", finished_home)
     assert f"{raw.path}  sha256 {raw.key}" in back and "checkpoint/math-24" in back and score.ref in back
     assert raw.key in in_process("lineage", "mini-seed1-pipeline", "--home", finished_home)
-    with pytest.raises(RatchetError, match=r"'code-32' is 2 artifacts: checkpoint/code-32.*Say which"):
+    with pytest.raises(RatchetError, match=r"'code-32' matches 2 artifacts: checkpoint/code-32.*Name one"):
         in_process("lineage", "code-32", "--home", finished_home)
     with pytest.raises(RatchetError, match="was made from"):
         copy.write_bytes(b"another")
@@ -95,8 +95,8 @@ def test_from_a_raw_file_three_clicks_lead_to_the_scores(mlflow, known):
     artifact = {run.info.run_id: run.data.tags.get("ratchet.artifact", "") for run in runs}
     assert max(map(len, notes.values())) < 8000
     (first, *_) = [run for run in notes if artifact[run].startswith("raw/")]
-    (normalised,) = [r for r in PAGE.findall(notes[first]) if artifact[r].startswith("problems/math-normalise")]
-    used = notes[normalised].split("**Used by**")[1]
+    (clean,) = [r for r in PAGE.findall(notes[first]) if artifact[r].startswith("problems/math-normalise")]
+    used = notes[clean].split("**Used by**")[1]
     assert re.search(r"\[problems/math-rules-\w+\]\(#.*\): \d+ kept, \d+ rejected", used)
     scores = [r for r in PAGE.findall(used.split("**Scores reached**")[1]) if artifact[r].startswith("evaluation/")]
     assert {artifact[run].split("-")[0] for run in scores} >= {"evaluation/start", "evaluation/code"}
@@ -144,7 +144,7 @@ def test_the_last_checkpoint_is_registered_with_its_scores_and_the_gate_has_made
         assert scored["mini-math/pass_at_1"] == "problems/math_benchmark"
         assert scored["mini-code/pass_at_1"] == "problems/code_benchmark"
     (verdict,) = (a for a in known.known.values() if a.kind == "gate")
-    assert json.loads((verdict.path / "gate.json").read_text())[1] == {"told": "no best before", "passed": True}
+    assert json.loads((verdict.path / "gate.json").read_text())[1] == {"says": "no best before", "passed": True}
 
 
 def test_rollouts_are_a_table_that_can_be_read(mlflow):

@@ -159,15 +159,15 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     assert sorted(again) == [1, 2, 3, 4], "stages that were found are on the curve too"
 
     first, second = (min(finished_home.glob("tracking/*.jsonl")).stem, root.data.tags["ratchet.run"])
-    told = in_process("diff", first, second, "--home", ready_home)
-    assert re.search(r"First: decontaminate math\s+A\s+B\s+coverage\s+0\.4\s+0\.35", told)
-    assert "Only because of what they read: curated math, report mini\n" in told
-    assert "With the same content in the end: decontaminate math, curated math, contamination\n" in told
-    assert "24 of 28 steps are the same" in told and "code-32 mini-math pass@1" in told
+    output = in_process("diff", first, second, "--home", ready_home)
+    assert re.search(r"First: decontaminate math\s+A\s+B\s+coverage\s+0\.4\s+0\.35", output)
+    assert "Changed only by their inputs: curated math, report mini\n" in output
+    assert "With the same content in the end: decontaminate math, curated math, contamination\n" in output
+    assert "24 of 28 steps are the same" in output and "code-32 mini-math pass@1" in output
     read = in_process("lineage", after["math-deduplicate"].ref, "--home", ready_home)
     assert before.ref in read and after["math-decontaminate"].ref in read, "it was made of what both are"
-    told = in_process("lineage", after["math-decontaminate"].ref, "--down", "--home", ready_home)
-    assert after["math-deduplicate"].ref in told and "evaluation/code-32" in told
+    output = in_process("lineage", after["math-decontaminate"].ref, "--down", "--home", ready_home)
+    assert after["math-deduplicate"].ref in output and "evaluation/code-32" in output
 
 
 def test_a_pass_rate_limit_measures_first_and_the_measurement_is_an_artifact(finished_home):
@@ -200,12 +200,12 @@ def test_show_prints_the_ancestry_of_a_score(finished_home, ratchet):
 
 
 def test_why_tells_of_every_dropped_row_what_took_it(finished_home):
-    told = {}
+    output = {}
     for domain in ("math", "code"):
         for row in pq.read_table(by_step(finished_home)[f"{domain}-curated"].rejected).to_pylist():
-            told.setdefault((row["step"], row["rule"]), row)
-    assert len(told) > 20
-    for (step, rule), row in told.items():
+            output.setdefault((row["step"], row["rule"]), row)
+    assert len(output) > 20
+    for (step, rule), row in output.items():
         story = in_process("why", f"{row['source']}:{row['source_id']}", "--home", finished_home)
         assert f"✗ {step}: dropped by {rule}" in story and "_raw.parquet" in story
         evidence = json.loads(row["evidence"])
@@ -286,7 +286,7 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
     scores = json.loads((found[0].path / "scores.json").read_text())
     scores["settings"]["sampling"]["temperature"] = 0.5
     (tmp_path / "scores.json").write_text(json.dumps(scores))
-    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--despite-settings"):
+    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--allow-mismatch"):
         require_same_settings([found[0], Artifact("evaluation", "warmer", "k", tmp_path)])
 
 

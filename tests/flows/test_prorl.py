@@ -27,8 +27,8 @@ def test_prorl_has_the_numbers_of_the_papers():
     recipe = load_recipe("prorl-1.5b")
     stages = recipe.training.stages
     assert recipe.model.path == "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B" and recipe.training.hardware.ranks == 32
-    told = [(s.mix, s.max_response_tokens, s.rollouts, s.unfinished_penalty > 0) for s in stages]
-    assert told == [
+    settings = [(s.mix, s.max_response_tokens, s.rollouts, s.unfinished_penalty > 0) for s in stages]
+    assert settings == [
         (FOUR, 8096, 16, False), (FOUR, 8096, 16, False), (FIVE, 8096, 16, False), (FIVE, 8096, 16, True),
         (FIVE, 8096, 16, True), (FIVE, 8096, 32, True), (FIVE, 8096, 32, True), (FIVE, 16384, 16, True),
     ]  # fmt: skip

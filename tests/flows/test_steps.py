@@ -54,7 +54,7 @@ def test_decontaminate_alone_reads_a_new_benchmark_in(finished_home, tmp_path):
     [
         (Steps(only="length"), ["seed=2"], "length math reads problems/math-majority_vote, which is not made yet"),
         (Steps(start="validate_tests"), [], "There is no step validate_tests here"),
-        (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot be taken: no teacher"),
+        (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot run: no teacher"),
     ],
 )
 def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(finished_home, steps, overrides, message):

@@ -92,7 +92,7 @@ class Endpoint:
         if kind == "garbled" and call == 1:
             return handler.reply(200, '{"choices": [')
         if kind == "half" and call == 1:  # ends, cleanly, in the middle
-            part = {"choices": [{"delta": {"content": "hel"}, "finish_reason": None}]}
+            part = {"choices": [{"delta": {"content": "he"}, "finish_reason": None}]}
             return handler.reply(200, f"data: {json.dumps(part)}\n\n", {"Content-Type": "text/event-stream"})
         if kind == "error" and call == 1:  # as vLLM does when its engine fails in the middle
             return handler.reply(200, 'data: {"error": {"message": "engine died"}}\n\n', EVENTS)

@@ -44,7 +44,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
     [
         ("training.stages.0.stps=3", r"training\.stages\.0\.stps: unknown key\. Did you mean 'steps'"),
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
-        ("traning.x=1", r"traning: unknown key\. Did you mean 'training'"),
+        ("trainng.x=1", r"trainng: unknown key\. Did you mean 'training'"),  # codespell:ignore
         ("model.grow.layer=2", r"Did you mean 'layers'"),
         ("training.stages.9.steps=1", r"'9' must be \* or a number from 0 to 5"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
@@ -87,9 +87,9 @@ def test_files_that_are_no_recipes(tmp_path):
         (b"extends: tiny\nset: seed=1", "`set` is a list"),
     ):
         (tmp_path / "broken.yaml").write_bytes(content)
-        with pytest.raises(RatchetError, match=message) as told:
+        with pytest.raises(RatchetError, match=message) as raised:
             load_recipe(tmp_path / "broken.yaml")
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(raised.value)
     with pytest.raises(RatchetError, match="the value is not valid YAML"):
         load_recipe("tiny", ["curation.math.inputs=[a"])
 
@@ -198,7 +198,7 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
             "interventions=[{when: {at_step: 2}, do: {mix: {a: 1, b: 1, c: 1, d: 1, e: 1}}}]",
             "stages.0: after interventions.0: prompts_per_batch must be at least 5",
         ),
-        ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; benchmarks are tiny-math, tiny-code"),
+        ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; known: tiny-math, tiny-code"),
     ],
 )
 def test_settings_of_a_stage_that_do_not_go_together(override, message):

@@ -11,7 +11,7 @@ from ratchet.infra.settings import load_settings
 
 
 @pytest.mark.parametrize(
-    ("given", "kept", "told"),
+    ("given", "kept", "variables"),
     [
         ("http://host:5000", "http://host:5000", {}),
         (
@@ -23,12 +23,12 @@ from ratchet.infra.settings import load_settings
         ("postgresql://me@host/db", "postgresql://me@host/db", {}),
     ],
 )
-def test_a_password_moves_to_the_variable_that_the_client_reads(tmp_path, monkeypatch, given, kept, told):
+def test_a_password_moves_to_the_variable_that_the_client_reads(tmp_path, monkeypatch, given, kept, variables):
     for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "PGPASSWORD"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", given)
     assert load_settings(tmp_path).tracking_uri == kept == os.environ["MLFLOW_TRACKING_URI"]
-    assert {name: os.environ[name] for name in told} == told
+    assert {name: os.environ[name] for name in variables} == variables
 
 
 def test_so_does_that_of_prefect(monkeypatch):
@@ -43,21 +43,21 @@ def test_so_does_that_of_prefect(monkeypatch):
 )
 def test_an_address_that_cannot_be_used_is_told_without_its_password(tmp_path, monkeypatch, given):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", given)
-    with pytest.raises(RatchetError, match="MLFLOW_TRACKING_URI") as told:
+    with pytest.raises(RatchetError, match="MLFLOW_TRACKING_URI") as raised:
         load_settings(tmp_path)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("section", "field"),
     [
-        ({"base_url": "https://me:secret@host/v1"}, "curation.math.teacher.base_url has a password"),
-        ({"base_url": ["http://a/v1", "http://secret@host/v1"]}, "curation.math.teacher.base_url.1 has a password"),
+        ({"base_url": "https://me:secret@host/v1"}, "curation.math.teacher.base_url contains a password"),
+        ({"base_url": ["http://a/v1", "http://secret@host/v1"]}, "teacher.base_url.1 contains a password"),
         ({"api_key_env": "sk-secret"}, "curation.math.teacher.api_key_env is the name of an environment variable"),
         ({"api_key_env": ["KEY", "hf_secret"]}, "curation.math.teacher.api_key_env.1 is the name"),
     ],
 )
 def test_a_recipe_takes_no_password_and_no_key(section, field):
-    with pytest.raises(RatchetError, match=field) as told:
+    with pytest.raises(RatchetError, match=field) as raised:
         validate_recipe({"name": "x", "curation": {"math": {"teacher": section}}}, "mine.yaml")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)

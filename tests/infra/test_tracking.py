@@ -14,7 +14,7 @@ import pytest
 from ratchet.infra.artifacts import Artifact, ArtifactStore
 from ratchet.infra.mlflow_mirror import mirror
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import Tracking, described, mlflow_address, not_received, read_state, start_mirror
+from ratchet.infra.tracking import Tracking, mlflow_address, not_received, read_state, start_mirror
 from tests.infra.misbehaving_server import SILENT, Server
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
@@ -33,11 +33,11 @@ def write_a_run(settings: Settings) -> tuple[Tracking, str]:
     root = tracking.start_run("pipeline", tags={"git.commit": "abc"}, parameters={"seed": 0})
     curate = tracking.start_run("rules math", parent=root, output=PROBLEMS, inputs=(RAW,))
     facts = {"rows": 5, "columns": {"prompt": "string"}}
-    tracking.event("dataset", curate, context="input", dataset=described(RAW) | facts)
-    tracking.event("dataset", curate, context="output", dataset=described(PROBLEMS) | facts | {"rows": 4})
+    tracking.event("dataset", curate, context="input", dataset=RAW.facts | facts)
+    tracking.event("dataset", curate, context="output", dataset=PROBLEMS.facts | facts | {"rows": 4})
     tracking.event("end", curate, status="FINISHED")
     train = tracking.start_run("train math-8k", parent=root, output=CHECKPOINT, inputs=(PROBLEMS,))
-    made = {"role": "output", "model": described(CHECKPOINT), "parameters": {"learning_rate": 1e-6}}
+    made = {"role": "output", "model": CHECKPOINT.facts, "parameters": {"learning_rate": 1e-6}}
     tracking.event("model", train, **made)
     for step in range(5):
         tracking.metrics(train, {"pass@1": step / 10}, step=step)
@@ -79,7 +79,7 @@ def made(settings: Settings, recipe: str, artifact: tuple[str, str, str], inputs
         (draft.path / "kept.parquet").write_text(target.key)
         draft.extra["headline"] = "pass@1 0.5" if target.kind == "evaluation" else ""
         store.finish(target, draft, step="s", step_version=1, parameters={}, inputs=inputs, started_at=0.0)
-    tracking.event("end", step, status="FINISHED", output=described(target), cached=False)
+    tracking.event("end", step, status="FINISHED", output=target.facts, cached=False)
     assert tracking.close(wait_s=60)
     return target
 

@@ -47,7 +47,7 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
 def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, tmp_path):
     first = made("1", "a")
     come_to(tmp_path, first, "math-44")  # no gate of this recipe's
-    with pytest.raises(Waiting, match=r"approve curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
+    with pytest.raises(Waiting, match=r"approval of curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
         come_to(tmp_path, first)
     assert "curated" in in_process("approve", "--home", tmp_path) and "waits" in in_process(
         "approve", "--home", tmp_path
@@ -69,12 +69,12 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
 
 
 def test_what_waits_must_be_named_clearly(made, tmp_path):
-    with pytest.raises(RatchetError, match=r"'tiny'\. Nothing waits"):
+    with pytest.raises(RatchetError, match=r"'tiny'\. None waits"):
         in_process("approve", "tiny", "--home", tmp_path)
     for content, key in (("1", "a"), ("2", "b")):
         with pytest.raises(Waiting):
             come_to(tmp_path, made(content, key))
-    with pytest.raises(RatchetError, match=r"names 2 that wait.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
+    with pytest.raises(RatchetError, match=r"matches 2 gates.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
         in_process("approve", "tiny", "--home", tmp_path)
 
 
@@ -86,5 +86,5 @@ def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
 
 
 def test_a_gate_is_before_something_that_there_is():
-    with pytest.raises(RatchetError, match="approve names 'math-37'; there is curated, start, math-36"):
+    with pytest.raises(RatchetError, match="approve names 'math-37'; known: curated, start, math-36"):
         load_recipe("tiny", ["approve=[math-37]"])

@@ -5,10 +5,10 @@ from ratchet.infra.recipe.curation import Decontamination
 from ratchet.tasks.contamination import flagged_items, same_items
 
 TRAINS = (
-    "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometres an hour towards each other; when do they meet?"
+    "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometers an hour towards each other; when do they meet?"
 )
 SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
-LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbours?"
+LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbors?"
 
 
 def problems(source: str, *prompts: str):

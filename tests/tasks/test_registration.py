@@ -40,11 +40,11 @@ def scores(temperature: float = 1.0, **solved: int) -> dict:
 def test_the_gate_opens_for_what_the_recipe_asks(gate, best, passes):
     checks = _checks(Gate(benchmark="math", **gate), scores(math=20, code=10), best)
     assert all(check["passed"] for check in checks) == passes
-    assert checks[0]["told"].startswith("math pass@1 0.500")
+    assert checks[0]["says"].startswith("math pass@1 0.500")
 
 
 def test_a_gate_that_nothing_can_pass_is_refused():
-    with pytest.raises(RatchetError, match=r"registry\.gate\.benchmark is 'aime'; benchmarks are mini-math, mini-code"):
+    with pytest.raises(RatchetError, match=r"registry\.gate\.benchmark names 'aime'; known: mini-math, mini-code"):
         load_recipe(MINI, ["registry.gate.benchmark=aime"])
     with pytest.raises(RatchetError, match=r"evaluation\.after does not name code-32, which ends the training"):
         load_recipe(MINI, ["evaluation.after=[start]"])

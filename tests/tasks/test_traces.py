@@ -6,7 +6,7 @@ from ratchet.infra.recipe.curation import Decontamination
 from ratchet.tasks.traces import without_held_out
 
 SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
-LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbours?"
+LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbors?"
 
 
 def test_traces_of_held_out_problems_are_set_aside_whatever_stands_around_them(tmp_path):

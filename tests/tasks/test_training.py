@@ -43,7 +43,7 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
     follower.path.write_text("".join(again))
     follower.poll()
     follower.poll()
-    assert [record["step"] for record in seen] == [1, 2, 3, 4, 5]  # a step is told once
+    assert [record["step"] for record in seen] == [1, 2, 3, 4, 5]  # a step is reported once
     with follower.path.open("a") as file:
         file.write(json.dumps({"step": 6}) + "\n")
     follower.poll()

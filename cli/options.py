@@ -1,0 +1,52 @@
+"""Arguments and options that several commands have, with their shell completion."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.infra.recipe.curation import CURATION_STEPS
+from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.settings import load_settings
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Shipped recipes and recipe files."""
+    files = [str(file) for file in Path().glob(f"{incomplete}*") if file.suffix in (".yaml", ".yml")]
+    return [name for name in [*shipped_recipes(), *files] if name.startswith(incomplete)]
+
+
+def complete_step(incomplete: str) -> list[str]:
+    return [step for step in CURATION_STEPS if step.startswith(incomplete)]
+
+
+def complete_artifact(context: typer.Context, incomplete: str) -> Iterator[str]:
+    """Finished artifacts by the names of their directories: nothing is read."""
+    store = load_settings(context.params.get("home")).artifacts
+    for manifest in sorted(store.glob("*/*/manifest.json")):
+        name = f"{manifest.parts[-3]}/{manifest.parts[-2]}"
+        if name.startswith(incomplete):
+            yield name
+
+
+def artifact(help_: str, *names: str, **settings: Any) -> Any:
+    """An argument that names an artifact, or with `names` an option."""
+    kind = typer.Option if names else typer.Argument
+    return kind(*names, help=help_, autocompletion=complete_artifact, **settings)
+
+
+Recipe = Annotated[
+    str, typer.Argument(help="A recipe file, or the name of a shipped recipe.", autocompletion=complete_recipe)
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, cached outputs.")]
+Home = Annotated[Path | None, typer.Option("--home", help="The directory of all outputs.", show_default="./.ratchet")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON.")]
+
+
+def step_option(flag: str, help_: str) -> Any:
+    return typer.Option(flag, metavar="STEP", help=help_, autocompletion=complete_step)

@@ -1,0 +1,68 @@
+"""What may be deleted from a home: whatever no kept run refers to."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.infra.artifacts import ArtifactStore, is_locked
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.lineage import Lineage
+from ratchet.infra.run_record import RunRecord, all_runs, get_run
+from ratchet.infra.settings import Settings
+
+DAY_S = 86400
+
+
+@dataclass(frozen=True)
+class Garbage:
+    runs: Sequence[RunRecord]
+    """To be forgotten, with their journals."""
+    directories: Sequence[Path]
+    """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
+    active: Sequence[str]
+    """Runs at work in the home: while there are any, nothing is deleted."""
+
+
+def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days: float | None = None) -> Garbage:
+    """The garbage once these runs (as `find_run` takes them) and all runs older than this are forgotten. An artifact of
+    no known run is kept. Raises RatchetError for a name that matches no run."""
+    store = ArtifactStore(settings.artifacts)
+    named = {get_run(settings, name).run_id for name in names}
+    active, dropped, kept = [], [], []
+    for run in all_runs(settings):
+        journal = settings.journals / f"{run.run_id}.jsonl"
+        old = older_than_days is not None and time.time() - journal.stat().st_mtime > older_than_days * DAY_S
+        if is_locked(journal):
+            active.append(run.run_id)
+        (dropped if run.run_id in named or old else kept).append(run)
+    outputs = {step.output.key: step.output for run in kept for step in run.steps}
+    needed = set(outputs)
+    if dropped:
+        lineage = Lineage(store)
+        needed |= {far.key for artifact in outputs.values() for far in lineage.behind(artifact)}
+    # Located in this home: the journal of a copied home has the paths of the other one.
+    orphans = {
+        store.locate(made.kind, made.name, made.key).path
+        for made in (step.output for run in dropped for step in run.steps)
+        if made.key not in needed
+    }
+    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in outputs.values()}
+    unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
+    return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], active)
+
+
+def delete(settings: Settings, garbage: Garbage) -> None:
+    """Journals last: after an interruption they still lead to the rest. Raises RatchetError while a run is active."""
+    if garbage.active:
+        raise RatchetError(f"A run is at work in {settings.home}: {', '.join(garbage.active)}. Wait, or stop it.")
+    for directory in garbage.directories:
+        ArtifactStore(settings.artifacts).remove(directory)
+    for run in garbage.runs:
+        for file in settings.journals.glob(f"{run.run_id}.*"):
+            file.unlink()
+
+
+def size_of(directory: Path) -> int:
+    """Bytes."""
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())

@@ -1,0 +1,98 @@
+"""What is deleted from a home, and what never is."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.run_record import all_runs
+from ratchet.infra.settings import load_settings
+from ratchet.infra.tracking import Tracking
+from tests.flows.conftest import in_process
+
+
+def finished(store: ArtifactStore, name: str, inputs: Sequence[Artifact] = ()) -> Artifact:
+    target = store.locate("problems", name, artifact_key("rules", 1, name, {}, inputs))
+    with store.draft(target, resumable=True) as draft:
+        table = pa.table({"problem_id": [name]})
+        draft.write_dataset(table, table.slice(1), rows_in=1)
+        return store.finish(target, draft, step="rules", step_version=1, parameters={}, inputs=inputs, started_at=0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch) -> Path:
+    """Two finished runs that share the artifact `raw`; the old one also made `old`. Each has left a draft."""
+    monkeypatch.setattr("ratchet.infra.tracking.start_mirror", lambda _: subprocess.Popen(["true"]))
+    settings = load_settings(tmp_path)
+    store = ArtifactStore(settings.artifacts)
+    raw = finished(store, "raw")
+    for name, days in (("old", 40), ("new", 0)):
+        tracking = Tracking(settings, name)
+        root = tracking.start_run(f"{name}-seed0-curate")
+        made, half = finished(store, name, [raw]), store.locate("checkpoint", name, name[0] * 64)
+        for output, inputs in ((raw, []), (made, [raw]), (half, [made])):
+            tracking.start_run(output.name, parent=root, output=output, inputs=inputs)
+        with store.draft(half, resumable=True) as draft:
+            (draft.path / "weights").write_text("1234567")
+        tracking.close(wait_s=10)
+        then = time.time() - days * 86400
+        os.utime(settings.journals / f"{tracking.run_id}.jsonl", (then, then))
+    (settings.artifacts / ".drafts" / "problems-nobody-000000000000").mkdir()
+    return tmp_path
+
+
+def names(home: Path) -> set[str]:
+    """Of artifacts and drafts, without their keys."""
+    return {path.name.rpartition("-")[0] for path in (home / "artifacts").glob("*/*") if path.is_dir()}
+
+
+def test_only_what_no_kept_run_refers_to_is_deleted_and_only_when_asked(home):
+    everything = {"raw", "old", "new", "checkpoint-old", "checkpoint-new", "problems-nobody"}
+    assert names(home) == everything
+    listed = in_process("gc", "--older-than", "30", "--home", home)
+    assert "3 directories, 1 runs" in listed and "would be deleted" in listed and names(home) == everything
+    assert "1 directories, 0 runs, 0 bytes: deleted" in in_process("gc", "--delete", "--home", home)
+    assert names(home) == everything - {"problems-nobody"}
+    assert "deleted" in in_process("gc", "--run", "old-seed0-curate", "--delete", "--home", home)
+    assert names(home) == {"raw", "new", "checkpoint-new"}
+    assert [run.name for run in all_runs(load_settings(home))] == ["new-seed0-curate"]
+    assert in_process("gc", "--older-than", "30", "--home", home).startswith("0 directories, 0 runs, 0 bytes")
+
+
+def test_a_copied_home_deletes_nothing_of_the_first(home, tmp_path_factory):
+    copy = shutil.copytree(home, tmp_path_factory.mktemp("copy") / "home", copy_function=shutil.copy2)
+    in_process("gc", "--older-than", "30", "--delete", "--home", copy)
+    assert "old" in names(home) and names(copy) == {"raw", "new", "checkpoint-new"}
+
+
+def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_fills(home):
+    store = ArtifactStore(home / "artifacts")
+    with store.draft(store.locate("problems", "nobody", "0" * 64), resumable=True):
+        assert "0 directories" in in_process("gc", "--home", home)
+    tracking = Tracking(load_settings(home), "third")
+    tracking.start_run("third-seed0-curate")
+    with pytest.raises(RatchetError, match="A run is at work"):
+        in_process("gc", "--older-than", "0", "--delete", "--home", home)
+    tracking.close(wait_s=10)
+    assert "old" in names(home)
+    with pytest.raises(RatchetError, match="No run 'nope'"):
+        in_process("gc", "--run", "nope", "--home", home)
+
+
+def test_an_interrupted_deletion_is_continued(home, monkeypatch):
+    monkeypatch.setattr("shutil.rmtree", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+    store = ArtifactStore(home / "artifacts")
+    old = store.open("problems/old")
+    with pytest.raises(KeyboardInterrupt):
+        store.remove(old.path)
+    monkeypatch.undo()
+    assert not old.path.exists() and [path.suffix for path in store.unfinished()].count(".removed") == 1
+    in_process("gc", "--delete", "--home", home)
+    assert not list((home / "artifacts" / ".drafts").glob("*.removed"))

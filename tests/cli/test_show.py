@@ -1,0 +1,36 @@
+"""One name resolver for all commands, and the JSON of `ratchet show`."""
+
+import json
+import re
+
+import pytest
+
+from ratchet.infra.artifacts import ArtifactStore
+from ratchet.infra.errors import RatchetError
+from tests.cli.test_gc import finished
+from tests.flows.conftest import in_process
+
+
+def test_show_prints_whole_names_and_facts_as_json(tmp_path):
+    store = ArtifactStore(tmp_path / "artifacts")
+    raw = finished(store, "raw" * 30)
+    made = finished(store, "made", [raw])
+    listed = json.loads(in_process("show", "--json", "--home", tmp_path))
+    assert [(each["artifact"], each["key"], each["counts"]["kept"]) for each in listed] == [
+        (raw.ref, raw.key, 1), (made.ref, made.key, 1),
+    ]  # fmt: skip
+    one = json.loads(in_process("show", "problems/ma", "--json", "--home", tmp_path))
+    assert one["artifact"] == made.ref and one["manifest"]["key"] == made.key
+    assert one["ancestors"] == [raw.facts] and one["path"] == str(made.path)
+
+
+def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_path):
+    store = ArtifactStore(tmp_path / "artifacts")
+    made, other = finished(store, "math"), finished(store, "math-rules")
+    for what in (made.ref, made.key, made.key[:6], "math", "problems/math", made.path, made.kept):
+        assert made.ref in in_process("show", what, "--home", tmp_path)
+    assert other.ref in in_process("lineage", "problems/math-r", "--home", tmp_path)
+    with pytest.raises(RatchetError, match=rf"'problems/mat' matches 2 artifacts: .*{re.escape(other.ref)}.*Name one"):
+        in_process("show", "problems/mat", "--home", tmp_path)
+    with pytest.raises(RatchetError, match="No artifact 'nope'"):
+        in_process("lineage", "nope", "--home", tmp_path)
