@@ -1,5 +1,5 @@
-"""Tests of code problems as verl's own reward functions read them: JSON `{"inputs", "outputs", "fn_name"?}`, the
-arguments of a call one JSON value a line."""
+"""Tests of code problems for verl's own reward functions: JSON `{"inputs", "outputs", "fn_name"?}`, the arguments of a
+call one JSON value per line."""
 
 import ast
 import json
@@ -31,12 +31,12 @@ def _positional(call: Mapping[str, Any], names: list[str]) -> list[Any]:
         if name in by_name:
             arguments.append(by_name.pop(name))
     if by_name:
-        raise NotExpressible(f"the place of the argument {next(iter(by_name))!r} is not known")
+        raise NotExpressible(f"the position of the argument {next(iter(by_name))!r} is not known")
     return arguments
 
 
 def _parameters(problem: Problem) -> list[str]:
-    """The names of the entry point's parameters, as the starter code or a solution declares them. Read, never run."""
+    """The names of the entry point's parameters, from the starter code or a solution, which are parsed, never run."""
     name = (problem.entry_point or "").split(".")[-1]
     for source in (problem.starter_code, *(problem.golden_solutions or [])):
         try:
@@ -50,7 +50,7 @@ def _parameters(problem: Problem) -> list[str]:
 
 
 def _with_body(source: str) -> str:
-    """Starter code often ends with a bare header, which is no Python."""
+    """Starter code often ends with a bare header, which is not valid Python."""
     lines = source.rstrip().split("\n")
     indent = len(lines[-1]) - len(lines[-1].lstrip())
     return source.rstrip() + f"\n{' ' * (indent + 4)}pass\n" if lines[-1].rstrip().endswith(":") else source

@@ -1,4 +1,4 @@
-"""What stands in an answer outside of its brackets, and the parts that separators there divide it into."""
+"""Splits answers at separators outside of brackets."""
 
 import itertools
 
@@ -9,14 +9,14 @@ _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "
 
 
 def trimmed(tokens: Tokens) -> Tokens:
-    """Without punctuation behind it."""
+    """Without punctuation at the end."""
     while tokens and tokens[-1].isa(".", ",", ";", ":"):
         tokens = tokens[:-1]
     return tokens
 
 
 def closing(tokens: Tokens) -> int:
-    """Where the bracket that opens first closes; intervals close with either of ) and ]. -1 when nowhere."""
+    """The position where the first bracket closes, -1 if nowhere; intervals close with either ) or ]."""
     depth = 0
     for position, token in enumerate(tokens):
         depth += token.isa(*_OPENING) - token.isa(*_CLOSING)
@@ -26,13 +26,9 @@ def closing(tokens: Tokens) -> int:
 
 
 def top_level(tokens: Tokens) -> list[int]:
-    """The positions that stand outside all brackets and environments."""
-    depth, found = 0, []
-    for position, token in enumerate(tokens):
-        depth += token.isa(*_OPENING) - token.isa(*_CLOSING)
-        if depth == 0 and not token.isa(*_CLOSING):
-            found.append(position)
-    return found
+    """The positions outside all brackets and environments."""
+    depths = itertools.accumulate(token.isa(*_OPENING) - token.isa(*_CLOSING) for token in tokens)
+    return [i for i, depth in enumerate(depths) if depth == 0 and not tokens[i].isa(*_CLOSING)]
 
 
 def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
@@ -44,21 +40,19 @@ def split(tokens: Tokens, *separators: str) -> list[Tokens]:
 
 
 def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
-    """The members of a list: of `p = 5, q = 2; p = 7, q = 2` two. Outside of braces, commas in 1,234,567 separate
-    nothing."""
+    """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
+    separate."""
     top = top_level(tokens)
     wide = [i for i in top if tokens[i].isa(";", "\\or") or word(tokens[i]) == "or"]
     narrow = [i for i in top if tokens[i].isa(",", "\\and") or word(tokens[i]) == "and"]
-    close = [
-        i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens) and not (tokens[i].gap or tokens[i + 1].gap)
-    ]
+    commas = (i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens))
+    close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
     if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):
         narrow = [i for i in narrow if i not in close]
     if wide and all(_names_all(split(part, ",", "\\and")) for part in _parts(tokens, wide)):
         narrow = []
     at = sorted(wide + narrow)
-    # `1, 2, and 3`: the comma before the word separates nothing.
-    at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]
+    at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]  # `1, 2, and 3`
     return [trimmed(part) for part in _parts(tokens, at)]
 
 

@@ -23,7 +23,9 @@ _CONTAINERS = (list, dict, set, bytearray, deque)
 _OURS = 3  # references: in the tuple, by name, and the argument
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
 # Methods of data that compare with an argument: an object returned instead of data must not answer them.
-_QUESTIONS = set(["count", "index", "find", "rfind", "rindex", "startswith", "endswith", "issubset", "issuperset", "isdisjoint"])
+_QUESTIONS = {
+    "count", "index", "find", "rfind", "rindex", "startswith", "endswith", "issubset", "issuperset", "isdisjoint",
+}  # fmt: skip
 
 
 class Unreadable(BaseException):
@@ -76,7 +78,7 @@ _STATEMENT = "_ratchet_statement"
 
 
 class _Statements(ast.NodeTransformer):
-    """Marks calls that are statements of their own, `f(x)`: their value is unused, so only changes of arguments count."""
+    """Marks calls that are whole statements, `f(x)`: their value is unused, so only changes of arguments count."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         self.generic_visit(node)

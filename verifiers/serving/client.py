@@ -188,7 +188,7 @@ class RemoteVerifierPool(Pool):
         return "; ".join(f"{server.url}: {server.reason or 'has answered'}" for server in self._servers)
 
     def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> "_Failure":
-        """Send the items of `waiting`, remove those that are answered, and return how the request ended for the rest."""
+        """Send the items of `waiting` and remove those answered; returns how the request ended for the rest."""
         end = time.monotonic() + REQUEST_S
         try:
             body = encode_batch((number, item.submission) for number, item in waiting.items())
