@@ -142,15 +142,15 @@ def test_a_test_set_of_its_own_is_held_out():
 @pytest.mark.parametrize(
     "function, said",
     [
-        ("nothing", "it gives a object, no SingleTurnEnv"),
+        ("nothing", "it is a object, not a SingleTurnEnv"),
         ("judged", "its JudgeRubric asks a judge model"),
         ("with_a_client", "its Rubric asks a judge model"),
-        ("with_tools", "it gives a ToolEnv, no SingleTurnEnv"),
+        ("with_tools", "it is a ToolEnv, not a SingleTurnEnv"),
         ("in_groups", "it scores a group of responses together"),
         ("needs_state", "raises for every response: KeyError: 'sandbox_id'"),
         ("needs_an_argument", "graded raises for every response: TypeError: .*'grader'"),
         ("prepares", r"its rollout is more than one response \(setup_state\)"),
-        ("scores_itself", "its Whole has a way of its own to score"),
+        ("scores_itself", "its Whole has its own score_rollout"),
         ("more_than_one", "gave 3.0; it must be at most 1"),
         ("without_reward", "none of its reward functions has a positive weight"),
         ("runs_programs", "runs raises for every response: "),

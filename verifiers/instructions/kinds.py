@@ -1,8 +1,7 @@
-"""The kinds of instructions, by their published ids: what each takes, and whether a text follows it.
+"""The kinds of instructions, by their published ids: arguments, and whether a text follows one.
 
-Each is judged as the published evaluation judges it (google-research, `instruction_following_eval`), differences
-included in docs/instructions.md. A text and the arguments are data: nothing of either becomes a pattern, and no check
-takes more than a time in proportion to the text.
+Each is judged as in the published evaluation (google-research, `instruction_following_eval`); docs/instructions.md
+lists the differences. Texts and arguments are data: neither becomes a pattern, and time is linear in the text.
 """
 
 import json
@@ -21,38 +20,39 @@ RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "exactly": lambda n, limit: n == limit,
     "around": lambda n, limit: abs(n - limit) <= max(round(limit / 10), 1),
 }
-"""The first two are IFEval's, the others are those of RLVR-IFeval."""
+"""The first two are IFEval's, the others RLVR-IFeval's."""
 CHOICES = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-"""What IFEval's prompts offer where they ask for one of several answers; no argument says so."""
+"""The answers that IFEval's prompts offer; its arguments do not include them."""
+
+
+def _require(is_valid: bool, value: Any, kind: str) -> None:
+    if not is_valid:
+        raise ValueError(f"{value!r} is not {kind}")
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
-        raise ValueError(f"{value!r} is no whole number from 0")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    _require(number and value == int(value) and value >= 0, value, "a whole number from 0")
     return int(value)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{value!r} is no text")
+    _require(isinstance(value, str) and bool(value.strip()), value, "text")
     return value.strip()
 
 
 def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{value!r} is no list of texts")
+    _require(isinstance(value, list) and bool(value), value, "a list of texts")
     return [_text(each) for each in value]
 
 
 def _relation(value: Any) -> str:
-    if not isinstance(value, str) or value not in RELATIONS:
-        raise ValueError(f"{value!r} is none of {', '.join(RELATIONS)}")
+    _require(isinstance(value, str) and value in RELATIONS, value, f"one of {', '.join(RELATIONS)}")
     return value
 
 
 def _letter(value: Any) -> str:
-    if len(_text(value)) != 1:
-        raise ValueError(f"{value!r} is no single character")
+    _require(len(_text(value)) == 1, value, "a single character")
     return value.strip().lower()
 
 
@@ -90,7 +90,7 @@ def _postscript(text: str, postscript_marker: str) -> bool:
 
 
 def _placeholders(text: str) -> int:
-    """Brackets on one line, from the first that opens to the next that closes."""
+    """Counts `[...]` on one line."""
     return sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
 
 
@@ -136,14 +136,14 @@ def _quoted(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Kind:
-    """`follows(text, **arguments)`, with what reads each argument."""
+    """`follows(text, **arguments)`, and a reader for each argument."""
 
     follows: Callable[..., bool]
     arguments: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     optional: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments, those that are null left out. Raises ValueError for one that is missing, unknown or wrong."""
+        """The arguments without nulls. Raises ValueError for a missing, unknown or invalid one."""
         given = {name: value for name, value in given.items() if value is not None}
         known = {**self.arguments, **self.optional}
         if unknown := sorted(given.keys() - known):
@@ -160,7 +160,7 @@ class Kind:
 
 
 def _counted(count: Callable[..., int], limit: str, relation: str = "", **arguments: Callable[[Any], Any]) -> Kind:
-    """A kind that compares a count of something: at least the limit, or as the argument `relation` says."""
+    """A kind that compares a count with a limit: at least, or as the argument `relation` says."""
 
     def follows(text: str, **given: Any) -> bool:
         compare, least = RELATIONS[given.pop(relation) if relation else "at least"], given.pop(limit)

@@ -1,5 +1,5 @@
-"""Counting in prose: words, sentences, words in capitals. Each takes a time in proportion to the text, whatever the
-text is: no pattern here looks for an end that may be missing."""
+"""Counts words, sentences and capitalized words. Time is linear in the text: no pattern looks for an end that may be
+missing."""
 
 import re
 
@@ -15,7 +15,7 @@ _STARTERS = " the a in on at it he she we they this that these there if but and 
 _UNENDED, _BEGINNING = frozenset(_ABBREVIATIONS.split()), frozenset(_STARTERS.split())
 _OPENING, _CLOSING = "\"'“‘([*_`#>-", "\"'”’)]}*_"
 _NEAR = 40
-"""Characters that a word before or after a period is looked for in."""
+"""Characters before and after a period that are searched for a word."""
 
 
 def count_words(text: str) -> int:
@@ -24,14 +24,13 @@ def count_words(text: str) -> int:
 
 
 def count_capital_words(text: str) -> int:
-    """Words with a capital letter and no small one, "A", "3D" and "STATE-OF-THE-ART" among them."""
+    """Words with a capital letter and no lowercase one, including "A", "3D" and "STATE-OF-THE-ART"."""
     return sum(found[0].isupper() for found in _TOKEN.finditer(text))
 
 
 def count_sentences(text: str) -> int:
-    """Sentences end in a period, a question mark or an exclamation mark, but not in the period of an abbreviation or an
-    initial. A line break alone ends none, as in the published evaluation (NLTK's Punkt): a list without periods is one
-    sentence."""
+    """Sentences end in a period, a question mark or an exclamation mark, except for the period of an abbreviation or an
+    initial. A line break alone does not end one, as in the published evaluation (NLTK's Punkt)."""
     text = text.strip()
     body = text.rstrip(_CLOSING)
     return bool(text) + sum(found[0] != "." or _ends_sentence(body, found) for found in _END.finditer(body))

@@ -1,15 +1,15 @@
-"""Science: the letter of a choice, a number with its unit within a tolerance, or an expression as math compares it.
+"""Science: the letter of a choice, a number with its unit within a tolerance, or an expression compared as in math.
 
-`Problem.answer` is the reference; `Problem.tests` says how it is compared, a JSON object: `{"options": [...]}`, or
+`Problem.answer` is the reference. `Problem.tests`, a JSON object, says how it is compared: `{"options": [...]}`, or
 `{"unit": "m/s", "tolerance": 0.05}`; without it, as an expression.
 """
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work, domain_of
@@ -19,7 +19,7 @@ from ratchet.verifiers.science.quantity import Quantity, read_quantity, read_uni
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOLERANCE = 0.05
-"""Share of the reference by which a number may differ where the data do not say: SciBench's (arXiv 2307.10635)."""
+"""Share of the reference by which a number may differ if the data do not say: SciBench's (arXiv 2307.10635)."""
 MAX_PROSE_WORDS = 4
 """A reference of more words is a sentence, which no expression equals."""
 
@@ -29,9 +29,8 @@ _LETTER_AND_TEXT = re.compile(r"\(?\s*([A-Za-z])\s*(?:\)|[.:)])\s*(.+)", re.DOTA
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """One of the three: options of a choice, a quantity, or neither for an expression."""
+class Reference(NamedTuple):
+    """One of three: options of a choice, a quantity, or neither for an expression."""
 
     answer: str
     options: tuple[str, ...] = ()
@@ -50,11 +49,11 @@ def read_reference(answer: str, tests: str | None) -> Reference:
         raise ValueError("tests is not an object with options, or with unit and tolerance")
     if "options" in facts:
         return _choice(answer, facts["options"])
-    if not facts:
-        if len(_WORD.findall(answer)) > MAX_PROSE_WORDS:
-            raise ValueError("its answer is prose: no letter, number or expression")
-        return Reference(answer)
-    return _quantity(answer, facts.get("unit") or "", facts.get("tolerance", TOLERANCE))
+    if facts:
+        return _quantity(answer, facts.get("unit") or "", facts.get("tolerance", TOLERANCE))
+    if len(_WORD.findall(answer)) > MAX_PROSE_WORDS:
+        raise ValueError("its answer is prose: no letter, number or expression")
+    return Reference(answer)
 
 
 def _choice(answer: str, options: Any) -> Reference:
@@ -69,22 +68,25 @@ def _choice(answer: str, options: Any) -> Reference:
 def _quantity(answer: str, unit: Any, tolerance: Any) -> Reference:
     found = read_quantity(answer)
     if found is None or found.unit:
-        raise ValueError(f"its answer {answer[:40]!r} is no number")
+        raise ValueError(f"its answer {answer[:40]!r} is not a number")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise ValueError(f"its tolerance {tolerance!r} is not from 0 to 1")
     known = read_unit(unit) if isinstance(unit, str) else None
-    scale, name = known or (1.0, "")  # of a unit that nobody knows, the number alone is compared
+    scale, name = known or (1.0, "")  # of an unknown unit only the number is compared
     return Reference(answer, (), Quantity(found.value, name), scale, tolerance)
 
 
+def _plain(text: str) -> str:
+    return " ".join(_WRAPPED.sub(r"\1", text).split())
+
+
 def _folded(text: str) -> str:
-    return " ".join(_WRAPPED.sub(r"\1", text).split()).casefold().rstrip(".")
+    return _plain(text).casefold().rstrip(".")
 
 
 def chosen(answer: str, options: tuple[str, ...]) -> str | None:
-    """The letter of the one option that an answer names: by its letter, its text, or both where they agree."""
-    text = " ".join(_WRAPPED.sub(r"\1", answer).split())
-    letters = ascii_uppercase[: len(options)]
+    """The letter of the one option that an answer names: by its letter, its text, or both if they agree."""
+    text, letters = _plain(answer), ascii_uppercase[: len(options)]
     if (found := _LETTER.fullmatch(text)) and found[1].upper() in letters:
         return found[1].upper()
     if found := _LETTER_AND_TEXT.fullmatch(text):
@@ -143,8 +145,7 @@ class Science(Domain):
         if given is None:
             return Verdict(Outcome.FAILED, decided_by="unread", extracted=answer)
         if isinstance(given, str) or reference.quantity is None:
-            right = given == reference.answer
+            right, how = given == reference.answer, "choice"
         else:
-            right = same_quantity(given, reference.quantity, reference.scale, reference.tolerance)
-        outcome = Outcome.PASSED if right else Outcome.FAILED
-        return Verdict(outcome, float(right), "choice" if reference.options else "quantity", extracted=answer)
+            right, how = same_quantity(given, reference.quantity, reference.scale, reference.tolerance), "quantity"
+        return Verdict(Outcome.PASSED if right else Outcome.FAILED, float(right), how, extracted=answer)

@@ -1,11 +1,10 @@
-"""Numbers with units, as published answers and models write them. A text is matched against a grammar as a whole: what
-is left over ("or 4", "not sure") makes it no quantity. Units are pint's."""
+"""Numbers with units, as published answers and models write them. The grammar must match a whole text: with anything
+left over ("or 4", "not sure") it is not a quantity. Units are pint's."""
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_CHARACTERS = 200
 
@@ -37,18 +36,15 @@ _REWRITTEN = (
 _NAMES = {"Torr": "torr", "kPA": "kPa", "Year": "year", "photons": "count", "molecules": "count", "dollar": "count"}
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     value: float
     unit: str
-    """As pint reads it; "" where none is given."""
+    """In pint's notation; "" if none is given."""
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """A decimal number or a simple fraction, perhaps times a power of ten, perhaps with a unit; else None."""
-    if len(text) > MAX_CHARACTERS:
-        return None
-    text = _rewritten(text)
+    """A decimal number or a simple fraction, optionally times a power of ten, optionally with a unit; else None."""
+    text = _rewritten(text) if len(text) <= MAX_CHARACTERS else ""
     found = _NUMBER.match(text)
     unit = read_unit(text[found.end() :]) if found else None
     if found is None or unit is None:
@@ -63,7 +59,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 
 def unit_text(text: str) -> str:
-    """What stands behind the number of a quantity, as `read_unit` reads it."""
+    """The text after the number of a quantity, for `read_unit`."""
     text = _rewritten(text)
     found = _NUMBER.match(text)
     return " ".join(text[found.end() :].split()) if found else ""
@@ -71,7 +67,7 @@ def unit_text(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> tuple[float, str] | None:
-    """A power of ten and a unit, "" for none; None for what is no unit. "J/mol K" and "J/(mol K)" are the same."""
+    """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same."""
     text = _rewritten(text)
     power = _POWER_OF_TEN.match(text)
     if power and abs(int(power[1])) > _LARGEST_POWER:
@@ -93,41 +89,41 @@ def read_unit(text: str) -> tuple[float, str] | None:
 
 
 def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance: float) -> bool:
-    """Whether they differ by no more than this share of the reference, which is in its unit times `scale`. An answer
-    without a unit is in the one that was asked for, with or without that power of ten."""
+    """Whether they differ by at most this share of the reference, which is in its unit times `scale`. An answer without
+    a unit is in the requested one, with or without that power of ten."""
     values = [answer.value, answer.value / scale]
     if answer.unit:
+        registry, error = _pint()
         try:
-            asked = _units().Quantity(answer.value, answer.unit).to(reference.unit or "dimensionless")
-        except (_pint_error(), ValueError, OverflowError, ZeroDivisionError):
+            converted = registry.Quantity(answer.value, answer.unit).to(reference.unit or "dimensionless")
+        except (error, ValueError, OverflowError, ZeroDivisionError):
             return False
-        values = [asked.magnitude / scale]
+        values = [converted.magnitude / scale]
     limit = tolerance * abs(reference.value)
     return any(math.isclose(value, reference.value, rel_tol=1e-12, abs_tol=limit) for value in values)
 
 
 def _is_unit(unit: str) -> bool:
+    if not unit:
+        return True
+    registry, error = _pint()
     try:
-        return not unit or bool(_units().parse_units(unit))
-    except (_pint_error(), ValueError, AttributeError, TypeError):
+        return bool(registry.parse_units(unit))
+    except (error, ValueError, AttributeError, TypeError):
         return False
 
 
 def _rewritten(text: str) -> str:
-    """Without the wrappers of LaTeX, and with one sign for each thing."""
+    """Without LaTeX wrappers, and with one notation for each thing."""
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
     return text.strip().rstrip(".")
 
 
 @cache
-def _units() -> Any:
+def _pint() -> Any:
+    """The registry of units, and the class of its errors."""
     from pint import UnitRegistry
-
-    return UnitRegistry(autoconvert_offset_to_baseunit=True)
-
-
-def _pint_error() -> type[Exception]:
     from pint.errors import PintError
 
-    return PintError
+    return UnitRegistry(autoconvert_offset_to_baseunit=True), PintError
