@@ -34,14 +34,11 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _tokens_close(got: bytes, want: bytes, tolerance: float) -> bool:
     ones, others = got.split(), want.split()
-    return len(ones) == len(others) and all(
-        one == other or _decimals_close(one, other, tolerance) for one, other in zip(ones, others, strict=True)
-    )
-
-
-def _decimals_close(one: bytes, other: bytes, tolerance: float) -> bool:
     try:
-        return math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
+        return len(ones) == len(others) and all(
+            one == other or math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
+            for one, other in zip(ones, others, strict=True)
+        )
     except ValueError:
         return False
 

@@ -45,6 +45,11 @@ class CodeProblem:
     def budget_s(self) -> float:
         return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * self.limit_s)
 
+    @property
+    def check_s(self) -> float:
+        """Seconds for a check's own code."""
+        return max(self.limit_s, DEFAULT_TIME_LIMIT_S)
+
 
 def read_problem(problem: Problem) -> CodeProblem:
     """Raises InvalidProblem if there are no tests, one cannot be used, or another field is invalid."""
@@ -77,13 +82,16 @@ def _read(
         raise InvalidProblem("its prelude is not text")
     _check_number("tolerance", tolerance)
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
-    order = sorted(requests.items(), key=lambda item: 0 if read[item[0]].exact else -_size(item[1]))
+    texts = {n: asked["input"] if "input" in asked else json.dumps(asked) for n, asked in requests.items()}
+    order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
-    return CodeProblem(
-        read, dict(order), entry_point, prelude, tolerance,
-        limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20)),
-        max(OUTPUT_LIMIT_BYTES, 8 * longest),
-    )  # fmt: skip
+    ordered, limits = {n: requests[n] for n in order}, limits_of(limit_s, memory_mb)
+    return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest))
+
+
+def limits_of(limit_s: float | None, memory_mb: float | None) -> tuple[float, int]:
+    """Seconds and bytes for one test, with the defaults."""
+    return limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:
@@ -128,7 +136,3 @@ def request_of(test: CodeTest) -> Request:
         args, kwargs = test.call.get("args", []), test.call.get("kwargs", {})
         return {"kind": "call", "args": args, "kwargs": kwargs, "exact": test.exact}
     return {"kind": "stdin", "input": test.input or ""}
-
-
-def _size(request: Request) -> int:
-    return len(request["input"]) if request["kind"] == "stdin" else len(json.dumps(request))

@@ -100,7 +100,9 @@ def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
 def split_rows(
     given: Mapping[str, list[Asked]], order: Mapping[str, Any], left_out: Counter[str]
 ) -> dict[str, list[Asked]]:
-    train, test = given["train"], sorted(given["test"] or given["train"], key=_hash)[: order["test"]]
+    train = given["train"]
+    by_hash = sorted(given["test"] or train, key=lambda row: hashlib.sha256(_folded(row[0]).encode()).hexdigest())
+    test = by_hash[: order["test"]]
     held_out = {_folded(messages) for messages, _ in test}
     kept = [row for row in train if _folded(row[0]) not in held_out]
     if given["test"] and len(kept) < len(train):
@@ -135,10 +137,6 @@ def probe(loaded: LoadedEnvironment, rows: list[Asked]) -> dict[str, str]:
 
 def _folded(messages: list[Message]) -> str:
     return " ".join(messages[-1]["content"].split())
-
-
-def _hash(row: Asked) -> str:
-    return hashlib.sha256(_folded(row[0]).encode()).hexdigest()
 
 
 def _versions(environment: str) -> dict[str, str]:

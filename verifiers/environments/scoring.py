@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from types import ModuleType
@@ -70,7 +70,10 @@ class LoadedEnvironment:
         self._most = sum(weight for _, _, weight in self._functions if weight > 0)
         if not self._most:
             raise RatchetError(f"{path} cannot be used: none of its reward functions has a positive weight.")
-        self._whole = any(_reads_thinking(part.parser) for part in (self._environment, *rubrics))
+        parsers = [part.parser for part in (self._environment, *rubrics)]
+        fields = {name for parser in parsers for name, _ in getattr(parser, "_fields", ())}
+        self._whole = "think" in fields or any(type(parser).__name__ == "ThinkParser" for parser in parsers)
+        """Whether a parser needs the thinking too."""
         for rubric in rubrics:
             for name, value in list(vars(rubric).items()):
                 if isinstance(value, Executor):
@@ -108,7 +111,7 @@ class LoadedEnvironment:
         for rubric, function, weight in self._functions:
             try:
                 with nullcontext() if trusted else data_only():
-                    value: float | Exception = float(_run(_call(rubric, function, state)))
+                    value: float | Exception = float(asyncio.run(_call(rubric, function, state)))
             except MemoryError:
                 raise
             except Exception as error:
@@ -175,12 +178,6 @@ def _parts(rubric: Any) -> list[Any]:
     return [rubric] if parts is None else [found for part in parts for found in _parts(part)]
 
 
-def _reads_thinking(parser: Any) -> bool:
-    """Whether the parser needs the thinking too."""
-    fields = [name for name, _ in getattr(parser, "_fields", ())]
-    return type(parser).__name__ == "ThinkParser" or "think" in fields
-
-
 def _state(messages: Sequence[Message], row: Mapping[str, Any], text: str) -> Any:
     """The final state of a rollout of one prompt and one response."""
     prompt, completion = [_Message(message) for message in messages], [_Message(role="assistant", content=text)]
@@ -193,18 +190,9 @@ def _state(messages: Sequence[Message], row: Mapping[str, Any], text: str) -> An
 
 
 async def _call(rubric: Any, function: Callable[..., Any], state: Any) -> Any:
+    asyncio.get_running_loop().set_default_executor(_Inline(1))  # no other thread
     objects, parameters = rubric.score_objects(state), inspect.signature(function).parameters
     if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         objects = {name: value for name, value in objects.items() if name in parameters}
     result = function(**objects)
     return await result if inspect.isawaitable(result) else result
-
-
-def _run(call: Coroutine[Any, Any, Any]) -> Any:
-    """Run to the end in a new loop that uses no other thread."""
-
-    async def whole() -> Any:
-        asyncio.get_running_loop().set_default_executor(_Inline(1))
-        return await call
-
-    return asyncio.run(whole())

@@ -37,10 +37,6 @@ class Repair(NamedTuple):
     """Only a score of 1 counts: the task's partial credit can be had without solving anything."""
 
 
-def _same_text(answer: str, entry: Entry) -> bool:
-    return answer.strip().lower() == str(entry["answer"]).strip().lower()
-
-
 def _same_numbers(answer: str, entry: Entry) -> bool:
     given, own = (json.loads(text.replace("'", '"')) for text in (answer, entry["answer"]))
     return [float(number) for number in given] == [float(number) for number in own]
@@ -67,7 +63,9 @@ REPAIRED = {
     "coin_flip": Repair("pays 1 for any prefix of the digits, such as `0`", _near_probability, whole=True),
     "countdown": Repair("numbers written as 1e2 or 0x64 are not counted as used; near is enough", _calculates),
     "game_of_life": Repair("a board without life has most cells right", whole=True),
-    "game_of_life_halting": Repair("accepts any text", _same_text),
+    "game_of_life_halting": Repair(
+        "accepts any text", lambda answer, entry: answer.strip().lower() == str(entry["answer"]).strip().lower()
+    ),
     "knights_knaves": Repair("calling one person both pays more than a guess", whole=True),
     "number_sorting": Repair("accepts numbers that are up to 1 off, and NaN", _same_numbers),
     "prime_factorization": Repair("pays 0.5 for the number itself", whole=True),
@@ -125,7 +123,10 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
     """
     if problem := fault(task, entry):
         raise ValueError(problem)
-    if not answer.strip() or len(answer) > LONGEST_ANSWER or _is_not_a_number(answer, entry):
+    # NaN is near every number for `not distance > tolerance`. A puzzle's own words may contain it.
+    nan = _NOT_A_NUMBER.search(answer) if len(answer) <= LONGEST_ANSWER else None
+    is_nan = nan is not None and nan[0].lower() not in json.dumps(entry).lower()
+    if not answer.strip() or len(answer) > LONGEST_ANSWER or is_nan:
         return 0.0
     scorer, repair, entry = _scorer(task, config), REPAIRED.get(task), copy.deepcopy(entry)  # some write into it
     if task in _BOARDS:
@@ -152,9 +153,3 @@ def _scorer(task: str, config: Mapping[str, Any]) -> Any:
     scorer.config = settings(**config)
     scorer.board_format_opts = getattr(scorer.config, "board_format_opts", None)
     return scorer
-
-
-def _is_not_a_number(answer: str, entry: Entry) -> bool:
-    """NaN is near every number for `not distance > tolerance`. A puzzle's own words may contain it."""
-    found = _NOT_A_NUMBER.search(answer)
-    return found is not None and found[0].lower() not in json.dumps(entry).lower()

@@ -199,7 +199,11 @@ def _operation(node: Node, point: Point, work: list[int]) -> acb:
         return acb(_positive(_evaluate(node[2], point, work)).log() / _positive(value).log())
     if kind in _OPERATORS:
         return _OPERATORS[kind](value, _evaluate(node[2], point, work))
-    return _function(kind, value)
+    # A function: of real arguments of moderate size.
+    real = _positive(value) if kind == "ln" else _real(value)
+    if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
+        raise Unsupported
+    return acb(getattr(real, _ARB.get(kind, kind))())
 
 
 def _exact(value: Fraction) -> acb:
@@ -252,11 +256,3 @@ def _root(value: acb, index: int, point: Point) -> acb:
     if index != 2 or point:  # with variables: outside the real domain, roots do not multiply
         raise Undefined
     return value.sqrt()
-
-
-def _function(kind: str, value: acb) -> acb:
-    """Real arguments of moderate size."""
-    real = _positive(value) if kind == "ln" else _real(value)
-    if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
-        raise Unsupported
-    return acb(getattr(real, _ARB.get(kind, kind))())

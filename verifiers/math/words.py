@@ -98,7 +98,7 @@ def is_noun_phrase(words: list[str], count: Fraction | None) -> bool:
 
 
 def noun_stem(words: list[str]) -> tuple[str, ...]:
-    """A noun phrase for comparison: in the singular, without modifiers."""
+    """The words of a noun phrase, sorted: in the singular, without modifiers."""
     kept = (text.lower() for text in words if text.lower() not in _MODIFIERS)
     return tuple(sorted(text.removesuffix("s") if len(text) > 3 else text for text in kept))
 

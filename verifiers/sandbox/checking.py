@@ -176,7 +176,7 @@ class CheckEnd(Peer):
             return value
 
         value = self._read(read)
-        self.shown = _shown(value)
+        self.shown = object.__repr__(value) if isinstance(value, Remote) else repr(value)[:_SHOWN]
         return value
 
     def _ask(self, what: str, graph: dict[str, Any], asks: bool) -> dict[str, Any]:
@@ -275,10 +275,6 @@ class CheckEnd(Peer):
         error.args = tuple(args)
         vars(error).update(attributes, _ratchet_text=str(reply["message"]))
         return error
-
-
-def _shown(value: Any) -> str:
-    return object.__repr__(value) if isinstance(value, Remote) else repr(value)[:_SHOWN]
 
 
 class Remote:

@@ -123,7 +123,7 @@ class Confinement:
     def prepare(self, rung: str) -> None:
         """In the server, once: set what children inherit, try the layers of `rung` in throw-away children, and build
         what can be built in advance."""
-        linux.forbid_new_privileges()
+        linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
         for name, value in ((resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0)):
             resource.setrlimit(name, (value, value))
         _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
@@ -132,7 +132,8 @@ class Confinement:
         if _works_in_a_child(lambda: os.setgroups([])):
             os.setgroups([])  # once, here: Python's call touches 256 KB of stack
         # Another user has no capabilities. If we cannot become one, drop those of root or of the user namespace.
-        self.active = ["uid"] if self._works("uid", self._read_libraries) else ["capabilities"]
+        libraries = (os.path.dirname(os.__file__), *self.readable)  # which may be in a home directory
+        self.active = ["uid"] if self._works("uid", lambda: [*map(os.stat, libraries)]) else ["capabilities"]
         with suppress(OSError):
             if rung <= "B":
                 self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
@@ -144,11 +145,6 @@ class Confinement:
 
     def _works(self, layer: str, then: Callable[[], object] = lambda: None) -> bool:
         return _works_in_a_child(lambda: (self._apply(layer), then()))
-
-    def _read_libraries(self) -> None:
-        """Raises OSError if this process cannot import: the interpreter may be in a home directory."""
-        for path in (os.path.dirname(os.__file__), *self.readable):
-            os.stat(path)
 
     def enter(self, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
         """Confine this process irrevocably. `memory_bytes` does not include what the interpreter has mapped. Raises
@@ -166,7 +162,7 @@ class Confinement:
         # After the change of user, so that it counts only that user's processes.
         tasks = THREADS if confined else PROCESSES
         resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
-        linux.die_with_parent(signal.SIGKILL)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if confined:
             self._apply("seccomp")
 

@@ -15,8 +15,10 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+"""The first: a signal when the parent *thread* ends. A change of user id cancels it, so set it after that."""
+PR_SET_DUMPABLE = 4
+"""0: no core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -54,24 +56,6 @@ def pivot_to_current_directory() -> None:
 
 def prctl(option: int, second: int, third: int = 0) -> None:
     _checked(_libc.prctl(option, second, third, 0, 0))
-
-
-def die_with_parent(signal_number: int) -> None:
-    """Request a signal when the parent *thread* ends; a change of user id cancels it, so call it after that."""
-    prctl(_PR_SET_PDEATHSIG, signal_number)
-
-
-def become_subreaper() -> None:
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def forbid_inspection() -> None:
-    """No core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
-    prctl(_PR_SET_DUMPABLE, 0)
-
-
-def forbid_new_privileges() -> None:
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:

@@ -136,5 +136,5 @@ class Filter:
         self._sock_fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), address))
 
     def install(self) -> None:
-        """Apply to this process irrevocably, after `linux.forbid_new_privileges`."""
+        """Apply to this process irrevocably, after PR_SET_NO_NEW_PRIVS."""
         prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(self._sock_fprog))

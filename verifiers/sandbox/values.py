@@ -140,7 +140,10 @@ class Wire:
                 case "named":
                     return _NAMED[body]
                 case "numpy":
-                    return _array(body[0], body[1], value(body[2]))
+                    import numpy as np
+
+                    kind, shape, items = body
+                    return np.array(value(items), dtype=kind).reshape(shape)[() if not shape else ...]
                 case "namedtuple":
                     return self._tuple(body[0], tuple(body[1]))(*map(value, body[2]))
                 case "object":
@@ -152,7 +155,10 @@ class Wire:
             raise ValueError(f"no kind of value {kind!r}")
 
         for item, (_, attributes) in zip(objects, graph["objects"], strict=True):
-            set_state(item, {name: value(data) for name, data in attributes.items()})
+            new = {name: value(data) for name, data in attributes.items()}
+            getattr(item, "__dict__", {}).clear()
+            for name, of in new.items():
+                object.__setattr__(item, name, of)
         return value(graph["value"])
 
     def alike(self, value: Any, reference: Any) -> Any:
@@ -173,22 +179,10 @@ def state(item: Any) -> dict[str, Any]:
     return held | getattr(item, "__dict__", {})
 
 
-def set_state(item: Any, attributes: dict[str, Any]) -> None:
-    getattr(item, "__dict__", {}).clear()
-    for name, value in attributes.items():
-        object.__setattr__(item, name, value)
-
-
 def _numpy(value: Any) -> tuple[str, list[int]] | None:
     """The type and the shape of an array or a scalar of numbers or text."""
     kind = getattr(value, "dtype", None)
     return (kind.str, list(value.shape)) if kind is not None and kind.kind in "biufcUS" else None
-
-
-def _array(kind: str, shape: list[int], items: Any) -> Any:
-    import numpy as np
-
-    return np.array(items, dtype=kind).reshape(shape)[() if not shape else ...]
 
 
 def plain_text(value: Any) -> str | None:

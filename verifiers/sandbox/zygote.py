@@ -47,13 +47,13 @@ def main() -> None:
         module, of = configuration["work"]
         run = importlib.import_module(module).work(of)
         gc.freeze()
-    linux.become_subreaper()
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     readable = isolation.readable_paths(configuration["site"])
     spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["rung"] == "A" else ""
     server = linux.fork()
     if server == 0:
         try:
-            linux.die_with_parent(signal.SIGKILL)
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(judge)
             _Server(channel, configuration, readable, names, spaces, run).serve()
         except (OSError, EOFError, ValueError) as error:
@@ -61,7 +61,7 @@ def main() -> None:
         finally:
             os._exit(1)
     channel.close()
-    linux.forbid_inspection()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
     select.select([judge, os.pidfd_open(server)], [], [])
     os.kill(server, signal.SIGKILL)
     _end_descendants(everyone=False)
@@ -108,7 +108,7 @@ class _Server:
         if spaces:
             isolation.private_root(readable, configuration["mount_point"])
             layers = [spaces, "private-root"]
-        linux.forbid_inspection()
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
         self.confinement.prepare(configuration["rung"])
         self.send({"layers": [*layers, *self.confinement.active, "rlimits"]})
 
