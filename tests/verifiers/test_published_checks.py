@@ -307,7 +307,7 @@ BAD_CHECKS = {
 
 @pytest.mark.parametrize("name", BAD_CHECKS)
 def test_a_check_that_is_wrong_itself_is_not_the_programs_failure(name, sandbox, monkeypatch):
-    monkeypatch.setattr("ratchet.verifiers.code.judge.DEFAULT_TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
     verdict = judge(checked(*BAD_CHECKS[name]), "def f(x): return 1", sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
     assert "check" in verdict.detail

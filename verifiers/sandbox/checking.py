@@ -322,44 +322,30 @@ def _class_for(description: Mapping[str, Any]) -> type:
     """The class of proxies for instances of one class of the program."""
     methods: dict[str, Any] = {"__slots__": ()}
     for name in description["methods"]:
-        if name == "__call__":
-            methods[name] = _call
-        elif name == "__eq__":
+        if name == "__eq__":
             methods["_ratchet_eq"] = True
-        elif name in ANSWERING:
-            methods[name] = _answering(name)
-        elif name in COMPARING:
-            methods[name] = _comparing(name)
+        elif name in ANSWERING or name in COMPARING:
+            methods[name] = _special(name)
     if native := NATIVE.get(description["native"] or ""):
         methods["__class__"] = property(lambda self: native)
     return type(str(description["name"]), (Remote,), methods)
 
 
-def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    value = self._ratchet_end.call(self, args, kwargs)
-    return _made(value) if self._ratchet_made else value
-
-
-def _answering(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        if name == "__exit__":
-            args = (*args[:2], None)  # a traceback is not data
-        return self._ratchet_end.do("special", self, name, args)
-
-    return method
-
-
-def _comparing(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        end = self._ratchet_end
-        if self._ratchet_made or all(isinstance(arg, Remote) for arg in args):
+def _special(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        end, made = self._ratchet_end, self._ratchet_made
+        if name == "__call__":
+            value = end.call(self, args, kwargs)
+        elif name in ANSWERING:  # a traceback is not data
+            return end.do("special", self, name, (*args[:2], None) if name == "__exit__" else args)
+        elif made or all(isinstance(arg, Remote) for arg in args):
             value = end.do("special", self, name, args)
-            return _made(value) if self._ratchet_made else value
-        base = end.do("state", self)[1]
-        if base is not None:
+        elif (base := end.do("state", self)[1]) is not None:
             return getattr(base, name)(*args)
-        if name == "__contains__":
+        elif name == "__contains__":
             return any(item is args[0] or item == args[0] for item in self)
-        raise TypeError(f"an object that the program returned has no {name} for a value of the check")
+        else:
+            raise TypeError(f"an object that the program returned has no {name} for a value of the check")
+        return _made(value) if made else value
 
     return method

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import httpx
 
@@ -131,18 +130,18 @@ class RemoteVerifierPool(Pool):
         while (request := self._next_request()) is not None:
             server, batch = request
             waiting = dict(enumerate(batch))
-            failure = self._ask(server, waiting)
+            failure, is_try = self._ask(server, waiting)
             given_up = []
             with self._changed:
                 server.streams -= 1
                 for item in reversed(waiting.values()):
-                    item.tries += failure.is_try
-                    if failure.is_final or item.tries >= TRIES:
+                    item.tries += is_try
+                    if item.tries >= TRIES:
                         given_up.append(item)
                     elif item in self._unanswered:
                         self._pending.appendleft(item)
             for item in given_up:
-                self._give_up(item, f"{item.tries} requests failed; the last: {server.url}: {failure.reason}")
+                self._give_up(item, f"{item.tries} requests failed; the last: {server.url}: {failure}")
 
     def _next_request(self) -> "tuple[_Server, list[_Item]] | None":
         """The least loaded server and what to send it; None when the pool is closed. Gives up on pending items that
@@ -187,15 +186,17 @@ class RemoteVerifierPool(Pool):
     def _reasons(self) -> str:
         return "; ".join(f"{server.url}: {server.reason or 'has answered'}" for server in self._servers)
 
-    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> "_Failure":
-        """Send the items of `waiting` and remove those answered; returns how the request ended for the rest."""
+    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> tuple[str, bool]:
+        """Send the items of `waiting` and remove those answered; returns why the request ended before all were, and
+        whether that counts against the rest."""
+        failure, is_try = "its response ended early", True
         end = time.monotonic() + REQUEST_S
         try:
             body = encode_batch((number, item.submission) for number, item in waiting.items())
             with self._client.stream("POST", server.url + "/v1/verify", content=body) as reply:
                 if reply.status_code != 200:
                     reply.read()
-                    return self._refused(server, reply, len(waiting))
+                    return self._refused(server, reply)
                 self._answered(server, reply)
                 for line in reply.iter_lines():
                     self._last_contact = time.monotonic()
@@ -207,15 +208,14 @@ class RemoteVerifierPool(Pool):
                         break  # the rest was withdrawn: the server sees the disconnect and drops it
                     if self._last_contact > end:
                         raise TimeoutError(f"not done after {REQUEST_S:g} s")
-            failure = _Failure("its response ended early")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # nothing was sent
-            failure = _Failure(f"cannot be reached: {_shown(error)}", is_try=False)
+            failure, is_try = f"cannot be reached: {_shown(error)}", False
         except Exception as error:  # silence, a broken connection, lines that are not verdicts: no ticket is lost
-            failure = _Failure(_shown(error))
+            failure = _shown(error)
         if waiting:
             with self._changed:
-                server.failed(failure.reason)
-        return failure
+                server.failed(failure)
+        return failure, is_try
 
     def _answered(self, server: "_Server", reply: httpx.Response) -> None:
         with self._changed:
@@ -223,7 +223,7 @@ class RemoteVerifierPool(Pool):
             server.failures, server.not_before, server.reason = 0, 0.0, ""
             server.workers = int(reply.headers.get(WORKERS_HEADER, server.workers))
 
-    def _refused(self, server: "_Server", reply: httpx.Response, count: int) -> "_Failure":
+    def _refused(self, server: "_Server", reply: httpx.Response) -> tuple[str, bool]:
         status = reply.status_code
         try:
             reason = f"HTTP {status}: {reply.json()['error']}"
@@ -234,28 +234,19 @@ class RemoteVerifierPool(Pool):
             after = reply.headers.get("retry-after", "")
             wait_s = min(float(after), LONGEST_BACKOFF_S) if after.isdecimal() else 1.0
             server.reason, server.not_before = reason, time.monotonic() + wait_s
-            return _Failure(reason, is_try=False)
+            return reason, False
         if status in (401, 403, 408) or status >= 500:
             with self._changed:
                 server.failed(reason)
-            return _Failure(reason, is_try=status == 408 or (status >= 500 and status != 503))
-        # The request itself is invalid: because of one of its items, which shows when each is sent alone.
-        server.reason = reason
-        return _Failure(reason, is_final=count == 1)
+            return reason, status not in (401, 403, 503)
+        server.reason = reason  # the request is invalid because of one of its items, which then fails alone
+        return reason, True
 
 
 class _Item:
     def __init__(self, submission: Submission, deliver: Deliver) -> None:
         self.submission, self.deliver = submission, deliver
         self.tries = 0
-
-
-class _Failure(NamedTuple):
-    """Why a request ended before all of it was answered. `is_try` counts against its items; `is_final` ends them."""
-
-    reason: str
-    is_try: bool = True
-    is_final: bool = False
 
 
 class _Server:
