@@ -24,8 +24,6 @@ class Code(Domain):
     curation = "ratchet.data_curation.domains.code:CODE"
     runs_programs = True
     verl_reward = "taco"
-    extract = staticmethod(python_program)
-    ground_truth = staticmethod(inputs_and_outputs)
 
     def template(self, problem: Problem) -> str:
         return "code_with_starter" if problem.starter_code else "code"
@@ -37,6 +35,9 @@ class Code(Domain):
             return str(error)
         return ""
 
+    def extract(self, response: str) -> str | None:
+        return python_program(response)
+
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Work:
         limits = (problem.time_limit_s, problem.memory_limit_mb)
         facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, settings)
@@ -44,3 +45,6 @@ class Code(Domain):
 
     def for_judging(self, problem: Problem) -> Problem:
         return replace(problem, prompt="", starter_code=None)
+
+    def ground_truth(self, problem: Problem) -> str:
+        return inputs_and_outputs(problem)

@@ -30,7 +30,8 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
     stored = (n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     if candidate in stored or any(isinstance(node, ast.Assert) for node in tree.body):  # the function may be empty
         return ({"check": source},)
-    calls = {s: call for s in function.body if isinstance(s, ast.Assert) and (call := _call_test(s, candidate))}
+    asserted = (s for s in function.body if isinstance(s, ast.Assert))
+    calls: dict[ast.stmt, dict[str, Any]] = {s: call for s in asserted if (call := _call_test(s, candidate))}
     rest = [s for s in function.body if s not in calls and not _is_trivial(s)]
     if all(isinstance(statement, ast.Assert) for statement in rest):
         every = [s for s in function.body if s in calls or s in rest]

@@ -195,7 +195,7 @@ def is_symbol(answer: Answer) -> bool:
         return all(variable_of(part) for part in answer.parts)
     if answer.kind == "text" or variable_of(answer):
         return True
-    tokens = answer.tokens
+    tokens = [*answer.tokens]
     if answer.value is not None or not tokens or len(tokens) > 14:
         return False
     first = tokens[0]

@@ -48,8 +48,9 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
                 raise ValueError("problem_id must be text")
-            fields = {name: row.get(name) for name in JUDGED_FIELDS}
-            problems.append(Problem(**(fields | {"prompt": row.get("prompt") or ""})))
+            fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
+            fields["prompt"] = fields["prompt"] or ""
+            problems.append(Problem(**fields))
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
             is_program = "program" in row

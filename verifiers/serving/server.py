@@ -239,7 +239,7 @@ def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:
     http = uvicorn.Server(config)
     closing = threading.Thread(target=server.pool.close)
 
-    def stop(*_: object) -> None:
+    def stop(sig: int, frame: object) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         server.draining = http.should_exit = True
