@@ -90,7 +90,7 @@ def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     )
     assert (loop.outcome, loop.decided_by) == (Outcome.TIMEOUT, "time_limit")
     assert (memory.outcome, memory.decided_by) == (Outcome.TIMEOUT, "memory_limit")
-    assert fault.outcome is Outcome.INFRA_ERROR and "KeyError" in fault.detail, "a defect of the domain is told"
+    assert fault.outcome is Outcome.INFRA_ERROR and "KeyError" in fault.detail, "a defect of the domain is reported"
     assert too_much.outcome is Outcome.INFRA_ERROR and "from 0 to 1" in too_much.detail
     assert (gone.outcome, gone.decided_by) == (Outcome.FAILED, "crash")
     assert write.outcome is Outcome.INFRA_ERROR and not (lab / "written").exists()

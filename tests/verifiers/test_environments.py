@@ -179,8 +179,8 @@ def test_the_librarys_own_environments_are_scored_in_confinement(pool, tmp_path)
         (sum_, f"<think>So.</think><answer>{value}</answer>"), (sum_, "<answer>x</answer>"), (sum_, "<think>"),
         (two, rf"It is \boxed{{{right}.0}}."), (two, r"\boxed{1000}"), (two, "No."),
     ]  # fmt: skip
-    told = verdicts(pool, asked)
-    assert [v.fraction for v in told] == [1, 0, 0, 1, 0, 0] and told[2].outcome is Outcome.UNPARSEABLE
+    judged = verdicts(pool, asked)
+    assert [v.fraction for v in judged] == [1, 0, 0, 1, 0, 0] and judged[2].outcome is Outcome.UNPARSEABLE
 
 
 def test_hostile_answers_forge_nothing_and_leave_nothing(pool, tmp_path):
@@ -201,9 +201,9 @@ def test_hostile_answers_forge_nothing_and_leave_nothing(pool, tmp_path):
     ]
     assert [v.fraction for v in verdicts(pool, [(problem, f"<answer>{right}</answer>")])] == [1.0]
     before = descendants(os.getpid())
-    told = verdicts(pool, [(problem, f"<answer>{answer}</answer>") for answer in hostile])
-    assert [v.fraction for v in told] == [0.0] * len(hostile)
-    assert told[5].outcome is Outcome.TIMEOUT, told[5]
+    judged = verdicts(pool, [(problem, f"<answer>{answer}</answer>") for answer in hostile])
+    assert [v.fraction for v in judged] == [0.0] * len(hostile)
+    assert judged[5].outcome is Outcome.TIMEOUT, judged[5]
     assert not os.path.exists(MARK)
     assert before and descendants(os.getpid()) == before, "what scored is gone, and what forks is the same"
 

@@ -81,7 +81,7 @@ EXAMPLES = [  # id, arguments, responses that follow it, responses that do not
     ("change_case:english_lowercase", {}, [ENGLISH, "my answer is no."],
      [ENGLISH.title(), "das wetter war heute schön und wir gingen an den fluss", "..."]),
     ("change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at most"},
-     ["I am A man", "none", "STATE-OF-THE-ART 3D"], ["A B C", "NASA, ESA and I"]),
+     ["I am A man", "none", "UP-TO-DATE 3D"], ["A B C", "NASA, ESA and I"]),
     ("punctuation:no_comma", {}, ["none here; really", "a. b"], ["a, b", ","]),
 ]  # fmt: skip
 

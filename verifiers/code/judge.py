@@ -59,8 +59,8 @@ def examine(
 ) -> tuple[Verdict, list[TestResult]]:
     """`judge`, with the results of the tests that ran, in the order of the tests."""
     try:
-        judgement = _Judgement(problem, source, sandbox, settings)
-        return judgement.decide(), sorted(judgement.results, key=lambda result: result.index)
+        judged = _Judging(problem, source, sandbox, settings)
+        return judged.decide(), sorted(judged.results, key=lambda result: result.index)
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
 
@@ -73,7 +73,7 @@ AS_CHECK: Failure = ("not_json", "", "")
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 
-class _Judgement:
+class _Judging:
     """One program on one problem: the time it has left, and its results so far."""
 
     def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:

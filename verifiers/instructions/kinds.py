@@ -115,7 +115,7 @@ def count_words(text: str) -> int:
 
 
 def count_capital_words(text: str) -> int:
-    """Words with a capital letter and no lowercase one, including "A", "3D" and "STATE-OF-THE-ART"."""
+    """Words with a capital letter and no lowercase one, including "A", "3D" and "UP-TO-DATE"."""
     return sum(found[0].isupper() for found in _TOKEN.finditer(text))
 
 
