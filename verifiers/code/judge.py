@@ -191,8 +191,8 @@ class _Judging:
         if status == "endless" and not asked:
             raise InvalidProblem("its check cannot be run: it does not end")
         if status == "endless":
-            detail = "the published check does not end on what was returned"
-            return "wrong_answer", detail, detail
+            detail = "the published check takes too long on what was returned"
+            return "time_limit", detail, detail
         if status in ("gone", "raised"):
             return "runtime_error", detail, detail
         functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -110,7 +110,7 @@ class Report:
         ended, reason = result["ended"], ""
         if len(output) >= self._output_bytes:
             ended = "flooded"
-        elif ended == "exited" and code == -signal.SIGKILL:
+        elif ended == "exited" and code in (-signal.SIGKILL, -signal.SIGXCPU):  # the kernel was first
             ended = "timed_out"
         elif ended == "exited" and code:
             reason = f"exit code {code}" if code > 0 else signal.Signals(-code).name
