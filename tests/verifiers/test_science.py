@@ -11,7 +11,7 @@ from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.prompts import user_message
-from ratchet.verifiers.science.quantity import read_quantity, read_unit
+from ratchet.verifiers.science.domain import read_quantity, read_unit
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.test_instructions import children
 
