@@ -155,7 +155,10 @@ class RemoteVerifierPool(Pool):
                 if self._pending and ready:
                     server = min(ready, key=lambda each: (each.failures > 0, each.streams))
                     server.streams += 1
-                    batch = self._take(min(max(2, server.workers // 2), BATCH))
+                    batch, most = [self._pending.popleft()], min(max(2, server.workers // 2), BATCH)
+                    # An item from a failed request is sent alone: it may be the cause.
+                    while self._pending and len(batch) < most and not batch[0].tries and not self._pending[0].tries:
+                        batch.append(self._pending.popleft())
                     if self._pending:
                         self._changed.notify()
                     return server, batch
@@ -167,13 +170,6 @@ class RemoteVerifierPool(Pool):
             for item, why in given_up:
                 self._give_up(item, why)
         return None
-
-    def _take(self, count: int) -> "list[_Item]":
-        """The next items for one request. One from a failed request is sent alone: it may be the cause."""
-        batch = [self._pending.popleft()]
-        while self._pending and len(batch) < count and not batch[0].tries and not self._pending[0].tries:
-            batch.append(self._pending.popleft())
-        return batch
 
     def _hopeless(self, now: float) -> str:
         """Why pending items will not be answered; "" if they may be."""
