@@ -1,4 +1,4 @@
-"""`ratchet judge`: this machine as a reward server for trainers on others."""
+"""`ratchet judge`: makes this machine a reward server for trainers on others."""
 
 import ipaddress
 from typing import Annotated, Literal
@@ -16,17 +16,17 @@ judge = typer.Typer(help="Reward servers: verifiers behind HTTP.", no_args_is_he
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; other machines reach 0.0.0.0.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8900,
-    workers: Annotated[int | None, typer.Option(help="Sandboxes (default: one a core).", min=1)] = None,
-    queue: Annotated[int, typer.Option(help="Tickets held at a time; above it: 429.", min=1)] = 4096,
+    workers: Annotated[int | None, typer.Option(help="Sandboxes (default: one per core).", min=1)] = None,
+    queue: Annotated[int, typer.Option(help="Open tickets; above it: 429.", min=1)] = 4096,
     max_request_mb: Annotated[int, typer.Option(help="Largest request, in MiB.", min=1)] = 64,
     minimum_isolation: Annotated[
         Isolation, typer.Option(help="Refuse to judge code on a lower rung, see `ratchet doctor`.")
     ] = "C",
-    home: Annotated[str | None, typer.Option("--home", help="Where the token is kept (default: ./.ratchet).")] = None,
+    home: Annotated[str | None, typer.Option("--home", help="Directory of the token (default: ./.ratchet).")] = None,
 ) -> None:
-    """Judge responses that trainers and evaluators elsewhere send here, until SIGTERM or Ctrl-C.
+    """Judge responses from trainers and evaluators on other machines, until SIGTERM or Ctrl-C.
 
-    The bearer token is that of RATCHET_JUDGE_TOKEN, else one that is made once and kept in the home. Recipes name the
+    The bearer token is RATCHET_JUDGE_TOKEN, else one that is generated once and kept in the home. Recipes name the
     servers in `training.reward_servers`.
 
     Example: `ratchet judge serve --port 8900 --workers 8`

@@ -1,10 +1,10 @@
-"""`ratchet verify`: is a response right? One explained, or a file of them, by the pool that training uses."""
+"""`ratchet verify`: is a response right? Explains one, or judges a file of them, with the pool that training uses."""
 
+import itertools
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from ratchet.verifiers.serving.pool import Pool
     from ratchet.verifiers.submission import JudgeSettings, Submission
 
-AHEAD = 1024
-"""Rows in hand: enough to keep all workers busy while one row takes long."""
+CHUNK = 4096
+"""Rows judged together: enough to keep all workers busy."""
 Row = dict[str, Any]
 
 
 def verify(
-    domain: Annotated[str, typer.Argument(help="Whose verifier judges: `math`, `code`, or your own.")],
+    domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")],
     solutions: Annotated[
         Path | None, typer.Option("--solutions", "--input", help="Rows to judge: JSONL, JSON or Parquet.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Where the judged rows go, in order: JSONL.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="The judged rows, in order: JSONL.")] = None,
     problems: Annotated[
         Path | None, typer.Option("--problems", help="Problems as curation writes them; rows name their `problem_id`.")
     ] = None,
@@ -45,15 +45,15 @@ def verify(
     response: Annotated[str | None, typer.Option("--response", help="A whole response.")] = None,
     pred: Annotated[str | None, typer.Option("--pred", help="A bare answer, instead of a response.")] = None,
     solution: Annotated[
-        Path | None, typer.Option("--solution", help="A file that holds the response; `.py`: a program as it is.")
+        Path | None, typer.Option("--solution", help="A file with the response; `.py`: a bare program.")
     ] = None,
-    recipe: Annotated[str, typer.Option("--recipe", help="The recipe that brings a domain of your own along.")] = "",
+    recipe: Annotated[str, typer.Option("--recipe", help="The recipe that names your own domain.")] = "",
     either: Annotated[
-        bool, typer.Option("--either", help="Math: right is also what math-verify accepts (`verification.math`).")
+        bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math`).")
     ] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one for each core.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one per core.")] = None,
 ) -> None:
-    """Judge responses as training does. One is explained: what was extracted, what decided, and why.
+    """Judge responses as training does. Explains a single one: what was extracted, what decided, and why.
 
     In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
     one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`. The output
@@ -76,7 +76,7 @@ def verify(
         use_domains(chosen)
         settings = JudgeSettings.of(chosen.verification, fraction=True)
     settings = replace(settings, either=either or settings.either)
-    domain_of(domain)  # or an error that names the known ones
+    domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
     known = _read_problems(domain, problems) if problems else None
@@ -86,7 +86,7 @@ def verify(
         if known and problem is None and len(known) == 1:
             [problem] = known
         row |= {"gold": gold, "question": question, "problem_id": problem}
-        good = _explain(_submission(domain, row, known), settings)
+        good = _explain(_submission(domain, row, known, settings), settings)
     else:
         raise RatchetError(
             "For many, say --solutions FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
@@ -106,7 +106,7 @@ def _read_solution(path: Path | None) -> dict[str, str]:
 
 
 def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
-    """By problem_id. Raises RatchetError for a row that is no problem of the domain, or is there twice."""
+    """By problem_id. Raises RatchetError for a row that is not a problem of the domain, or a repeated one."""
     from ratchet.data_curation.readers.raw_files import read_rows
 
     problems: dict[str, Problem] = {}
@@ -119,12 +119,12 @@ def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
             raise RatchetError(f"{path}, row {number}: {error}. Correct the row or take it out.") from None
         problems[problem.problem_id] = problem
     if not problems:
-        raise RatchetError(f"{path}: no problem is in it.")
+        raise RatchetError(f"{path}: the file has no problems.")
     return problems
 
 
 def _problem(domain: str, row: Row | Exception) -> "Problem":
-    """The problem whose fields a row holds. Raises RatchetError with the field and the reason."""
+    """Raises RatchetError with the field and the reason."""
     from ratchet.infra.problems import Problem
 
     if isinstance(row, Exception):
@@ -146,17 +146,18 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
     return Problem(**values)
 
 
-def _submission(domain: str, row: Row | Exception, problems: "dict[str, Problem] | None") -> "Submission":
-    """What to judge. Raises RatchetError with the field and the reason."""
+def _submission(
+    domain: str, row: Row | Exception, problems: "dict[str, Problem] | None", settings: "JudgeSettings"
+) -> "Submission":
+    """Raises RatchetError with the field and the reason."""
     from ratchet.verifiers.submission import Submission
 
     if isinstance(row, Exception):
         raise RatchetError(str(row))
-    named = row.get("problem_id")
     if problems is None:
         problem = _problem(domain, {"problem_id": "given"} | {k: v for k, v in row.items() if v is not None})
-    elif (problem := problems.get(str(named))) is None:
-        raise RatchetError(f"problem_id: {named!r} is not among the problems")
+    elif (problem := problems.get(str(row.get("problem_id")))) is None:
+        raise RatchetError(f"problem_id: {row.get('problem_id')!r} is not among the problems")
     texts = {name: row[name] for name in ("response", "pred", "code") if row.get(name) is not None}
     if len(texts) != 1:
         raise RatchetError("exactly one of the fields response, pred and code is needed")
@@ -165,23 +166,13 @@ def _submission(domain: str, row: Row | Exception, problems: "dict[str, Problem]
         text = str(text)
     if not isinstance(text, str):
         raise RatchetError(f"{name}: {type(text).__name__} instead of text")
-    return Submission(problem, text, is_program=name != "response")
-
-
-def _begin(pool: "Pool", submission: "Submission") -> "Future[Verdict]":
-    future: Future[Verdict] = Future()
-    submission = replace(submission, settings=pool.settings)
-    pool.begin(submission, lambda v: future.set_exception(v) if isinstance(v, Exception) else future.set_result(v))
-    return future
+    return Submission(problem, text, is_program=name != "response", settings=settings)
 
 
 def _fault(verdict: "Verdict") -> str:
-    """Why nothing is said about the response: the problem or this machine is at fault."""
-    ours = verdict.outcome.value == "infra_error" or verdict.decided_by in ("invalid_problem", "reference")
-    return verdict.detail if ours else ""
-
-
-# ---------------------------------------------------------------------------------------------- many
+    """Why a verdict says nothing about the response: a fault of the problem or of this machine; "" if it does."""
+    at_fault = verdict.outcome.value == "infra_error" or verdict.decided_by in ("invalid_problem", "reference")
+    return verdict.detail if at_fault else ""
 
 
 def _verify_file(
@@ -202,13 +193,13 @@ def _verify_file(
         replacing(target) as draft,
         open_pool(workers=workers, settings=settings) as pool,
         progress,
+        draft.open("w", encoding="utf-8") as file,
     ):
-        with draft.open("w", encoding="utf-8") as file:
-            for row, judged in _judged(pool, domain, problems, source):
-                file.write(json.dumps(row | judged, default=str) + "\n")
-                counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
-                faults += [judged["error"]] if "error" in judged else []
-                progress.advance(task)
+        for row, judged in _judged(pool, domain, problems, source):
+            file.write(json.dumps(row | judged, default=str) + "\n")
+            counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
+            faults += [judged["error"]] if "error" in judged else []
+            progress.advance(task)
     table = columns("outcome", "decided by", "rows")
     for (outcome, decided_by), count in sorted(counts.items()):
         table.add_row(outcome, decided_by, f"{count:,}")
@@ -219,51 +210,45 @@ def _verify_file(
     for fault in faults[:5]:
         console.print(clean(f"could not be judged: {fault}"), soft_wrap=True)
     if len(faults) > 5:
-        console.print(f"… and {len(faults) - 5:,} more: `error` in their rows says why.")
+        console.print(f"… and {len(faults) - 5:,} more: see `error` in their rows.")
     return not faults
 
 
 def _judged(
     pool: "Pool", domain: str, problems: "dict[str, Problem] | None", source: Path
 ) -> Iterator[tuple[Row, Row]]:
-    """Each row of the file in order, and what is said of it."""
+    """Each row of the file in order, and its verdict."""
     from ratchet.data_curation.readers.raw_files import read_rows
+    from ratchet.verifiers.serving.pool import gather
 
-    waiting: deque[tuple[int, Row, Future[Verdict] | RatchetError]] = deque()
-
-    def finished() -> tuple[Row, Row]:
-        number, row, verdict = waiting.popleft()
-        if isinstance(verdict, RatchetError):
-            return row, {"outcome": None, "error": f"{source}, row {number}: {verdict}"}
-        given = verdict.result()
-        fault = {"error": f"{source}, row {number}: {why}"} if (why := _fault(given)) else {}
-        return row, asdict(given) | {"outcome": given.outcome.value} | fault
-
-    for number, row in enumerate(read_rows(source), 1):
+    def begin(row: Row | Exception, deliver: Any) -> None:
         try:
-            verdict = _begin(pool, _submission(domain, row, problems))
+            pool.begin(_submission(domain, row, problems, pool.settings), deliver)
         except RatchetError as error:
-            verdict = error
-        waiting.append((number, {} if isinstance(row, Exception) else row, verdict))
-        if len(waiting) > AHEAD:
-            yield finished()
-    while waiting:
-        yield finished()
+            deliver(str(error))
 
-
-# ----------------------------------------------------------------------------------------------- one
+    numbered = enumerate(read_rows(source), 1)
+    while chunk := list(itertools.islice(numbered, CHUNK)):
+        for (number, row), verdict in zip(chunk, gather(begin, (row for _, row in chunk)), strict=True):
+            where, row = f"{source}, row {number}", {} if isinstance(row, Exception) else row
+            if isinstance(verdict, str):
+                yield row, {"outcome": None, "error": f"{where}: {verdict}"}
+                continue
+            fault = {"error": f"{where}: {why}"} if (why := _fault(verdict)) else {}
+            yield row, asdict(verdict) | {"outcome": verdict.outcome.value} | fault
 
 
 def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
     from ratchet.verifiers.domain import domain_of
     from ratchet.verifiers.serving.local_pool import open_pool
+    from ratchet.verifiers.serving.pool import gather
 
     with open_pool(workers=1, settings=settings) as pool:
-        verdict = _begin(pool, submission).result()
-        told = {"outcome": verdict.outcome.value, "decided by": verdict.decided_by, "why": verdict.detail}
+        [verdict] = gather(pool.begin, [submission])
+        facts = {"outcome": verdict.outcome.value, "decided by": verdict.decided_by, "why": verdict.detail}
         if verdict.extracted and "\n" not in verdict.extracted:
-            told["extracted"] = verdict.extracted
-        for name, value in told.items():
+            facts["extracted"] = verdict.extracted
+        for name, value in facts.items():
             console.print(f"{name:12}", clean(value), soft_wrap=True)
         if domain_of(submission.problem.domain).runs_programs and verdict.extracted and not _fault(verdict):
             _explain_tests(pool, submission.problem, verdict.extracted)
@@ -271,7 +256,7 @@ def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
 
 
 def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
-    """How one program does on each test, and all about the first that fails."""
+    """One program's result on each test, and the first failed test in full."""
     from ratchet.verifiers.code.judge import examine
 
     [(_, results)] = pool.map_programs(partial(examine, settings=pool.settings), [(problem, program)])
@@ -284,8 +269,8 @@ def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
     console.print(f"{len(results) - len(failed)} of {len(results)} tests passed")
     for first in failed[:1]:
         test = problem.code_tests()[first.index]
-        asked = test.check or json.dumps(test.input if test.call is None else test.call)
-        console.print(clean(f"test {first.index}: given     {asked[:1000]}"), soft_wrap=True)
-        if test.check is None:
-            console.print(clean(f"test {first.index}: expected  {json.dumps(test.output)[:1000]}"), soft_wrap=True)
-        console.print(clean(f"test {first.index}: result    {first.got}"), soft_wrap=True)
+        given = test.check or json.dumps(test.input if test.call is None else test.call)
+        lines = {"given": given[:1000], "expected": json.dumps(test.output)[:1000], "result": first.got}
+        for name, text in lines.items():
+            if name != "expected" or test.check is None:
+                console.print(clean(f"test {first.index}: {name:8}  {text}"), soft_wrap=True)

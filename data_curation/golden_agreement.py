@@ -14,8 +14,7 @@ from functools import partial
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.validation_case import Case, check_judged, verdicts
 from ratchet.infra.problems import CodeTest
-from ratchet.verifiers.code.judge import TestResult, examine
-from ratchet.verifiers.code.recording import record
+from ratchet.verifiers.code.judge import TestResult, examine, record
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST

@@ -17,8 +17,7 @@ from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.validation_case import Case, check_judged, verdicts
 from ratchet.infra.problems import CodeTest
 from ratchet.infra.recipe.curation import TestValidation
-from ratchet.verifiers.code.judge import examine
-from ratchet.verifiers.code.recording import record
+from ratchet.verifiers.code.judge import examine, record
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 _OTHER_SEED = "import random\nrandom.seed(1)\n"

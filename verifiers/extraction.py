@@ -1,7 +1,7 @@
-"""What a response answers: the text after its thinking, the boxed answer in it, the program in it.
+"""The answer in a response: the text after its thinking, its boxed answer, its program.
 
-There is no fallback ("the last number", "the bold text"): a policy that is rewarded through a fallback learns not to
-state its answer.
+There is no fallback ("the last number", "the bold text"): a policy rewarded through a fallback learns not to state its
+answer.
 """
 
 import re
@@ -16,10 +16,9 @@ _PYTHON = {"python", "python3", "py", "py3"}
 
 
 def after_thinking(response: str) -> str | None:
-    """The text after the last `</think>`, in whatever case; None when a `<think>` is still open at the end, which is no
-    answer.
+    """The text after the last `</think>`, in any case of letters; None if a `<think>` is still open at the end.
 
-    When the prompt itself ends in `<think>` (`PromptFormat.response_prefix`), pass prefix and response joined.
+    If the prompt itself ends in `<think>` (`PromptFormat.response_prefix`), pass prefix and response joined.
     """
     last = None
     for last in _THINK.finditer(response):  # noqa: B007
@@ -30,16 +29,16 @@ def after_thinking(response: str) -> str | None:
 
 
 def boxed_answer(response: str) -> str | None:
-    r"""The content of the last `\boxed{...}` after the thinking, stripped: of the one that opens last, alone.
+    r"""The content, stripped, of the `\boxed{...}` after the thinking that opens last.
 
-    None when there is none, when that one is not closed (the response broke off, and an earlier box is no answer to
-    fall back on), is empty, or is longer than 2,048 characters.
+    None if there is none, or if that one is not closed (the response was truncated, and an earlier box does not count),
+    is empty, or is longer than 2,048 characters.
     """
     text = after_thinking(response)
     if text is None or "\\boxed" not in text:
         return None
     answer, last = None, -1
-    opened: list[int] = []  # where each open brace's content begins, negative for a brace that is not a box's
+    opened: list[int] = []  # where the content of each open brace begins; -1 for a brace that is not a box's
     for match in _BRACE.finditer(text):
         token = match[0]
         if token == "}":
@@ -65,16 +64,9 @@ def no_answer_reason(response: str) -> str:
 
 
 def python_program(response: str) -> str | None:
-    """The last fenced block after the thinking that is marked as Python, else the last fenced block; dedented.
-
-    None when there is no closed block.
-    """
+    """The last closed fenced block after the thinking that is marked as Python, else the last one; dedented."""
     text = after_thinking(response)
-    if text is None or "```" not in text:
-        return None
-    blocks = _FENCE.findall(text)
-    if not blocks:
-        return None
+    blocks = _FENCE.findall(text) if text and "```" in text else []
     marked = [body for language, body in blocks if language.strip().lower() in _PYTHON]
-    program = textwrap.dedent(marked[-1] if marked else blocks[-1][1])
+    program = textwrap.dedent((marked or [body for _, body in blocks] or [""])[-1])
     return program if program.strip() else None

@@ -1,4 +1,4 @@
-"""What a verifier says."""
+"""Verdicts."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,19 +7,19 @@ from enum import Enum
 class Outcome(str, Enum):
     PASSED = "passed"
     FAILED = "failed"
-    UNPARSEABLE = "unparseable"  # nothing to judge: no box, no code block, an unclosed think; or nothing to judge it by
+    UNPARSEABLE = "unparseable"  # no box, no code block, an unclosed think; or a problem that cannot be judged
     TIMEOUT = "timeout"
-    INFRA_ERROR = "infra_error"  # our machine's fault: retried, then masked out; never a zero reward
+    INFRA_ERROR = "infra_error"  # a fault of this machine: retried, then masked out; never a zero reward
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged response.
 
-    `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what settled it: the tier of
-    the math comparison, or the kind of failure of the code (`wrong_answer`, `runtime_error`, `compile_error`,
-    `output_limit`, `memory_limit`, `time_limit`); `invalid_problem` when the problem itself cannot be judged, of which
-    `detail` gives the reason. `extracted` is the answer or the program that was judged.
+    `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what decided: the tier of the
+    math comparison, or the failure of a program (`wrong_answer`, `runtime_error`, `compile_error`, `output_limit`,
+    `memory_limit`, `time_limit`), or `invalid_problem` with the reason in `detail`. `extracted` is the judged answer or
+    program.
     """
 
     outcome: Outcome

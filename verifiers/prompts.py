@@ -1,4 +1,4 @@
-"""From a problem to the tokens a model sees. Training, evaluation and the teacher all come through here."""
+"""From a problem to the token ids of its prompt, for training, evaluation and the teacher."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from ratchet.verifiers.domain import domain_of
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
-    """The user turn: the domain's template for this problem, or the recipe's in its place, filled in."""
+    """The user turn: the filled-in template of the recipe, else of the domain."""
     domain = domain_of(problem.domain)
     name = domain.template(problem)
     template = prompt_format.templates.get(name, domain.templates[name])
@@ -17,7 +17,7 @@ def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
 
 
 def with_templates(prompt_format: PromptFormat, domains: Iterable[str]) -> PromptFormat:
-    """The format with the templates that it leaves to these domains: all that decides their prompts, for a key."""
+    """The format with the default templates of these domains filled in: everything that decides prompts, for a key."""
     own = {name: text for domain in domains for name, text in domain_of(domain).templates.items()}
     return prompt_format.model_copy(update={**own, **prompt_format.templates})
 
@@ -28,7 +28,7 @@ def prompt_ids(tokenizer: Any, problems: Sequence[Problem], prompt_format: Promp
 
 
 def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
-    """The same for user turns that are already text."""
+    """`prompt_ids` for user turns that are already text."""
     if not messages:
         return []
     turns = [[{"role": "user", "content": message}] for message in messages]

@@ -1,4 +1,4 @@
-"""What a verifier is asked, and how it is to judge."""
+"""What to judge, and how."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,12 +9,9 @@ from ratchet.infra.recipe.recipe import Verification
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """What a recipe says of judging: of the verdicts all but `minimum_isolation`, which is of the machine.
-
-    With `fraction` every test of a program is run, so that `Verdict.fraction` is exact; without it the first failed
-    test settles the verdict. With `either` math is right when one of two verifiers accepts it. `total_s` are the
-    seconds that all tests of a program may take; None: the judge's own measure.
-    """
+    """With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed
+    test decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds
+    for all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts."""
 
     fraction: bool = False
     either: bool = False
@@ -32,8 +29,8 @@ EVERY_TEST = JudgeSettings(fraction=True)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to be judged: a response, or with `is_program` the program or the bare answer itself. `finished` False
-    says that it was truncated at its token limit."""
+    """One response to judge, or with `is_program` the bare program or answer. `finished` False: it was truncated at its
+    token limit."""
 
     problem: Problem
     text: str

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from ratchet.data_curation.readers.columns import marked_answer
-from ratchet.verifiers.science.domain import TOLERANCE
-from ratchet.verifiers.science.quantity import read_quantity, unit_text
+from ratchet.verifiers.science.domain import TOLERANCE, read_quantity, unit_text
 
 _SAID = re.compile(
     r"\b(?:answer|(?:correct|right) (?:option|choice))\b\**\s*(?:is|:|=)\s*:?\s*(?:option|choice)?\s*", re.IGNORECASE

@@ -90,7 +90,7 @@ def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     )
     assert (loop.outcome, loop.decided_by) == (Outcome.TIMEOUT, "time_limit")
     assert (memory.outcome, memory.decided_by) == (Outcome.TIMEOUT, "memory_limit")
-    assert fault.outcome is Outcome.INFRA_ERROR and "KeyError" in fault.detail, "a defect of the domain is told"
+    assert fault.outcome is Outcome.INFRA_ERROR and "KeyError" in fault.detail, "a defect of the domain is reported"
     assert too_much.outcome is Outcome.INFRA_ERROR and "from 0 to 1" in too_much.detail
     assert (gone.outcome, gone.decided_by) == (Outcome.FAILED, "crash")
     assert write.outcome is Outcome.INFRA_ERROR and not (lab / "written").exists()
@@ -153,7 +153,7 @@ def test_an_environment_is_a_domain_of_the_generators_name(tmp_path, monkeypatch
     "generate, version, said",
     [
         ({"math": POEMS}, "0.3.1", r"generate\.math: an environment is a domain of that name, which is taken"),
-        ({"mine": {"by": "verifiers"}}, "0.3.1", r"generate\.mine: say which environment"),
+        ({"mine": {"by": "verifiers"}}, "0.3.1", r"generate\.mine: name an environment"),
         ({"poems": POEMS}, "", r"need the verifiers library, 0\.3: pip install 'ratchet-rl\[environments\]'"),
         ({"poems": POEMS}, "0.4.0", r"0\.3; 0\.4\.0 is installed: pip install"),
     ],

@@ -142,15 +142,15 @@ def test_a_test_set_of_its_own_is_held_out():
 @pytest.mark.parametrize(
     "function, said",
     [
-        ("nothing", "it gives a object, no SingleTurnEnv"),
+        ("nothing", "it is a object, not a SingleTurnEnv"),
         ("judged", "its JudgeRubric asks a judge model"),
         ("with_a_client", "its Rubric asks a judge model"),
-        ("with_tools", "it gives a ToolEnv, no SingleTurnEnv"),
+        ("with_tools", "it is a ToolEnv, not a SingleTurnEnv"),
         ("in_groups", "it scores a group of responses together"),
         ("needs_state", "raises for every response: KeyError: 'sandbox_id'"),
         ("needs_an_argument", "graded raises for every response: TypeError: .*'grader'"),
         ("prepares", r"its rollout is more than one response \(setup_state\)"),
-        ("scores_itself", "its Whole has a way of its own to score"),
+        ("scores_itself", "its Whole has its own score_rollout"),
         ("more_than_one", "gave 3.0; it must be at most 1"),
         ("without_reward", "none of its reward functions has a positive weight"),
         ("runs_programs", "runs raises for every response: "),
@@ -179,8 +179,8 @@ def test_the_librarys_own_environments_are_scored_in_confinement(pool, tmp_path)
         (sum_, f"<think>So.</think><answer>{value}</answer>"), (sum_, "<answer>x</answer>"), (sum_, "<think>"),
         (two, rf"It is \boxed{{{right}.0}}."), (two, r"\boxed{1000}"), (two, "No."),
     ]  # fmt: skip
-    told = verdicts(pool, asked)
-    assert [v.fraction for v in told] == [1, 0, 0, 1, 0, 0] and told[2].outcome is Outcome.UNPARSEABLE
+    judged = verdicts(pool, asked)
+    assert [v.fraction for v in judged] == [1, 0, 0, 1, 0, 0] and judged[2].outcome is Outcome.UNPARSEABLE
 
 
 def test_hostile_answers_forge_nothing_and_leave_nothing(pool, tmp_path):
@@ -201,9 +201,9 @@ def test_hostile_answers_forge_nothing_and_leave_nothing(pool, tmp_path):
     ]
     assert [v.fraction for v in verdicts(pool, [(problem, f"<answer>{right}</answer>")])] == [1.0]
     before = descendants(os.getpid())
-    told = verdicts(pool, [(problem, f"<answer>{answer}</answer>") for answer in hostile])
-    assert [v.fraction for v in told] == [0.0] * len(hostile)
-    assert told[5].outcome is Outcome.TIMEOUT, told[5]
+    judged = verdicts(pool, [(problem, f"<answer>{answer}</answer>") for answer in hostile])
+    assert [v.fraction for v in judged] == [0.0] * len(hostile)
+    assert judged[5].outcome is Outcome.TIMEOUT, judged[5]
     assert not os.path.exists(MARK)
     assert before and descendants(os.getpid()) == before, "what scored is gone, and what forks is the same"
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.instructions.kinds import KINDS
+from ratchet.verifiers.instructions.kinds import KINDS, count_capital_words, count_sentences, count_words
 from ratchet.verifiers.instructions.language import is_in_language
 from ratchet.verifiers.instructions.scoring import accuracies, instruction, loose, read_tests, strict, to_tests
-from ratchet.verifiers.instructions.text import count_capital_words, count_sentences, count_words
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
@@ -82,7 +81,7 @@ EXAMPLES = [  # id, arguments, responses that follow it, responses that do not
     ("change_case:english_lowercase", {}, [ENGLISH, "my answer is no."],
      [ENGLISH.title(), "das wetter war heute schön und wir gingen an den fluss", "..."]),
     ("change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at most"},
-     ["I am A man", "none", "STATE-OF-THE-ART 3D"], ["A B C", "NASA, ESA and I"]),
+     ["I am A man", "none", "UP-TO-DATE 3D"], ["A B C", "NASA, ESA and I"]),
     ("punctuation:no_comma", {}, ["none here; really", "a. b"], ["a, b", ","]),
 ]  # fmt: skip
 
@@ -107,8 +106,8 @@ def test_all_25_kinds_have_examples():
         ("punctuation:no_comma", [], "the arguments are list"),
         ("punctuation:no_comma", {"n": 1}, "it takes no n"),
         ("keywords:existence", {"keywords": None}, "it has no keywords"),
-        ("keywords:existence", {"keywords": "sea"}, "keywords: 'sea' is no list"),
-        ("keywords:existence", {"keywords": ["sea", " "]}, "keywords: ' ' is no text"),
+        ("keywords:existence", {"keywords": "sea"}, "keywords: 'sea' is not a list"),
+        ("keywords:existence", {"keywords": ["sea", " "]}, "keywords: ' ' is not text"),
         ("length_constraints:number_words", {"num_words": 1.5, "relation": "at least"}, "num_words: 1.5"),
         ("length_constraints:number_words", {"num_words": True, "relation": "at least"}, "num_words: True"),
         ("length_constraints:number_words", {"num_words": float("inf"), "relation": "at least"}, "num_words"),

@@ -159,8 +159,8 @@ def test_own_answers_pass_and_nothing_else_does(problems, pool):
 
 def test_a_colouring_found_elsewhere_passes(problems, pool):
     problem = problems["graph_color"][0]
-    colours = json.loads(problem.metadata)["entry"]["metadata"]["possible_answer"]
-    right, wrong = scores(pool, [(problem, json.dumps(colours)), (problem, json.dumps(dict.fromkeys(colours, 1)))])
+    colors = json.loads(problem.metadata)["entry"]["metadata"]["possible_answer"]
+    right, wrong = scores(pool, [(problem, json.dumps(colors)), (problem, json.dumps(dict.fromkeys(colors, 1)))])
     assert right.passed and wrong.fraction == 0
 
 

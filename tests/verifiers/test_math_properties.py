@@ -35,8 +35,8 @@ expressions = st.recursive(
 tuples = st.lists(numbers, min_size=2, max_size=4).map(lambda parts: "(" + ", ".join(parts) + ")")
 sets = st.lists(numbers, min_size=1, max_size=4).map(lambda parts: "\\{" + ", ".join(parts) + "\\}")
 intervals = st.builds("{}{}, {}{}".format, st.sampled_from("(["), integers, integers, st.sampled_from(")]"))
-LABELLED = sorted({text for _, one, other, _ in BARE for text in (one, other)})
-suite = st.sampled_from(LABELLED)
+LABELED = sorted({text for _, one, other, _ in BARE for text in (one, other)})
+suite = st.sampled_from(LABELED)
 answers = st.one_of(numbers, expressions, tuples, sets, intervals)
 any_text = st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$&|<>=: abcefilnrstxπ\x00\ud800", max_size=60)
 
@@ -66,7 +66,7 @@ def test_every_answer_is_itself(text):
 
 
 def test_every_answer_of_the_suite_is_itself():
-    for text in LABELLED:
+    for text in LABELED:
         is_itself(text)
 
 
@@ -145,5 +145,5 @@ def test_radicals_are_proven_not_guessed(a, b, c):
 
 @given(suite)
 @settings(max_examples=40, deadline=None)
-def test_equivalence_of_labelled_answers_is_reflexive_in_other_notation(text):
+def test_equivalence_of_labeled_answers_is_reflexive_in_other_notation(text):
     assert equivalent(text, f"${text}$") or "$" in text

@@ -1,5 +1,6 @@
 import json
 from collections import Counter, OrderedDict, deque
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -307,10 +308,17 @@ BAD_CHECKS = {
 
 @pytest.mark.parametrize("name", BAD_CHECKS)
 def test_a_check_that_is_wrong_itself_is_not_the_programs_failure(name, sandbox, monkeypatch):
-    monkeypatch.setattr("ratchet.verifiers.code.judge.DEFAULT_TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
     verdict = judge(checked(*BAD_CHECKS[name]), "def f(x): return 1", sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
     assert "check" in verdict.detail
+
+
+def test_a_check_that_is_slow_itself_is_a_timeout(sandbox, monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
+    problem = replace(checked("x = candidate(1)\nwhile x: x += 1"), time_limit_s=0.3)
+    verdict = judge(problem, "def f(x): return x", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.TIMEOUT, "time_limit"), verdict
 
 
 def test_a_check_that_asks_for_ever_ends(sandbox):

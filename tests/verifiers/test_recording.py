@@ -4,7 +4,7 @@ import pytest
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.code.recording import OUTPUT_LIMIT_BYTES, record
+from ratchet.verifiers.code.judge import RECORDED_BYTES, record
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 
@@ -36,7 +36,7 @@ def test_what_programs_give_in_the_order_asked(pool):
 def test_standard_output_preludes_and_what_is_too_long(pool):
     tests = [{"input": "2\n", "output": ""}, {"input": "3\n", "output": ""}, {"check": "def check(candidate): pass"}]
     stdin = Problem("p", "code", "", tests=json.dumps(tests))
-    source = f"n = int(input())\nprint('x' * ({OUTPUT_LIMIT_BYTES} if n == 3 else n))\n"
+    source = f"n = int(input())\nprint('x' * ({RECORDED_BYTES} if n == 3 else n))\n"
     prelude = calling(5, metadata=json.dumps({"prelude": "OFFSET = 10"}))
     assert outputs(pool, (stdin, source), (prelude, "def f(x): return x + OFFSET")) == [["xx\n", None, None], [15]]
 

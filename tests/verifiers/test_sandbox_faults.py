@@ -13,7 +13,7 @@ import pytest
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox import server
-from ratchet.verifiers.sandbox.runs import Limits
+from ratchet.verifiers.sandbox.runs import Limits, Report
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.sandbox_forge import FORGE
@@ -51,6 +51,14 @@ def test_time_asleep_counts_and_time_waiting_for_a_core_does_not(sandbox):
             process.kill()
             process.wait()
     assert worked.runs[0].status == "done", worked
+
+
+def test_a_program_that_the_kernel_stops_for_its_cpu_time_has_timed_out():
+    """On a busy machine the kernel's own limit may be first."""
+    output, report = os.memfd_create("output"), os.memfd_create("report")
+    found = Report(output, report, 1, 1 << 16)
+    found.conclude({"ended": "exited", "status": signal.SIGXCPU})
+    assert [run.status for run in found.runs] == ["timed_out"]
 
 
 def test_bombs_of_threads_fail_no_neighbor():

@@ -11,7 +11,7 @@ from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.prompts import user_message
-from ratchet.verifiers.science.quantity import read_quantity, read_unit
+from ratchet.verifiers.science.domain import read_quantity, read_unit
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.test_instructions import children
 
@@ -81,7 +81,7 @@ def test_hostile_answers_are_decided_at_once_and_pass_nothing(tmp_path, monkeypa
         ("B", {"options": ["only one"]}, "its options are not from 2 to 26"),
         ("C", {"options": ["a", "b"]}, "its answer 'C' is the letter of none of its 2 options"),
         ("AB", {"options": ["a", "b", "c"]}, "'AB' is the letter of none"),
-        ("about ten", {"unit": "m"}, "'about ten' is no number"),
+        ("about ten", {"unit": "m"}, "'about ten' is not a number"),
         ("10", {"unit": "m", "tolerance": 2}, "its tolerance 2 is not"),
         ("10", {"units": "m"}, "tests is not an object with options"),
         ("10", [1], "tests is not an object"),

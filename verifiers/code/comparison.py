@@ -1,6 +1,6 @@
-"""Is what a program gave what was expected? Standard output line by line, returned values part by part.
+"""Compares what a program gave with what was expected: standard output line by line, returned values part by part.
 
-Each function says where the two first differ, for people to read, and "" when they do not.
+Each function returns the first difference, for people to read, "" if there is none.
 """
 
 import json
@@ -9,14 +9,13 @@ from typing import Any
 
 RELATIVE_TOLERANCE = 1e-6
 ABSOLUTE_TOLERANCE = 1e-9
-"""Of floats that a call returns, when the problem's metadata has no `tolerance` of its own."""
+"""Of floats that a call returns, if the problem's metadata has no `tolerance`."""
 SHOWN_CHARACTERS = 200
 
 
 def text_difference(written: bytes, expected: str, tolerance: float | None = None) -> str:
-    """Where standard output first differs from what was expected, "" when it does not: equal line by line, but for
-    white space at the ends of lines and empty lines at the end. With `tolerance`, absolute or relative, numbers in the
-    same place may differ by that much."""
+    """Compares standard output line by line, ignoring white space at line ends and empty lines at the end. With
+    `tolerance`, absolute or relative, numbers in the same position may differ by that much."""
     wanted = expected.encode("utf-8", "surrogatepass")
     if written == wanted:
         return ""
@@ -35,22 +34,18 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _tokens_close(got: bytes, want: bytes, tolerance: float) -> bool:
     ones, others = got.split(), want.split()
-    return len(ones) == len(others) and all(
-        one == other or _decimals_close(one, other, tolerance) for one, other in zip(ones, others, strict=True)
-    )
-
-
-def _decimals_close(one: bytes, other: bytes, tolerance: float) -> bool:
     try:
-        return math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
+        return len(ones) == len(others) and all(
+            one == other or math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
+            for one, other in zip(ones, others, strict=True)
+        )
     except ValueError:
         return False
 
 
 def value_difference(written: bytes, expected: Any, tolerance: float | None = None, exact: bool = False) -> str:
-    """Where the encoded value of a call first differs from the expected JSON value, "" when it does not. Floats may
-    differ by 1e-6 of their size, or by nothing when `exact`; or by `tolerance`, absolute or relative, when the problem
-    names one."""
+    """Compares the encoded value of a call with a JSON value. Floats may differ by 1e-6 of their size, by nothing if
+    `exact`, or by the problem's `tolerance`, absolute or relative."""
     kind, body = written[:1], written[1:]
     if kind == b"r":
         is_same = isinstance(expected, str) and body.decode("utf-8", "replace") == expected
@@ -65,7 +60,7 @@ def value_difference(written: bytes, expected: Any, tolerance: float | None = No
     try:
         return _difference(json.loads(body), expected, relative, absolute, "")
     except (ValueError, RecursionError):
-        return "what was returned cannot be read"
+        return "the returned value cannot be read"
 
 
 def _difference(value: Any, expected: Any, relative: float, absolute: float, place: str) -> str:
@@ -77,9 +72,9 @@ def _difference(value: Any, expected: Any, relative: float, absolute: float, pla
         if value.keys() != expected.keys():
             return f"{place or 'value'}: expected the keys {short(str([*expected]))}, got {short(str([*value]))}"
         pairs = ((f"{place}[{key!r}]", value[key], expected[key]) for key in expected)
+    elif _same_scalar(value, expected, relative, absolute):
+        return ""
     else:
-        if _same_scalar(value, expected, relative, absolute):
-            return ""
         return f"{place or 'value'}: expected {short(json.dumps(expected))}, got {short(json.dumps(value))}"
     return next((found for at, one, other in pairs if (found := _difference(one, other, relative, absolute, at))), "")
 
@@ -96,8 +91,7 @@ def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) ->
 
 
 def short(text: bytes | str) -> str:
-    """For reports only: what is compared is never cut."""
+    """Truncated, for reports only: comparison never truncates."""
     if isinstance(text, bytes):
         text = text[: 4 * SHOWN_CHARACTERS + 4].decode("utf-8", "replace")
-    shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-    return repr(shown)
+    return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")

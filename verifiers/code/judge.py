@@ -1,14 +1,15 @@
-"""Does this program solve the problem? The judge alone holds the expected outputs; programs run in the sandbox."""
+"""Does this program solve the problem? Only the judge has the expected outputs; programs run in the sandbox."""
 
 import ast
+import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ratchet.infra.problems import Problem
+from ratchet.infra.problems import CodeTest, Problem
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.problem import DEFAULT_TIME_LIMIT_S, InvalidProblem, Request, read_problem
+from ratchet.verifiers.code.problem import InvalidProblem, Request, limits_of, read_problem, request_of
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.runs import Limits, TestRun
@@ -16,21 +17,20 @@ from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings
 
 _REASONS = {
-    "raised": "runtime_error",
-    "exited": "runtime_error",
-    "died": "runtime_error",
-    "uncompilable": "compile_error",
-    "exhausted": "memory_limit",
-    "flooded": "output_limit",
-    "timed_out": "time_limit",
-}
+    "uncompilable": "compile_error", "exhausted": "memory_limit", "flooded": "output_limit", "timed_out": "time_limit",
+}  # fmt: skip
+"""The kind of failure by the status of a run; others are a `runtime_error`."""
+RECORD_LIMIT_S = 10.0
+"""Seconds for all tests of one program; later ones are not recorded."""
+RECORDED_BYTES = 1 << 16
+"""A test with a larger output is not worth its space."""
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test of one program. `status` is `passed` or a kind of failure as in `Verdict.decided_by`; `got` what the
-    program gave, or how it ended; `difference` where that first differs from what was expected, for people to read.
-    `seconds` is the program's own word where it ran to its end."""
+    """One test of one program. `status` is `passed` or a failure as in `Verdict.decided_by`; `got` the program's
+    output, or how it ended; `difference` the first difference from what was expected, for people to read. `seconds` is
+    the program's own report, if it finished the test."""
 
     __test__ = False  # not a pytest class
     index: int
@@ -43,13 +43,13 @@ class TestResult:
 def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
     """Run `source` on the problem's tests.
 
-    Tests share a process; a test that fails there is run once more in a process of its own, so that nothing the tests
-    share can fail a right program; those of a published check share what the check's own harness lets them. Where the
-    first failure settles it, the longest test comes first, and `Verdict.fraction` is the share of tests that had passed
-    by then. The judge's own measure of time for all of them is `CodeProblem.budget_s`.
+    Tests share a process. A test that fails there runs once more in its own process, so that shared state cannot fail a
+    right program; tests of a published check share what its own harness shares. If the first failure decides, the
+    longest test comes first, and `Verdict.fraction` counts the tests that passed before it. The default limit for all
+    tests together is `CodeProblem.budget_s`.
 
-    A problem by whose tests nothing can be judged gives `unparseable`, decided by `invalid_problem`. Raises
-    SandboxFault when the sandbox failed, which says nothing of the program: a pool tries again.
+    A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`. Raises SandboxFault, which
+    says nothing about the program: a pool tries again.
     """
     return examine(problem, source, sandbox, settings)[0]
 
@@ -57,26 +57,24 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettin
 def examine(
     problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()
 ) -> tuple[Verdict, list[TestResult]]:
-    """As `judge`, and what each test showed that was run, in the order of the tests."""
+    """`judge`, with the results of the tests that ran, in the order of the tests."""
     try:
-        judgement = _Judgement(problem, source, sandbox, settings)
-        return judgement.settle(), sorted(judgement.results, key=lambda result: result.index)
+        judged = _Judging(problem, source, sandbox, settings)
+        return judged.decide(), sorted(judged.results, key=lambda result: result.index)
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
 
-
-# ---------------------------------------------------------------------------------------- one program
 
 Failure = tuple[str, str, str]
 """Why a test failed: kind of failure, what the program gave, the first difference."""
 
 AS_CHECK: Failure = ("not_json", "", "")
-"""What an exact call gave is no JSON, and may yet be equal to what is expected: that is for Python to say."""
+"""The value of an exact call is not JSON, and may still equal the expected one: Python must compare them."""
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 
-class _Judgement:
-    """One program on one problem: the budget it has left, and what its tests have shown so far."""
+class _Judging:
+    """One program on one problem: the time it has left, and its results so far."""
 
     def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:
         self.problem = read_problem(problem)
@@ -86,7 +84,7 @@ class _Judgement:
         self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.results: list[TestResult] = []
 
-    def settle(self) -> Verdict:
+    def decide(self) -> Verdict:
         passed = 0
         failure: tuple[str, str] | None = None
         for index, failed, seconds in self._outcomes():
@@ -104,7 +102,7 @@ class _Judgement:
         return Verdict(outcome, passed / len(self.problem.tests), *failure, extracted=self.source)
 
     def _outcomes(self) -> Iterator[tuple[int, Failure | None, float]]:
-        """(index, failure, seconds) of each test; tests are run as far as these are asked for."""
+        """(index, failure, seconds) of each test; runs tests as the caller iterates."""
         tests, requests = self.problem.tests, self.problem.requests
         order = sorted(requests) if self.every_test else list(requests)
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
@@ -116,7 +114,7 @@ class _Judgement:
                 if failed is AS_CHECK:
                     checks[index] = as_check(tests[index])
                     continue
-                # The first test of a process had it to itself; and a check's own calls share theirs.
+                # The first test of a process shared it with none; the calls of a check are meant to share.
                 if failed and position > 0 and not tests[index].exact:
                     run = self._run([requests[index]])[0]
                     failed = self._assess(index, run)
@@ -136,7 +134,7 @@ class _Judgement:
             self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
         )
         self.budget_s -= execution.spent_s
-        if execution.runs[0].status == "unprepared":  # a program can say so too: ask without one
+        if execution.runs[0].status == "unprepared":  # a program can report this too: try without one
             alone = {"kind": "stdin", "input": ""}
             [run] = self.sandbox.run("", [alone], limits, entry_point=None, prelude=prelude).runs
             if run.status == "unprepared":
@@ -144,25 +142,22 @@ class _Judgement:
         return execution.runs
 
     def _limits(self) -> Limits:
-        problem, check_s = self.problem, max(self.problem.limit_s, DEFAULT_TIME_LIMIT_S)
-        test_s = min(problem.limit_s, self.budget_s)
-        return Limits(test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, check_s)
+        problem, test_s = self.problem, min(self.problem.limit_s, self.budget_s)
+        return Limits(test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s)
 
     def _assess(self, index: int, run: TestRun) -> Failure | None:
-        """None when the test passed."""
+        """None if the test passed."""
         test = self.problem.tests[index]
-        if run.status == "done" or (run.status == "exited" and test.call is None):
-            if test.call is None:
-                shown, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
-            elif test.exact and run.output[:1] == b"r":
-                return AS_CHECK
-            else:
-                shown = run.output[1:]
-                difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
-            return ("wrong_answer", f"got {short(shown)}", difference) if difference else None
-        return _broken(run)
-
-    # ------------------------------------------------------------------------------------------ checks
+        if run.status != "done" and (run.status != "exited" or test.call is not None):
+            return _broken(run)
+        if test.call is None:
+            shown, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
+        elif test.exact and run.output[:1] == b"r":
+            return AS_CHECK
+        else:
+            shown = run.output[1:]
+            difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
+        return ("wrong_answer", f"got {short(shown)}", difference) if difference else None
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
@@ -194,18 +189,54 @@ class _Judgement:
         if status == "gone" and program is not None and program.status != "exited":
             return _broken(program)
         if status == "endless" and not asked:
-            raise InvalidProblem("its check cannot be run: it comes to no end")
-        if status in ("gone", "endless"):
-            said = "the published check does not end on what was returned" if status == "endless" else detail
-            return "wrong_answer" if status == "endless" else "runtime_error", said, said
-        if status == "raised":
+            raise InvalidProblem("its check cannot be run: it does not end")
+        if status == "endless":
+            detail = "the published check takes too long on what was returned"
+            return "time_limit", detail, detail
+        if status in ("gone", "raised"):
             return "runtime_error", detail, detail
         functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
         body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
-        said = "" if detail == "AssertionError: " else f" ({detail})"
-        return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {short(body)}{said}"
+        reason = "" if detail == "AssertionError: " else f" ({detail})"
+        return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {short(body)}{reason}"
 
 
 def _broken(run: TestRun) -> Failure:
-    said = run.detail or run.status
-    return _REASONS.get(run.status, "runtime_error"), said, said
+    reason = run.detail or run.status
+    return _REASONS.get(run.status, "runtime_error"), reason, reason
+
+
+def record(problem: Problem, source: str, sandbox: Sandbox) -> list[CodeTest | None]:
+    """The problem's tests, each expecting what this program gives, whatever it expected before.
+
+    None for a check, and where the output cannot be expected: the program fails, exceeds a limit, returns a value
+    outside JSON, or prints invalid UTF-8. Raises SandboxFault.
+    """
+    tests = problem.code_tests()
+    recorded: list[CodeTest | None] = [None] * len(tests)
+    waiting = [number for number, test in enumerate(tests) if test.check is None]
+    limit_s, memory_bytes = limits_of(problem.time_limit_s, problem.memory_limit_mb)
+    prelude, left_s = json.loads(problem.metadata or "{}").get("prelude"), RECORD_LIMIT_S
+    while waiting and left_s > 0:
+        batch = waiting[:32]
+        limits = Limits(min(limit_s, left_s), left_s, memory_bytes, RECORDED_BYTES)
+        requests = [request_of(tests[number]) for number in batch]
+        execution = sandbox.run(source, requests, limits, entry_point=problem.entry_point, prelude=prelude)
+        left_s -= execution.spent_s
+        for number, run in zip(batch, execution.runs, strict=True):
+            if run.status != "not_run":
+                recorded[number] = _expecting(tests[number], run)
+                waiting.remove(number)
+    return recorded
+
+
+def _expecting(test: CodeTest, run: TestRun) -> CodeTest | None:
+    try:
+        if test.call is None and run.status in ("done", "exited"):
+            return replace(test, output=run.output.decode())
+        # A value outside JSON arrives as `r` and its repr, see `sandbox.harness`.
+        if test.call is not None and run.status == "done" and run.output[:1] == b"j":
+            return replace(test, output=json.loads(run.output[1:]))
+    except (ValueError, RecursionError):
+        pass
+    return None

@@ -1,4 +1,4 @@
-"""A code problem as the judge needs it: its tests, read once, and what it says beyond them."""
+"""Reads a code problem for the judge: its tests, limits, prelude and tolerance."""
 
 import ast
 import functools
@@ -11,28 +11,26 @@ from ratchet.infra.problems import CodeTest, Problem
 from ratchet.verifiers.code.published_checks import read_check
 
 DEFAULT_TIME_LIMIT_S = 4.0
-"""Seconds for one test, when the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
+"""Seconds for one test if the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
 DEFAULT_MEMORY_LIMIT_MB = 1024.0
 OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
-"""Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. One program that
-is slow on each of a hundred tests must not hold a worker for minutes."""
-_REMEMBERED = 32
-"""Problems kept as read: the responses of a group of rollouts come one after the other."""
+"""Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. A program that is slow
+on each of a hundred tests must not hold a worker for minutes."""
 
 Request = dict[str, Any]
-"""What the sandbox is told of a test: never its output."""
+"""A test for the sandbox: never its output."""
 
 
 class InvalidProblem(Exception):
     """No response to this problem can be judged; the message says why. A data set's mistake must not look like a
-    model's, nor like our machine's."""
+    model's, nor like a fault of this machine."""
 
 
 @dataclass(frozen=True)
 class CodeProblem:
-    """`tests` are as published, but that assertions of a check that are plain calls are calls; `requests` has one for
-    each test that is no check, by its position, the longest first, those of a check in its order."""
+    """`tests` are as published, except that plain calls in a check are calls. `requests` has one for each test that is
+    not a check, by its position, the longest first, those of a check in their order."""
 
     tests: list[CodeTest]
     requests: dict[int, Request]
@@ -47,9 +45,14 @@ class CodeProblem:
     def budget_s(self) -> float:
         return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * self.limit_s)
 
+    @property
+    def check_s(self) -> float:
+        """Seconds for a check's own code."""
+        return max(self.limit_s, DEFAULT_TIME_LIMIT_S)
+
 
 def read_problem(problem: Problem) -> CodeProblem:
-    """Raises InvalidProblem when there are no tests, one cannot be used, or another field is not as it must be."""
+    """Raises InvalidProblem if there are no tests, one cannot be used, or another field is invalid."""
     for name in ("tests", "entry_point", "metadata"):
         if not isinstance(getattr(problem, name), str | None):
             raise InvalidProblem(f"its {name} must be text, not {type(getattr(problem, name)).__name__}")
@@ -58,22 +61,37 @@ def read_problem(problem: Problem) -> CodeProblem:
     return _read(problem.tests, problem.entry_point, problem.metadata, problem.time_limit_s, problem.memory_limit_mb)
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@functools.lru_cache(maxsize=32)  # the responses of a group of rollouts come one after another
 def _read(
     tests: str | None, entry_point: str | None, metadata: str | None, limit_s: float | None, memory_mb: float | None
 ) -> CodeProblem:
     read = _read_tests(tests)
     if any(test.call or test.check for test in read):
-        _check_entry_point(entry_point)
-    prelude, tolerance = _read_metadata(metadata)
+        if not entry_point:
+            raise InvalidProblem("its tests are calls, and it names no entry point")
+        try:
+            ast.parse(entry_point, mode="eval")
+        except (SyntaxError, ValueError):
+            raise InvalidProblem(f"its entry point {entry_point[:80]!r} is not an expression") from None
+    try:
+        facts = json.loads(metadata or "{}")
+        prelude, tolerance = facts.get("prelude"), facts.get("tolerance")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
+    if not isinstance(prelude, str | None):
+        raise InvalidProblem("its prelude is not text")
+    _check_number("tolerance", tolerance)
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
-    order = sorted(requests.items(), key=lambda item: 0 if read[item[0]].exact else -_size(item[1]))
+    texts = {n: asked["input"] if "input" in asked else json.dumps(asked) for n, asked in requests.items()}
+    order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
-    return CodeProblem(
-        read, dict(order), entry_point, prelude, tolerance,
-        limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20)),
-        max(OUTPUT_LIMIT_BYTES, 8 * longest),
-    )  # fmt: skip
+    ordered, limits = {n: requests[n] for n in order}, limits_of(limit_s, memory_mb)
+    return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest))
+
+
+def limits_of(limit_s: float | None, memory_mb: float | None) -> tuple[float, int]:
+    """Seconds and bytes for one test, with the defaults."""
+    return limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:
@@ -84,7 +102,9 @@ def _read_tests(text: str | None) -> list[CodeTest]:
     tests: list[CodeTest] = []
     for number, test in enumerate(published):
         try:
-            tests += _usable(test)
+            if fault := _fault(test):
+                raise ValueError(fault)
+            tests += [test] if test.check is None else [CodeTest(**read) for read in read_check(test.check)]
         except ValueError as error:
             raise InvalidProblem(f"test {number}: {error}") from None
     if not tests:
@@ -92,41 +112,17 @@ def _read_tests(text: str | None) -> list[CodeTest]:
     return tests
 
 
-def _usable(test: CodeTest) -> list[CodeTest]:
+def _fault(test: CodeTest) -> str:
+    call = test.call
     if test.check is not None:
-        if not isinstance(test.check, str):
-            raise ValueError("its check is not text")
-        return [CodeTest(**read) for read in read_check(test.check)]
-    if test.call is None:
-        if not isinstance(test.input or "", str) or not isinstance(test.output, str):
-            raise ValueError("its input or its output is not text")
-    elif not isinstance(test.call, dict) or not test.call.keys() <= {"args", "kwargs"}:
-        raise ValueError('its call is not {"args": [...], "kwargs": {...}}')
-    elif not isinstance(test.call.get("args", []), list) or not isinstance(test.call.get("kwargs", {}), dict):
-        raise ValueError("its args are not a list, or its kwargs no object")
-    return [test]
-
-
-def _check_entry_point(entry_point: str | None) -> None:
-    if not entry_point:
-        raise InvalidProblem("its tests are calls, and it names no entry point")
-    try:
-        ast.parse(entry_point, mode="eval")
-    except (SyntaxError, ValueError):
-        raise InvalidProblem(f"its entry point {entry_point[:80]!r} is not an expression") from None
-
-
-def _read_metadata(text: str | None) -> tuple[str | None, float | None]:
-    """The prelude and the tolerance."""
-    try:
-        metadata = json.loads(text or "{}")
-        prelude, tolerance = metadata.get("prelude"), metadata.get("tolerance")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
-    if not isinstance(prelude, str | None):
-        raise InvalidProblem("its prelude is not text")
-    _check_number("tolerance", tolerance)
-    return prelude, tolerance
+        return "" if isinstance(test.check, str) else "its check is not text"
+    if call is None:
+        texts = isinstance(test.input or "", str) and isinstance(test.output, str)
+        return "" if texts else "its input or its output is not text"
+    if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:
+        return 'its call is not {"args": [...], "kwargs": {...}}'
+    valid = isinstance(call.get("args", []), list) and isinstance(call.get("kwargs", {}), dict)
+    return "" if valid else "its args are not a list, or its kwargs not an object"
 
 
 def _check_number(name: str, value: Any) -> None:
@@ -135,12 +131,8 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def request_of(test: CodeTest) -> Request:
-    """How the sandbox is told of a test that is no check."""
+    """The request for a test that is not a check."""
     if test.call is not None:
         args, kwargs = test.call.get("args", []), test.call.get("kwargs", {})
         return {"kind": "call", "args": args, "kwargs": kwargs, "exact": test.exact}
     return {"kind": "stdin", "input": test.input or ""}
-
-
-def _size(request: Request) -> int:
-    return len(request["input"]) if request["kind"] == "stdin" else len(json.dumps(request))

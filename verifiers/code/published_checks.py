@@ -1,8 +1,8 @@
-"""Reading a published test function `check(candidate)`: which of its assertions the judge can decide alone.
+"""Reads a published test function `check(candidate)`, without running it: which assertions the judge can decide itself.
 
-Assertions are read, never run. `candidate(literals) == literal`, all of it JSON, becomes an exact call whose expected
-value never leaves the judge. Every other assertion stays a check, on its own where it needs no other statement; the
-judge then runs it apart from the solution, see `sandbox.checking`.
+`candidate(literals) == literal`, if all of it is JSON, becomes an exact call whose expected value never leaves the
+judge. Any other assertion stays a check, its own if it needs no other statement, which runs apart from the solution
+(`sandbox.checking`).
 """
 
 import ast
@@ -18,7 +18,7 @@ NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 @functools.lru_cache(maxsize=4096)
 def read_check(source: str) -> tuple[dict[str, Any], ...]:
     """The tests in `source`, which defines `check`: `{"call": ..., "output": ...}` or `{"check": source}`, in order.
-    Not to be changed by the caller. Raises ValueError when it cannot be read."""
+    The caller must not change them. Raises ValueError if it cannot be read."""
     try:
         tree = ast.parse(source)
     except NOT_LITERAL as error:
@@ -27,15 +27,12 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
     if function is None or not function.args.args:
         raise ValueError("it defines no check(candidate)")
     candidate = function.args.args[0].arg
-    if any(isinstance(n, ast.Name) and n.id == candidate and isinstance(n.ctx, ast.Store) for n in ast.walk(function)):
+    stored = (n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    if candidate in stored or any(isinstance(node, ast.Assert) for node in tree.body):  # the function may be empty
         return ({"check": source},)
-    if any(isinstance(node, ast.Assert) for node in tree.body):  # beside the function, which may be empty
-        return ({"check": source},)
-    calls: dict[ast.stmt, dict[str, Any]] = {}
-    for statement in function.body:
-        if isinstance(statement, ast.Assert) and (call := _call_test(statement, candidate)):
-            calls[statement] = call
-    rest = [s for s in function.body if s not in calls and not _says_nothing(s)]
+    asserted = (s for s in function.body if isinstance(s, ast.Assert))
+    calls: dict[ast.stmt, dict[str, Any]] = {s: call for s in asserted if (call := _call_test(s, candidate))}
+    rest = [s for s in function.body if s not in calls and not _is_trivial(s)]
     if all(isinstance(statement, ast.Assert) for statement in rest):
         every = [s for s in function.body if s in calls or s in rest]
         return tuple(calls.get(s) or {"check": _with_body(tree, function, [s])} for s in every)
@@ -45,7 +42,7 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
 
 
 def as_check(test: CodeTest) -> str:
-    """An exact call as the check that it was."""
+    """An exact call as a check."""
     call = test.call or {}
     arguments = [repr(value) for value in call.get("args", [])]
     arguments += [f"{name}={value!r}" for name, value in call.get("kwargs", {}).items()]
@@ -53,7 +50,7 @@ def as_check(test: CodeTest) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value if JSON can hold it and give it back (a tuple comes back as a list); raises ValueError otherwise."""
+    """The value as JSON restores it (a tuple as a list); raises ValueError for one that JSON cannot hold."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -64,7 +61,7 @@ def plain(value: Any) -> Any:
 
 
 def _exact(node: ast.expr) -> Any:
-    """The literal, if it comes back from JSON as it was; raises ValueError for a tuple, too."""
+    """The literal, if JSON restores it unchanged; raises ValueError otherwise, for a tuple too."""
     value = ast.literal_eval(node)
     if plain(value) != value or json.dumps(value).count("Infinity"):
         raise ValueError("JSON has no such value")
@@ -72,8 +69,7 @@ def _exact(node: ast.expr) -> Any:
 
 
 def call_arguments(node: ast.expr, candidate: str = "candidate") -> dict[str, Any]:
-    """`args` and `kwargs` of a call of `candidate` with literals that JSON has; raises ValueError for any other
-    expression."""
+    """`args` and `kwargs` of a call of `candidate` with JSON literals; raises ValueError for any other expression."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == candidate):
         raise ValueError("not a call of the candidate")
     kwargs = {keyword.arg: _exact(keyword.value) for keyword in node.keywords}
@@ -93,7 +89,7 @@ def _call_test(statement: ast.Assert, candidate: str) -> dict[str, Any] | None:
     return None
 
 
-def _says_nothing(statement: ast.stmt) -> bool:
+def _is_trivial(statement: ast.stmt) -> bool:
     """A docstring, `pass`, `assert True`."""
     match statement:
         case ast.Pass() | ast.Expr(value=ast.Constant() | ast.Name()) | ast.Assert(test=ast.Constant(value=True)):

@@ -1,7 +1,7 @@
-"""An environment as a domain: its prompts are asked as they stand, its reward functions score in a confined process.
+"""An environment as a domain: its prompts are used unchanged, its reward functions score in a confined process.
 
-A recipe declares one by what makes its rows, `generate: {NAME: {by: verifiers, environment: PATH}}`; the domain is
-then called NAME. The environment itself is loaded where rows are made and where responses are scored, nowhere else.
+A recipe's entry `generate: {NAME: {by: verifiers, environment: PATH}}` declares the domain NAME. The environment itself
+is loaded only where rows are made and where responses are scored.
 """
 
 import importlib.metadata
@@ -17,9 +17,9 @@ from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.extraction import after_thinking
 
 GENERATOR = "verifiers"
-"""What `by` says of a generator whose rows are an environment's."""
+"""`by` of a generator whose rows are an environment's."""
 ENVIRONMENTS = "RATCHET_ENVIRONMENTS"
-"""JSON, by the name of the domain `environment` and `arguments`; in the environment, so that child processes know."""
+"""JSON, in the environment for child processes: `environment` and `arguments` by the name of the domain."""
 
 
 class Environment(Domain):
@@ -28,7 +28,7 @@ class Environment(Domain):
     reward = "graded"
     curation = "ratchet.data_curation.domains.environments:ENVIRONMENTS"
     path: ClassVar[str]
-    """`module` or `module:function`, `load_environment` where none is said; it is called with `arguments`."""
+    """`module` or `module:function`, by default `load_environment`, which is called with `arguments`."""
     arguments: ClassVar[Mapping[str, Any]]
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Environment(Domain):
         facts = json.loads(problem.metadata or "{}")
         if not isinstance(facts.get("row"), dict) or not isinstance(facts.get("messages"), list):
             return "its metadata has no row and no messages of an environment"
-        asked = (self.path, dict(self.arguments))
-        made = (facts.get("environment"), facts.get("arguments"))
-        return "" if made == asked else f"its row is of {made[0]} with {made[1]}, the domain {self.name} of {asked[0]}"
+        path, arguments = facts.get("environment"), facts.get("arguments")
+        same = (path, arguments) == (self.path, dict(self.arguments))
+        return "" if same else f"its row is of {path} with {arguments}, the domain {self.name} of {self.path}"
 
     def extract(self, response: str) -> str | None:
-        """All of it: the environment's parser reads it. None while the thinking is open."""
+        """The whole response, for the environment's parser. None while the thinking is open."""
         return None if after_thinking(response) is None else response
 
     def load(self) -> None:
@@ -63,38 +63,37 @@ class Environment(Domain):
 def check_library() -> None:
     """Raises RatchetError that says what to install."""
     try:
-        found = importlib.metadata.version("verifiers")  # in a checkout of ours, a folder is called like the library
+        found = importlib.metadata.version("verifiers")  # an import would find our folder of that name in a checkout
     except importlib.metadata.PackageNotFoundError:
         found = ""
     if not found.startswith("0.3."):
-        there = f"; {found} is installed" if found else ""
+        other = f"; {found} is installed" if found else ""
         raise RatchetError(
-            f"Environments need the verifiers library, 0.3{there}: pip install 'ratchet-rl[environments]'."
+            f"Environments need the verifiers library, 0.3{other}: pip install 'ratchet-rl[environments]'."
         )
 
 
 def declare(generators: Mapping[str, Generator], taken: Iterable[str]) -> None:
     """Make the environments among a recipe's generators domains, here and in child processes. Raises RatchetError for
     a name that is `taken`."""
-    declared = {
-        name: {"environment": told.settings.get("environment"), "arguments": told.settings.get("arguments") or {}}
-        for name, told in generators.items()
-        if told.by == GENERATOR
-    }
-    for name, told in declared.items():
+    declared = {}
+    for name, generator in generators.items():
+        if generator.by != GENERATOR:
+            continue
+        path, arguments = generator.settings.get("environment"), generator.settings.get("arguments") or {}
         if name in taken:
             raise RatchetError(f"generate.{name}: an environment is a domain of that name, which is taken; rename it.")
-        if not isinstance(told["environment"], str):
-            raise RatchetError(f"generate.{name}: say which environment, e.g. `environment: my_package.my_module`.")
+        if not isinstance(path, str):
+            raise RatchetError(f"generate.{name}: name an environment, e.g. `environment: my_package.my_module`.")
+        declared[name] = {"environment": path, "arguments": arguments}
     os.environ[ENVIRONMENTS] = json.dumps(declared)
 
 
 def declared_environments() -> dict[str, type[Environment]]:
-    """By name, those of the recipe in use."""
-    declared = json.loads(os.environ.get(ENVIRONMENTS) or "{}")
-    return {name: _domain(name, told["environment"], told.get("arguments") or {}) for name, told in declared.items()}
-
-
-def _domain(name: str, path: str, arguments: Mapping[str, Any]) -> type[Environment]:
-    about = {"name": name, "templates": {name: "{prompt}"}, "path": path, "arguments": arguments}
-    return type(f"Environment_{name}", (Environment,), about)
+    """The domains of the recipe in use, by name."""
+    domains = {}
+    for name, declared in json.loads(os.environ.get(ENVIRONMENTS) or "{}").items():
+        about = {"path": declared["environment"], "arguments": declared.get("arguments") or {}}
+        about |= {"name": name, "templates": {name: "{prompt}"}}
+        domains[name] = type(f"Environment_{name}", (Environment,), about)
+    return domains

@@ -1,10 +1,10 @@
-"""The data sets of an environment as raw rows, read once, in a process of their own: to load one runs its code.
+"""An environment's data sets as raw rows, read once, in a child process, because loading one runs its code.
 
     train.jsonl, test.jsonl     environment, arguments, messages (system prompt and question), row (the other columns)
-    made.json                   versions, how many rows there are, what was left out and why, what functions raised
+    made.json                   versions, counts of rows, what was left out and why, what functions raised
 
-The test rows are the environment's own evaluation set where it has one, else taken from its training set by a hash of
-their question, the same for every seed; no training row asks what a test row asks.
+The test rows are the environment's own evaluation set, else part of its training set, chosen by a hash of the question,
+the same for every seed. No training row has the question of a test row.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ VERSION = 1
 """Raise it when the same environment and seed would now give other files."""
 REPORT = "made.json"
 PROBED = 20
-"""Rows whose reward functions are called before any of them is used."""
+"""Rows on which the reward functions are tried first."""
 
 Asked = tuple[list[Message], dict[str, Any]]
 
@@ -35,35 +35,27 @@ def make_rows(
     directory: Path, seed: int, environment: str, arguments: Mapping[str, Any] | None = None,
     train: int | None = None, test: int = 50,
 ) -> str:  # fmt: skip
-    """At most `train` rows to learn from (None: all there are) and `test` held-out ones. Returns what was left out; ""
-    when nothing was.
-
-    Raises RatchetError when the environment cannot be loaded, or cannot be scored from one response to one prompt.
-    """
+    """At most `train` training rows (None: all) and `test` held-out ones. Returns what was left out, or "". Raises
+    RatchetError if the environment cannot be loaded, or cannot be scored from one response to one prompt."""
     order = {"environment": environment, "arguments": arguments or {}, "seed": seed, "train": train, "test": test}
     check_library()
     run_child(__name__, order | {"directory": str(directory)})
     made = json.loads((directory / REPORT).read_text())
-    few = [
-        f"{made[split]} {split} rows of {order[split]}"
-        for split in ("train", "test")
-        if made[split] < (order[split] or 0)
-    ]
-    left_out = [f"{number} left out: {reason}" for reason, number in made["left_out"].items()]
-    return "; ".join([*few, *left_out])
+    short = [split for split in ("train", "test") if made[split] < (order[split] or 0)]
+    few = [f"{made[split]} {split} rows of {order[split]}" for split in short]
+    return "; ".join(few + [f"{number} left out: {reason}" for reason, number in made["left_out"].items()])
 
 
 def check(environment: str, arguments: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Raises RatchetError when the environment cannot be used."""
+    """Raises RatchetError if the environment cannot be used."""
     check_library()
     run_child(__name__, {"environment": environment, "arguments": arguments or {}})
 
 
 CHECK = check
-"""What a plan calls with the settings, before anything is made."""
+"""A plan calls it with the settings before anything is made."""
 
-
-# ------------------------------------------------------------------------------------------ in the child
+# Everything below runs in the child.
 
 
 def make(order: Mapping[str, Any]) -> None:
@@ -73,23 +65,24 @@ def make(order: Mapping[str, Any]) -> None:
     raised = probe(loaded, given["train"] or given["test"])
     if "directory" not in order:
         return
+    of = {"environment": order["environment"], "arguments": order["arguments"]}
+    report: dict[str, Any] = {}
     for split, rows in split_rows(given, order, left_out).items():
         with open(Path(order["directory"]) / f"{split}.jsonl", "w") as file:
             for messages, row in rows:
-                told = {"environment": order["environment"], "arguments": order["arguments"]}
-                file.write(json.dumps(told | {"messages": messages, "row": row}, ensure_ascii=False) + "\n")
-        given[split] = rows
-    counts = {split: len(rows) for split, rows in given.items()}
-    report = counts | {"left_out": left_out, "raised": raised, "versions": _versions(order["environment"])}
+                file.write(json.dumps(of | {"messages": messages, "row": row}, ensure_ascii=False) + "\n")
+        report[split] = len(rows)
+    report |= {"left_out": left_out, "raised": raised, "versions": _versions(order["environment"])}
     (Path(order["directory"]) / REPORT).write_text(json.dumps(report, indent=1))
 
 
 def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
-    """Rows that files can hold, each question once."""
+    """Rows that JSON can hold, each question once."""
     found: dict[str, Asked] = {}
     for messages, row in rows:
+        messages = [m if isinstance(m, dict) else m.model_dump(exclude_none=True) for m in messages]
         try:
-            messages, row = json.loads(json.dumps([list(map(_plain, messages)), row], allow_nan=False))
+            messages, row = json.loads(json.dumps([messages, row], allow_nan=False))
         except (TypeError, ValueError) as error:
             left_out[f"JSON cannot hold the row ({error})"] += 1
             continue
@@ -107,7 +100,9 @@ def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
 def split_rows(
     given: Mapping[str, list[Asked]], order: Mapping[str, Any], left_out: Counter[str]
 ) -> dict[str, list[Asked]]:
-    train, test = given["train"], sorted(given["test"] or given["train"], key=_place)[: order["test"]]
+    train = given["train"]
+    by_hash = sorted(given["test"] or train, key=lambda row: hashlib.sha256(_folded(row[0]).encode()).hexdigest())
+    test = by_hash[: order["test"]]
     held_out = {_folded(messages) for messages, _ in test}
     kept = [row for row in train if _folded(row[0]) not in held_out]
     if given["test"] and len(kept) < len(train):
@@ -117,8 +112,8 @@ def split_rows(
 
 
 def probe(loaded: LoadedEnvironment, rows: list[Asked]) -> dict[str, str]:
-    """What reward functions raised for some responses, each told once. Raises RatchetError for one that raises for all
-    of them, as it needs what a single response does not have, and for one whose values cannot be used."""
+    """The last exception of each reward function that raised. Raises RatchetError for one that raises for every
+    response, since it needs more than a single response has, and for one whose values cannot be used."""
     if not rows:
         raise RatchetError("the environment has no row that can be asked.")
     fine: set[str] = set()
@@ -132,25 +127,16 @@ def probe(loaded: LoadedEnvironment, rows: list[Asked]) -> dict[str, str]:
                     raised[name] = f"{type(value).__name__}: {value}"
                 else:
                     fine.add(name)
-    for name, error in raised.items():
-        if name not in fine:
-            raise RatchetError(
-                f"The environment's reward function {name} raises for every response: {error}. Responses are scored "
-                "alone, without tools, a sandbox, a judge model or the state of a longer rollout: docs/environments.md."
-            )
+    for name in raised.keys() - fine:
+        raise RatchetError(
+            f"The environment's reward function {name} raises for every response: {raised[name]}. Responses are scored "
+            "alone, without tools, a sandbox, a judge model or the state of a longer rollout: docs/environments.md."
+        )
     return raised
-
-
-def _plain(message: Any) -> Any:
-    return message if isinstance(message, dict) else message.model_dump(exclude_none=True)
 
 
 def _folded(messages: list[Message]) -> str:
     return " ".join(messages[-1]["content"].split())
-
-
-def _place(row: Asked) -> str:
-    return hashlib.sha256(_folded(row[0]).encode()).hexdigest()
 
 
 def _versions(environment: str) -> dict[str, str]:

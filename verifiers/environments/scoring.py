@@ -1,7 +1,7 @@
-"""One loaded environment of the `verifiers` library: may it be used here, and what is a response worth.
+"""A loaded environment of the `verifiers` library: whether it can be used here, and the scores of responses.
 
-Only where rows are made and in confined processes: to load an environment runs code of whoever wrote it, which may
-take seconds, read data sets, and set signal handlers.
+Only where rows are made and in confined processes: loading an environment runs its author's code, which may take
+seconds, read data sets, and set signal handlers.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from types import ModuleType
@@ -24,12 +24,12 @@ from ratchet.verifiers.logic.evaluation_guard import data_only
 LOADERS: Registry[Callable[..., Any]] = Registry("environment", {}, callable)
 Message = dict[str, Any]
 _NEEDS_MORE = ("env_response", "setup_state", "rollout", "get_model_response", "get_prompt_messages")
-"""Methods of an environment that make more of a rollout than one prompt and one response."""
+"""Methods of an environment whose rollouts are more than one prompt and one response."""
 _CLIENTS = ("AsyncOpenAI", "OpenAI", "AsyncAnthropic", "Anthropic", "Client")
 
 
-class _Said(Message):
-    """A message that is read by key, as environments up to 0.1 do, or by attribute, as later ones do."""
+class _Message(Message):
+    """A message with access by key, as in environments up to 0.1, and by attribute, as in later ones."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -40,7 +40,7 @@ class _Said(Message):
 
 
 class _Inline(ThreadPoolExecutor):
-    """Does at once what it is given: confined processes cannot start others."""
+    """Runs tasks at once, in this process: confined processes cannot start others."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -52,7 +52,7 @@ class _Inline(ThreadPoolExecutor):
 
 
 class LoadedEnvironment:
-    """Raises RatchetError when it cannot be loaded, or cannot be scored from one response alone."""
+    """Raises RatchetError if it cannot be loaded, or cannot be scored from a single response."""
 
     def __init__(self, path: str, arguments: Mapping[str, Any]) -> None:
         self._path = path
@@ -60,19 +60,28 @@ class LoadedEnvironment:
         self._environment = _load(path, arguments)
         if fault := self._fault():
             raise RatchetError(f"{path} cannot be used: {fault}. What can: docs/environments.md.")
-        self._functions = [found for rubric in _rubrics(self._environment.rubric) for found in _weighted(rubric)]
+        rubrics = _parts(self._environment.rubric)
+        self._functions = [
+            (rubric, function, weight)
+            for rubric in rubrics
+            for function, weight in zip(rubric.funcs, rubric.weights, strict=True)
+            if weight
+        ]
         self._most = sum(weight for _, _, weight in self._functions if weight > 0)
         if not self._most:
             raise RatchetError(f"{path} cannot be used: none of its reward functions has a positive weight.")
-        self._whole = any(map(_reads_thinking, self._parsers()))
-        for rubric in _rubrics(self._environment.rubric):
+        parsers = [part.parser for part in (self._environment, *rubrics)]
+        fields = {name for parser in parsers for name, _ in getattr(parser, "_fields", ())}
+        self._whole = "think" in fields or any(type(parser).__name__ == "ThinkParser" for parser in parsers)
+        """Whether a parser needs the thinking too."""
+        for rubric in rubrics:
             for name, value in list(vars(rubric).items()):
                 if isinstance(value, Executor):
                     setattr(rubric, name, _Inline(1))
 
     def rows(self, split: str) -> Iterator[tuple[list[Message], dict[str, Any]]]:
-        """The messages and the rest of each row of `train` or `test`; of `test` none where the environment has no set
-        of its own for it."""
+        """The messages and the rest of each row of `train` or `test`; none of `test` if the environment has no
+        evaluation set."""
         environment = self._environment
         built = environment.build_dataset() if split == "train" else environment.build_eval_dataset()
         for row in built if built is not None else ():
@@ -80,14 +89,10 @@ class LoadedEnvironment:
             yield [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt, row
 
     def score(self, messages: Sequence[Message], row: Mapping[str, Any], response: str) -> float:
-        """The weighted sum of the reward functions, as a share of the most there is; 0 where it is negative. A function
-        that fails on a response gives 0 for it, as in the library.
-
-        Raises ValueError for one that gives more than 1 where it should say right or wrong.
-        """
-        values = self.values(messages, row, response)
+        """The weighted sum of the reward functions, as a share of the maximum; 0 if it is negative. A function that
+        raises gives 0, as in the library. Raises ValueError for one that gives more than 1."""
         total = 0.0
-        for name, weight, value in values:
+        for name, weight, value in self.values(messages, row, response):
             if isinstance(value, Exception):
                 continue
             if value != value or (weight > 0 and value > 1 + 1e-9):
@@ -98,63 +103,58 @@ class LoadedEnvironment:
     def values(
         self, messages: Sequence[Message], row: Mapping[str, Any], response: str, trusted: bool = False
     ) -> list[tuple[str, float, float | Exception]]:
-        """Name, weight, and value, or what was raised, of each reward function that counts. Of a response that is not
-        `trusted`, nothing but data and formulas is evaluated."""
+        """Name, weight, and value or exception of each reward function that counts. Of a response that is not
+        `trusted`, only data and formulas are evaluated."""
         text = response if self._whole else (after_thinking(response) or "").lstrip()
         state = _state(messages, row, text)
-        told: list[tuple[str, float, float | Exception]] = []
+        found: list[tuple[str, float, float | Exception]] = []
         for rubric, function, weight in self._functions:
             try:
                 with nullcontext() if trusted else data_only():
-                    value: float | Exception = float(_run(_call(rubric, function, state)))
+                    value: float | Exception = float(asyncio.run(_call(rubric, function, state)))
             except MemoryError:
                 raise
             except Exception as error:
                 value = error
-            told.append((getattr(function, "__name__", repr(function)), weight, value))
-        return told
+            found.append((getattr(function, "__name__", repr(function)), weight, value))
+        return found
 
     def warm_up(self) -> None:
-        """Score the first row's own answer, so that what functions import on their first call is there."""
+        """Score the first row's own answer, so that functions do the imports of their first call."""
         for messages, row in self.rows("train"):
             for response in responses_of(row):
                 self.values(messages, row, response, trusted=True)
             return
 
-    def _parsers(self) -> list[Any]:
-        return [self._environment.parser, *(rubric.parser for rubric in _rubrics(self._environment.rubric))]
-
     def _fault(self) -> str:
         environment, single = self._environment, _library().SingleTurnEnv
         if not isinstance(environment, single):
-            return (
-                f"it gives a {type(environment).__name__}, no SingleTurnEnv: only one response to one prompt is scored"
-            )
+            return f"it is a {type(environment).__name__}, not a SingleTurnEnv: one response to one prompt is scored"
         own = [name for name in _NEEDS_MORE if getattr(type(environment), name) is not getattr(single, name)]
         if own:
             return f"its rollout is more than one response ({', '.join(own)})"
         if environment.tool_defs:
             return "it has tools"
-        for rubric in _rubrics(environment.rubric):
+        for rubric in _parts(environment.rubric):
             objects = {**vars(rubric), **rubric.class_objects}
             if any(kind.__name__ in _CLIENTS for value in objects.values() for kind in type(value).__mro__):
                 return f"its {type(rubric).__name__} asks a judge model"
             if rubric.has_group_rewards:
                 return "it scores a group of responses together"
             if type(rubric).score_rollout is not _library().Rubric.score_rollout:
-                return f"its {type(rubric).__name__} has a way of its own to score"
+                return f"its {type(rubric).__name__} has its own score_rollout"
         return ""
 
 
 def responses_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row's own answer in forms that parsers read. Not all of these are right, nor need any be."""
+    """The row's own answer in formats that parsers read; none need be right."""
     answer = row.get("answer")
     text = answer if isinstance(answer, str) else json.dumps(answer, default=str)
     return text, f"<answer>{text}</answer>", rf"\boxed{{{text}}}"
 
 
 def _library() -> ModuleType:
-    return importlib.import_module("verifiers")  # not a statement: to a type checker, a folder of ours is called so
+    return importlib.import_module("verifiers")  # no import statement: a type checker would find our folder
 
 
 def _load(path: str, arguments: Mapping[str, Any]) -> Any:
@@ -173,24 +173,14 @@ def _load(path: str, arguments: Mapping[str, Any]) -> Any:
             signal.signal(number, handler)
 
 
-def _rubrics(rubric: Any) -> list[Any]:
+def _parts(rubric: Any) -> list[Any]:
     parts = getattr(rubric, "rubrics", None)
-    return [rubric] if parts is None else [found for part in parts for found in _rubrics(part)]
-
-
-def _weighted(rubric: Any) -> list[tuple[Any, Any, float]]:
-    return [(rubric, function, weight) for function, weight in zip(rubric.funcs, rubric.weights, strict=True) if weight]
-
-
-def _reads_thinking(parser: Any) -> bool:
-    """Whether the parser is for responses with their thinking, so that it has to see it."""
-    fields = [name for name, _ in getattr(parser, "_fields", ())]
-    return type(parser).__name__ == "ThinkParser" or "think" in fields
+    return [rubric] if parts is None else [found for part in parts for found in _parts(part)]
 
 
 def _state(messages: Sequence[Message], row: Mapping[str, Any], text: str) -> Any:
-    """What a rollout leaves behind, as far as it has one prompt and one response."""
-    prompt, completion = [_Said(message) for message in messages], [_Said(role="assistant", content=text)]
+    """The final state of a rollout of one prompt and one response."""
+    prompt, completion = [_Message(message) for message in messages], [_Message(role="assistant", content=text)]
     state = _library().State(input={**row, "prompt": prompt})
     step = {"prompt": prompt, "completion": completion, "response": None, "reward": None, "advantage": None}
     state.update(
@@ -200,18 +190,9 @@ def _state(messages: Sequence[Message], row: Mapping[str, Any], text: str) -> An
 
 
 async def _call(rubric: Any, function: Callable[..., Any], state: Any) -> Any:
+    asyncio.get_running_loop().set_default_executor(_Inline(1))  # no other thread
     objects, parameters = rubric.score_objects(state), inspect.signature(function).parameters
     if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         objects = {name: value for name, value in objects.items() if name in parameters}
     result = function(**objects)
     return await result if inspect.isawaitable(result) else result
-
-
-def _run(call: Coroutine[Any, Any, Any]) -> Any:
-    """To its end in a loop of its own, in which nothing is handed to another thread."""
-
-    async def whole() -> Any:
-        asyncio.get_running_loop().set_default_executor(_Inline(1))
-        return await call
-
-    return asyncio.run(whole())

@@ -1,4 +1,4 @@
-"""Instruction following: the response itself is judged, by the instructions of its problem."""
+"""Instruction following: judges the whole response by the instructions of its problem."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ class Instructions(Domain):
         return ""
 
     def extract(self, response: str) -> str | None:
-        """All that stands after the thinking."""
+        """Everything after the thinking."""
         return (after_thinking(response) or "").strip() or None
 
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict:

@@ -1,8 +1,7 @@
-"""The kinds of instructions, by their published ids: what each takes, and whether a text follows it.
+"""The kinds of instructions, by their published ids: arguments, and whether a text follows one.
 
-Each is judged as the published evaluation judges it (google-research, `instruction_following_eval`), differences
-included in docs/instructions.md. A text and the arguments are data: nothing of either becomes a pattern, and no check
-takes more than a time in proportion to the text.
+Each is judged as in the published evaluation (google-research, `instruction_following_eval`); docs/instructions.md
+lists the differences. Texts and arguments are data: neither becomes a pattern, and time is linear in the text.
 """
 
 import json
@@ -12,8 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet.verifiers.instructions.language import is_in_language, language_code
-from ratchet.verifiers.instructions.text import count_capital_words, count_sentences, count_words
 
+_WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w+(?:[-/.]\w+)*")
+_END = re.compile(r"[.?!]+(?=[\s\"'”’)\]}*:;({\[])")
+_LETTERS_WITH_PERIODS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")  # U.S, e.g
+_POSTSCRIPTS = ("p.s", "p.p.s")
+_ABBREVIATIONS = """
+    mr mrs ms dr prof sr jr st rev gen col capt lt sgt gov sen rep hon v vs fig ed eds al inc ltd co corp dept est
+    approx etc ave blvd mt ft jan feb mar apr jun jul aug sep sept oct nov dec ph.d """
+_STARTERS = " the a in on at it he she we they this that these there if but and so then for what how "
+_UNENDED, _BEGINNING = frozenset(_ABBREVIATIONS.split()), frozenset(_STARTERS.split())
+_OPENING, _CLOSING = "\"'“‘([*_`#>-", "\"'”’)]}*_"
+_NEAR = 40
+"""Characters before and after a period that are searched for a word."""
 RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "less than": lambda n, limit: n < limit,
     "at least": lambda n, limit: n >= limit,
@@ -21,52 +32,40 @@ RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "exactly": lambda n, limit: n == limit,
     "around": lambda n, limit: abs(n - limit) <= max(round(limit / 10), 1),
 }
-"""The first two are IFEval's, the others are those of RLVR-IFeval."""
+"""The first two are IFEval's, the others RLVR-IFeval's."""
 CHOICES = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-"""What IFEval's prompts offer where they ask for one of several answers; no argument says so."""
+"""The answers that IFEval's prompts offer; its arguments do not include them."""
+
+
+def _require(is_valid: bool, value: Any, kind: str) -> None:
+    if not is_valid:
+        raise ValueError(f"{value!r} is not {kind}")
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
-        raise ValueError(f"{value!r} is no whole number from 0")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    _require(number and value == int(value) and value >= 0, value, "a whole number from 0")
     return int(value)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{value!r} is no text")
+    _require(isinstance(value, str) and bool(value.strip()), value, "text")
     return value.strip()
 
 
 def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{value!r} is no list of texts")
+    _require(isinstance(value, list) and bool(value), value, "a list of texts")
     return [_text(each) for each in value]
 
 
 def _relation(value: Any) -> str:
-    if not isinstance(value, str) or value not in RELATIONS:
-        raise ValueError(f"{value!r} is none of {', '.join(RELATIONS)}")
+    _require(isinstance(value, str) and value in RELATIONS, value, f"one of {', '.join(RELATIONS)}")
     return value
 
 
 def _letter(value: Any) -> str:
-    if len(_text(value)) != 1:
-        raise ValueError(f"{value!r} is no single character")
+    _require(len(_text(value)) == 1, value, "a single character")
     return value.strip().lower()
-
-
-def _language(value: Any) -> str:
-    return language_code(_text(value))
-
-
-def _keywords(text: str, keywords: list[str]) -> bool:
-    text = text.lower()
-    return all(keyword.lower() in text for keyword in keywords)
-
-
-def _forbidden_words(text: str, forbidden_words: list[str]) -> bool:
-    return not any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in forbidden_words)
 
 
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
@@ -89,14 +88,9 @@ def _postscript(text: str, postscript_marker: str) -> bool:
     return re.search(known, text) is not None if known else marker in text
 
 
-def _placeholders(text: str) -> int:
-    """Brackets on one line, from the first that opens to the next that closes."""
-    return sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
-
-
-def _bullets(text: str) -> int:
+def _bullets(text: str, num_bullets: int) -> bool:
     lines = [line.lstrip() for line in text.split("\n")]
-    return sum(line[:1] == "-" or (line[:1] == "*" and line[1:2] not in ("", "*")) for line in lines)
+    return num_bullets == sum(line[:1] == "-" or (line[:1] == "*" and line[1:2] not in ("", "*")) for line in lines)
 
 
 def _highlights(text: str) -> int:
@@ -115,12 +109,40 @@ def _json(text: str) -> bool:
     return True
 
 
+def count_words(text: str) -> int:
+    r"""Runs of letters, digits and underscores: "well-known" is two words, "don't" too."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def count_capital_words(text: str) -> int:
+    """Words with a capital letter and no lowercase one, including "A", "3D" and "UP-TO-DATE"."""
+    return sum(found[0].isupper() for found in _TOKEN.finditer(text))
+
+
+def count_sentences(text: str) -> int:
+    """Sentences end in a period, a question mark or an exclamation mark, except for the period of an abbreviation or an
+    initial. A line break alone does not end one, as in the published evaluation (NLTK's Punkt)."""
+    text = text.strip()
+    body = text.rstrip(_CLOSING)
+    return bool(text) + sum(found[0] != "." or _ends_sentence(body, found) for found in _END.finditer(body))
+
+
+def _ends_sentence(text: str, period: re.Match[str]) -> bool:
+    before = text[max(0, period.start() - _NEAR) : period.start()].split()[-1:] or [""]
+    after = text[period.end() : period.end() + _NEAR].split()[:1] or [""]
+    word, following = before[0].lstrip(_OPENING), after[0].lstrip(_OPENING)
+    known = word.lower()
+    if known in _UNENDED or (_LETTERS_WITH_PERIODS.fullmatch(word) and known not in _POSTSCRIPTS):
+        return False
+    if word[-1:].isdigit():  # "1." before an item of a list
+        return not following[:1].islower()
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    return not initial or following.lower() in _BEGINNING
+
+
 def _title(text: str) -> bool:
-    for line in text.split("\n"):
-        start, end = line.find("<<"), line.rfind(">>")
-        if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
-            return True
-    return False
+    spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
+    return any(0 <= a < b - 2 and bool(line[a:b].lstrip("<").rstrip(">").strip()) for line, a, b in spans)
 
 
 def _two_responses(text: str) -> bool:
@@ -129,21 +151,16 @@ def _two_responses(text: str) -> bool:
     return all(parts[1:-1]) and len(given) == 2 and given[0] != given[1]
 
 
-def _quoted(text: str) -> bool:
-    text = text.strip()
-    return len(text) > 1 and text[0] == text[-1] == '"'
-
-
 @dataclass(frozen=True)
 class Kind:
-    """`follows(text, **arguments)`, with what reads each argument."""
+    """`follows(text, **arguments)`, and a reader for each argument."""
 
     follows: Callable[..., bool]
     arguments: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     optional: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments, those that are null left out. Raises ValueError for one that is missing, unknown or wrong."""
+        """The arguments without nulls. Raises ValueError for a missing, unknown or invalid one."""
         given = {name: value for name, value in given.items() if value is not None}
         known = {**self.arguments, **self.optional}
         if unknown := sorted(given.keys() - known):
@@ -160,7 +177,7 @@ class Kind:
 
 
 def _counted(count: Callable[..., int], limit: str, relation: str = "", **arguments: Callable[[Any], Any]) -> Kind:
-    """A kind that compares a count of something: at least the limit, or as the argument `relation` says."""
+    """A kind that compares a count with a limit: at least, or as the argument `relation` says."""
 
     def follows(text: str, **given: Any) -> bool:
         compare, least = RELATIONS[given.pop(relation) if relation else "at least"], given.pop(limit)
@@ -170,26 +187,33 @@ def _counted(count: Callable[..., int], limit: str, relation: str = "", **argume
 
 
 KINDS: dict[str, Kind] = {
-    "keywords:existence": Kind(_keywords, {"keywords": _texts}),
+    "keywords:existence": Kind(
+        lambda text, keywords: all(keyword.lower() in text.lower() for keyword in keywords), {"keywords": _texts}
+    ),
     "keywords:frequency": _counted(
         lambda text, keyword: text.lower().count(keyword.lower()), "frequency", "relation", keyword=_text
     ),
-    "keywords:forbidden_words": Kind(_forbidden_words, {"forbidden_words": _texts}),
+    "keywords:forbidden_words": Kind(
+        lambda text, forbidden_words: not any(
+            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in forbidden_words
+        ),
+        {"forbidden_words": _texts},
+    ),
     "keywords:letter_frequency": _counted(
         lambda text, letter: text.lower().count(letter), "let_frequency", "let_relation", letter=_letter
     ),
-    "language:response_language": Kind(is_in_language, {"language": _language}),
+    "language:response_language": Kind(is_in_language, {"language": lambda value: language_code(_text(value))}),
     "length_constraints:number_paragraphs": Kind(_paragraphs, {"num_paragraphs": _count}, {"divider": _text}),
     "length_constraints:number_words": _counted(count_words, "num_words", "relation"),
     "length_constraints:number_sentences": _counted(count_sentences, "num_sentences", "relation"),
     "length_constraints:nth_paragraph_first_word": Kind(
         _first_word, {"num_paragraphs": _count, "nth_paragraph": _count, "first_word": _text}
     ),
-    "detectable_content:number_placeholders": _counted(_placeholders, "num_placeholders"),
-    "detectable_content:postscript": Kind(_postscript, {"postscript_marker": _text}),
-    "detectable_format:number_bullet_lists": Kind(
-        lambda text, num_bullets: _bullets(text) == num_bullets, {"num_bullets": _count}
+    "detectable_content:number_placeholders": _counted(  # `[...]` on one line
+        lambda text: sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1]), "num_placeholders"
     ),
+    "detectable_content:postscript": Kind(_postscript, {"postscript_marker": _text}),
+    "detectable_format:number_bullet_lists": Kind(_bullets, {"num_bullets": _count}),
     "detectable_format:constrained_response": Kind(
         lambda text, options=CHOICES: any(option in text for option in options), {}, {"options": _texts}
     ),
@@ -208,7 +232,7 @@ KINDS: dict[str, Kind] = {
     "startend:end_checker": Kind(
         lambda text, end_phrase: text.strip().strip('"').lower().endswith(end_phrase.lower()), {"end_phrase": _text}
     ),
-    "startend:quotation": Kind(_quoted),
+    "startend:quotation": Kind(lambda text: re.fullmatch(r'\s*".*"\s*', text, re.DOTALL) is not None),
     "change_case:english_capital": Kind(lambda text: text.isupper() and is_in_language(text, "en")),
     "change_case:english_lowercase": Kind(lambda text: text.islower() and is_in_language(text, "en")),
     "change_case:capital_word_frequency": _counted(count_capital_words, "capital_frequency", "capital_relation"),

@@ -1,4 +1,4 @@
-"""The language of a text, told offline and always the same."""
+"""Detects the language of a text, offline and deterministically."""
 
 from functools import cache
 from typing import Any
@@ -7,16 +7,16 @@ _CODES = """
     af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl no pa pl pt ro ru
     sk sl so sq sv sw ta te th tl tr uk ur vi zh"""
 LANGUAGES = tuple(_CODES.split())
-"""ISO 639-1 codes: the languages that the published evaluation's detector knows."""
+"""ISO 639-1 codes: the languages of the published evaluation's detector."""
 MIN_PROBABILITY = 0.1
-"""A few words say too little to name one language."""
+"""Low, because a few words do not determine one language."""
 MAX_CHARACTERS = 4000
 """The start of a text is enough."""
 NO_LANGUAGE = "zxx"  # code, digits, markup
 
 
 def language_code(code: str) -> str:
-    """The ISO 639-1 code in this one, a region dropped. Raises ValueError for a language that cannot be told."""
+    """The ISO 639-1 code without a region. Raises ValueError for a language that cannot be detected."""
     short = code.strip().lower().replace("_", "-").partition("-")[0]
     if short not in LANGUAGES:
         raise ValueError(f"the language {code!r} is none of {', '.join(LANGUAGES)}")
@@ -24,13 +24,13 @@ def language_code(code: str) -> str:
 
 
 def is_in_language(text: str, language: str) -> bool:
-    """Whether the text may well be in this language; one without letters is in none."""
+    """Whether the text is probably in this language; a text without letters is in none."""
     sample = text[:MAX_CHARACTERS].lower()
     return any(map(str.isalpha, sample)) and probabilities(sample)[language] >= MIN_PROBABILITY
 
 
 def probabilities(text: str) -> dict[str, float]:
-    """Of each of `LANGUAGES`, the likeliest first, and of none."""
+    """The probability of each of `LANGUAGES` and of none, the most likely first."""
     return dict(_identifier().rank(text.encode(errors="replace").decode()))  # half a surrogate pair is no Unicode
 
 

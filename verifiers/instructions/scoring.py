@@ -1,19 +1,17 @@
 """Which of a problem's instructions a response follows, strictly and loosely (IFEval, arXiv 2311.07911, section 2.2).
 
-They stand in `Problem.tests`: a JSON list of `{"id": "punctuation:no_comma", "kwargs": {}}`.
+`Problem.tests` has them: a JSON list of `{"id": "punctuation:no_comma", "kwargs": {}}`.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.verifiers.instructions.kinds import KINDS
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     id: str
     arguments: Mapping[str, Any]
 
@@ -22,7 +20,7 @@ class Instruction:
 
 
 def instruction(given: Any, arguments: Any) -> Instruction:
-    """Raises ValueError for an id that is none of `KINDS`, and for arguments that its kind does not take."""
+    """Raises ValueError for an unknown id, and for arguments that its kind does not take."""
     if not isinstance(given, str) or given not in KINDS:
         raise ValueError(f"unknown instruction {given!r}")
     if not isinstance(arguments, dict | None):
@@ -39,7 +37,7 @@ def to_tests(instructions: Iterable[Instruction]) -> str:
 
 @lru_cache(maxsize=4096)
 def read_tests(tests: str) -> tuple[Instruction, ...]:
-    """The instructions of a problem. Raises ValueError when there are none, or one of them is none."""
+    """The instructions of a problem. Raises ValueError if there are none, or one is invalid."""
     rows = json.loads(tests)
     if not isinstance(rows, list) or not rows:
         raise ValueError("it has no list of instructions")
@@ -49,13 +47,13 @@ def read_tests(tests: str) -> tuple[Instruction, ...]:
 
 
 def strict(instructions: Iterable[Instruction], text: str) -> list[bool]:
-    """For each instruction, whether the text as it is follows it."""
+    """For each instruction, whether the text follows it unchanged."""
     return [each.followed(text) for each in instructions]
 
 
 def loose(instructions: Iterable[Instruction], text: str) -> list[bool]:
-    """For each instruction, whether the text follows it as it is, without its asterisks, without its first line (an
-    introduction), its last (a closing remark), or both: any of those eight."""
+    """For each instruction, whether any of eight variants follows it: the text with or without its asterisks, and
+    without its first line (an introduction), its last (a closing remark), both, or neither."""
     lines = text.split("\n")
     parts = [text, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
     variants = list(dict.fromkeys([*parts, *(part.replace("*", "") for part in parts)]))
@@ -63,8 +61,8 @@ def loose(instructions: Iterable[Instruction], text: str) -> list[bool]:
 
 
 def accuracies(judged: Sequence[tuple[list[bool], list[bool]]]) -> dict[str, float]:
-    """The paper's four numbers, from the strict and loose results of each response: the share of prompts of which all
-    instructions are followed, and the share of all instructions."""
+    """The paper's four numbers, from the strict and loose results of each response: the share of prompts with all
+    instructions followed, and the share of all instructions."""
     found = {}
     for name, results in zip(("strict", "loose"), zip(*judged, strict=True), strict=True):
         found[f"prompt_{name}"] = sum(map(all, results)) / len(results)

@@ -1,8 +1,8 @@
-"""Scorers that evaluate an answer as Python (`eval`, sympy's `parse_expr`) evaluate nothing but data and arithmetic.
+"""Restricts scorers that evaluate an answer as Python (`eval`, sympy's `parse_expr`) to data and arithmetic.
 
-A confined process is not enough for them: code that an answer smuggles in would run beside the expected answer, and
-could write the score itself. The interpreter announces each piece of code before it runs it; what was compiled from a
-text is looked at there, whoever asked for it, and refused if it holds a name that is no part of a formula.
+A confined process is not enough: injected code would run beside the expected answer, and could write the score itself.
+The interpreter reports each piece of code before it runs it; code compiled from text is refused there if it contains a
+name that is not part of a formula.
 """
 
 import re
@@ -12,28 +12,27 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-# Letters, what sympy's parser writes around them and around numbers, and functions. Not `Integral` or `expand`: sympy
-# would do the puzzle's work.
+# Letters, what sympy's parser wraps around them and around numbers, and functions. Not `Integral` or `expand`: sympy
+# would solve the puzzle.
 _FORMULA = re.compile(
     r"[A-Za-z]|pi|Integer|Float|Rational|Symbol|Function|factorial2?|sqrt|cbrt|exp|log|ln|Abs|sign|floor|ceiling"
     r"|a?(sin|cos|tan|cot|sec|csc)h?"
 )
 _SYMPY_NAMES = compile("from sympy import *", "<string>", "exec")
-"""What sympy's parser runs itself, before a formula."""
+"""What sympy's parser runs itself before a formula."""
 _state = {"installed": False, "on": False}
 
 
 class RefusedCode(Exception):
-    """An answer that was about to be run holds more than a formula."""
+    """An answer about to be run is more than a formula."""
 
 
 @contextmanager
 def data_only() -> Iterator[None]:
-    """In here, running code that was compiled from a text raises RefusedCode unless it is data or a formula."""
+    """Inside, running code that was compiled from text raises RefusedCode unless it is data or a formula."""
     if not _state["installed"]:
         sys.addaudithook(_hook)
-        _state["installed"] = True
-    _state["on"] = True
+    _state.update(installed=True, on=True)
     try:
         yield
     finally:
@@ -43,17 +42,10 @@ def data_only() -> Iterator[None]:
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "exec" and _state["on"]:
         code = arguments[0]
-        if code.co_filename == "<string>" and _told(code) != _told(_SYMPY_NAMES):  # a module's has its file's name
-            _check(code)
-
-
-def _told(code: CodeType) -> tuple[Any, ...]:
-    """What it does, whatever flags it inherits from who compiled it."""
-    return code.co_code, code.co_names, code.co_consts
-
-
-def _check(code: CodeType) -> None:
-    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    names = [name for name in code.co_names if not _FORMULA.fullmatch(name)]
-    if nested or names:
-        raise RefusedCode(f"an answer is no formula: {', '.join(names) or 'it defines a function'}")
+        # A module's code has its file's name. The flags depend on who compiled it.
+        same = all(getattr(code, part) == getattr(_SYMPY_NAMES, part) for part in ("co_code", "co_names", "co_consts"))
+        if code.co_filename == "<string>" and not same:
+            nested = any(isinstance(constant, CodeType) for constant in code.co_consts)
+            names = [name for name in code.co_names if not _FORMULA.fullmatch(name)]
+            if nested or names:
+                raise RefusedCode(f"an answer is not a formula: {', '.join(names) or 'it defines a function'}")

@@ -1,10 +1,10 @@
-"""Puzzles as raw rows: by task, seed, level and number, in the layout that reasoning-gym publishes its rows in.
+"""Puzzles as raw rows, by task, seed, level and number, in reasoning-gym's own layout.
 
-    train.jsonl, test.jsonl     question, answer (the task's own), metadata, and how it was made: config, level
-    made.json                   what there is of each task and level, and what is missing and why
+    train.jsonl, test.jsonl     question, answer (the task's own), metadata, and: config, level
+    made.json                   counts for each task and level, and why puzzles are missing
 
 The same settings and seed give the same files: rows are made in child processes with a fixed hash seed, since some
-tasks iterate over sets. What is held out is not of any training seed, and no training puzzle is among it.
+tasks iterate over sets. The test puzzles are the same for every seed, and none is a training puzzle.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import run_child
@@ -27,11 +27,11 @@ VERSION = 1
 """Raise it when the same settings and seed would now give other files."""
 REPORT = "made.json"
 TRIES = 4
-"""Puzzles looked at for one that is kept: small tasks repeat themselves."""
+"""Puzzles tried for each that is kept: small tasks repeat themselves."""
 ROWS_FOR_MORE_PROCESSES = 500
-"""Each of them takes seconds to start."""
+"""Each process takes seconds to start."""
 SECONDS = 20
-"""Of CPU time for one puzzle; a level that takes longer is set aside."""
+"""CPU time for one puzzle; a slower level is set aside."""
 
 
 def make_puzzles(
@@ -41,14 +41,13 @@ def make_puzzles(
 ) -> str:  # fmt: skip
     """`train` and `test` puzzles of each task and level. No tasks: all. No levels: each task's default configuration;
     else those of its curriculum, from 0, as far as it has them. `config` sets fields of a task's configuration.
-    `grades` makes the values of one field the levels of a task, such as {"graph_color": {"num_vertices": [5, 10, 15]}},
-    which sets `min_num_vertices` and `max_num_vertices`. Returns which tasks and levels have fewer puzzles than were
-    asked for; "" when none has.
+    `grades` uses the values of one field as levels, such as {"graph_color": {"num_vertices": [5, 10, 15]}}, which sets
+    `min_num_vertices` and `max_num_vertices`. Returns which tasks and levels have fewer puzzles than requested, or "".
 
-    Raises RatchetError for an unknown or left out task, a field that its configuration has not, a level that is no
-    whole number, and a task of which no puzzle could be made.
+    Raises RatchetError for an unknown or left out task, an unknown field, a level that is not a whole number, and a
+    task without any puzzle.
     """
-    Logic()  # says what to install
+    Logic()  # or an error that says what to install
     order = {"seed": seed, "tasks": tasks, "levels": levels, "train": train, "test": test, "config": config or {}}
     run_child(__name__, order | {"grades": grades or {}, "directory": str(directory)})
     few = [c for c in json.loads((directory / REPORT).read_text()) if c["train"] + c["test"] < train + test]
@@ -56,23 +55,21 @@ def make_puzzles(
     return f"fewer puzzles than asked for ({REPORT} says why): {named}" if few else ""
 
 
-# ------------------------------------------------------------------------------------------ in the child
+# Everything below runs in the child.
 
 
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """The puzzles of one task at one level."""
+class Batch(NamedTuple):
+    """The puzzles of one task at one level. `config` differs from the task's defaults; `sizes` are by split."""
 
     task: str
     level: int | None
     config: dict[str, Any]
-    """What differs from the task's defaults."""
     seed: int
     sizes: dict[str, int]
 
 
 def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
-    """In the order of the recipe. Raises RatchetError for what no task has."""
+    """In the order of the recipe. Raises RatchetError for an unknown task, field or level."""
     given, grades, nothing = order["config"], order["grades"], {"answer": None, "metadata": {}}
     for task in [*order["tasks"], *given, *grades]:
         if fault := scoring.fault(task, nothing):
@@ -81,10 +78,10 @@ def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
     sizes = {"test": order["test"], "train": order["train"]}
     for task in order["tasks"] or known:
         fields = {field.name for field in dataclasses.fields(known[task][1])} - {"seed", "size"}
-        if wrong := given.get(task, {}).keys() - fields:
+        own = given.get(task, {})
+        if wrong := own.keys() - fields:
             names = ", ".join(sorted(fields))
             raise RatchetError(f"config.{task}: the task has no setting {sorted(wrong)[0]!r}; it has {names}.")
-        own = given.get(task, {})
         if task in grades:
             levels = {level: own | of_level for level, of_level in graded(task, grades[task], fields).items()}
         else:
@@ -95,7 +92,7 @@ def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
 
 
 def graded(task: str, grades: Any, fields: set[str]) -> dict[int, dict[str, Any]]:
-    """Each level and its configuration, where the levels are the values of one field, or of `min_` and `max_` of it."""
+    """Each level and its configuration, for levels that are values of one field, or of its `min_` and `max_`."""
     ranges = {name[4:] for name in fields if name.startswith("min_") and f"max_{name[4:]}" in fields}
     name, values = next(iter(grades.items())) if isinstance(grades, dict) and len(grades) == 1 else (None, None)
     if name not in fields | ranges:
@@ -108,13 +105,13 @@ def graded(task: str, grades: Any, fields: set[str]) -> dict[int, dict[str, Any]
 
 
 def level_count(task: str) -> int:
-    """Levels of the task's curriculum; 0 where it has none."""
+    """Levels of the task's curriculum; 0 if it has none."""
     curriculum = scoring.library().CURRICULA.get(task)
     return max((len(of.levels) for of in curriculum().attributes.values()), default=0) if curriculum else 0
 
 
 def level_config(task: str, level: int) -> dict[str, Any]:
-    """What the curriculum sets at this level, each range to that level's own part of it."""
+    """The curriculum's configuration of this level, with each range at its own part."""
     from reasoning_gym.coaching.base_curriculum import DefaultCurriculumContext, RangeAttributeMode
 
     curriculum = scoring.library().create_curriculum(task)
@@ -126,7 +123,7 @@ def level_config(task: str, level: int) -> dict[str, Any]:
 
 
 def make(batch: Batch) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Lines of the files of one task and level, and what happened."""
+    """The lines of one task and level by split, and their entry in the report."""
     counts = {"task": batch.task, "level": batch.level, "train": 0, "test": 0, "repeated": 0, "own_answer_refused": 0}
     lines: dict[str, list[str]] = {"test": [], "train": []}
     seen: set[str] = set()
@@ -138,14 +135,14 @@ def make(batch: Batch) -> tuple[dict[str, list[str]], dict[str, Any]]:
                 folded = " ".join(item["question"].split())
                 if folded in seen:
                     counts["repeated"] += 1
-                elif not _answers_itself(batch, item):
+                elif not _passes_itself(batch, item):
                     counts["own_answer_refused"] += 1
                 else:
                     seen.add(folded)
                     counts[split] += 1
                     row = item | {"config": batch.config, "level": batch.level}
                     lines[split].append(json.dumps(row, ensure_ascii=False) + "\n")
-    except Exception as error:  # whatever a task does at a level that nobody tried
+    except Exception as error:  # a bug of the task at this level
         counts["stopped_by"] = f"{type(error).__name__}: {error}"[:200]
     return lines, counts
 
@@ -169,22 +166,22 @@ def _limited(made: Any, number: int) -> dict[str, Any]:
         raise TimeoutError(f"a puzzle takes more than {SECONDS} s")
 
     signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)  # again, should the task swallow the first
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)  # repeated, in case the task catches the first
     try:
         return made[number]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _answers_itself(batch: Batch, item: dict[str, Any]) -> bool:
-    """Whether the task's own answer, as a response would give it, passes. Some tasks know none."""
+def _passes_itself(batch: Batch, item: dict[str, Any]) -> bool:
+    """Whether the task's own answer, if it has one, passes as a response."""
     if item["answer"] is None or scoring.fault(batch.task, item):
         return item["answer"] is None
     return scoring.score(batch.task, batch.config, item, str(item["answer"]).strip()) == 1
 
 
 def write(directory: Path, made: Iterable[tuple[dict[str, list[str]], dict[str, Any]]]) -> None:
-    """The three files. Raises RatchetError for a task without a single puzzle."""
+    """The three files. Raises RatchetError for a task without any puzzle."""
     report = []
     with open(directory / "train.jsonl", "w") as train, open(directory / "test.jsonl", "w") as test:
         for lines, counts in made:

@@ -1,28 +1,27 @@
-"""The score of an answer to a puzzle: what the task's own scorer says, where that can be trusted.
+"""Scores answers to puzzles by the task's own scorer, as far as that can be trusted.
 
-reasoning-gym's scorers are written for honest answers. Here they face a policy that is paid by them, so each is run on
-data only, what it pays for form is not paid, and those that an answer can fool are repaired or left out:
-`benchmarks/logic_puzzles.py` measures all of them, docs/logic.md has the table.
+reasoning-gym's scorers are written for honest answers; here they reward a policy. So each runs on data only, form earns
+nothing, and those that an answer can fool are repaired or left out: docs/logic.md has the table, which
+`benchmarks/logic_puzzles.py` measures.
 """
 
 import copy
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.verifiers.logic.evaluation_guard import data_only
 
 Entry = dict[str, Any]
-"""What a task's scorer looks at: `answer`, the task's own (None where only rules decide), and `metadata`."""
+"""A scorer's input: `answer`, the task's own (None if only rules decide), and `metadata`."""
 LONGEST_ANSWER = 32_768
-"""Characters; the longest own answer of any task at its highest level is below. Longer ones score 0."""
+"""Characters; any task's own answers are shorter, at every level. Longer ones score 0."""
 PAID_FOR_FORM = 0.1
-"""What tasks pay at most for an answer that parses, is no worse than empty, or has the right shape. It counts as 0."""
+"""The most that tasks pay for an answer that parses, is no worse than empty, or has the right shape. It counts as 0."""
 
 LEFT_OUT = {
     "composite": "a mixture of other tasks: name those",
@@ -30,17 +29,12 @@ LEFT_OUT = {
 }
 
 
-@dataclass(frozen=True)
-class Repair:
+class Repair(NamedTuple):
     why: str
     accepts: Callable[[str, Entry], bool] = lambda answer, entry: True
-    """What an answer must fulfil beside the task's own score; one that raises is not accepted."""
+    """A further condition for an answer; an exception means no."""
     whole: bool = False
     """Only a score of 1 counts: the task's partial credit can be had without solving anything."""
-
-
-def _same_text(answer: str, entry: Entry) -> bool:
-    return answer.strip().lower() == str(entry["answer"]).strip().lower()
 
 
 def _same_numbers(answer: str, entry: Entry) -> bool:
@@ -63,34 +57,33 @@ def _near_probability(answer: str, entry: Entry) -> bool:
     return abs(Fraction(answer.strip()) - Fraction(entry["answer"])) <= Fraction(1, 10_000)
 
 
+_AMONG_TEXT = Repair("pays for the answer among other text", whole=True)
+_LETTERS = Repair("pays for letters that happen to be right", whole=True)
 REPAIRED = {
     "coin_flip": Repair("pays 1 for any prefix of the digits, such as `0`", _near_probability, whole=True),
     "countdown": Repair("numbers written as 1e2 or 0x64 are not counted as used; near is enough", _calculates),
     "game_of_life": Repair("a board without life has most cells right", whole=True),
-    "game_of_life_halting": Repair("takes every text for the answer", _same_text),
+    "game_of_life_halting": Repair(
+        "accepts any text", lambda answer, entry: answer.strip().lower() == str(entry["answer"]).strip().lower()
+    ),
     "knights_knaves": Repair("calling one person both pays more than a guess", whole=True),
-    "number_sorting": Repair("takes numbers that are up to 1 off, and NaN", _same_numbers),
+    "number_sorting": Repair("accepts numbers that are up to 1 off, and NaN", _same_numbers),
     "prime_factorization": Repair("pays 0.5 for the number itself", whole=True),
-    "puzzle24": Repair("takes any four numbers, 6*4*1*1 for every puzzle, and 24.9 for 24", _calculates),
+    "puzzle24": Repair("accepts any four numbers, 6*4*1*1 for every puzzle, and 24.9 for 24", _calculates),
     "rubiks_cube": Repair("counts the stickers that are right in any unsolved cube", whole=True),
-}
-REPAIRED |= {
-    task: Repair("pays for the answer among other text", whole=True)
-    for task in ("chain_sum", "codeio", "manipulate_matrix", "products", "tsumego")
-} | {
-    task: Repair("pays for letters that happen to be right", whole=True)
-    for task in ("emoji_mystery", "figlet_font", "spell_backward")
+    **dict.fromkeys(("chain_sum", "codeio", "manipulate_matrix", "products", "tsumego"), _AMONG_TEXT),
+    **dict.fromkeys(("emoji_mystery", "figlet_font", "spell_backward"), _LETTERS),
 }
 _BOARDS = ("arc_agi", "rearc")
-"""Tasks whose scorer compares tuples, which JSON has none of."""
+"""Tasks whose scorer compares tuples, which JSON does not have."""
 _WITH_DATA: dict[str, dict[str, Any]] = {"sokoban": {}, "word_ladder": {"min_word_length": 3, "max_word_length": 5}}
-"""Tasks whose scorer needs what is loaded with the data, and the configuration that loads all of it."""
+"""Tasks whose scorer needs the data set's data, and the configuration that loads all of it."""
 _NOT_A_NUMBER = re.compile(r"(?<![a-z])s?(nan\d*|inf(inity)?)j?(?![a-z])", re.IGNORECASE)
 
 
 @cache
 def tasks() -> Mapping[str, tuple[type, type]]:
-    """Every task that is not left out: its name to the class of its data set and that of its configuration."""
+    """Every task that is not left out: its name, the classes of its data set and its configuration."""
     return {name: classes for name, classes in library().DATASETS.items() if name not in LEFT_OUT}
 
 
@@ -103,16 +96,16 @@ def library() -> ModuleType:
 
 @cache
 def load() -> dict[str, Any]:
-    """Import every task, and load what their scorers need: done once, before processes are forked for single scores."""
+    """Import every task, and load their scorers' data: once, before processes are forked for single scores."""
     import sympy
 
     x = sympy.Symbol("x")
-    sympy.simplify(sympy.parse_expr("x*sin(x) + exp(x)/2").diff(x) - x)  # imports what it needs when it first needs it
+    sympy.simplify(sympy.parse_expr("x*sin(x) + exp(x)/2").diff(x) - x)  # does sympy's late imports
     return {task: tasks()[task][0](tasks()[task][1](**config)) for task, config in _WITH_DATA.items()}
 
 
 def fault(task: str, entry: Entry) -> str:
-    """Why no answer to this puzzle can be scored; "" when answers can."""
+    """Why no answer to this puzzle can be scored; "" if answers can."""
     if task in LEFT_OUT:
         return f"the task {task} is left out: {LEFT_OUT[task]}"
     if task not in tasks():
@@ -123,17 +116,21 @@ def fault(task: str, entry: Entry) -> str:
 
 
 def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> float:
-    """From 0 to 1: the task's own score of an answer, 0 where it is paid for nothing. `config` is what differs from the
-    task's defaults.
+    """From 0 to 1: the task's own score of an answer, repaired. `config` differs from the task's defaults.
 
-    Raises ValueError for a puzzle that cannot be scored. An answer that makes the scorer fail scores 0: whether it can
-    score was seen when its own answer did, as the puzzle was made.
+    Raises ValueError for a puzzle that cannot be scored. An answer on which the scorer fails scores 0: it was tried on
+    the puzzle's own answer when the puzzle was made.
     """
     if problem := fault(task, entry):
         raise ValueError(problem)
-    if not answer.strip() or len(answer) > LONGEST_ANSWER or _is_not_a_number(answer, entry):
+    # NaN is near every number for `not distance > tolerance`. A puzzle's own words may contain it.
+    nan = _NOT_A_NUMBER.search(answer) if len(answer) <= LONGEST_ANSWER else None
+    is_nan = nan is not None and nan[0].lower() not in json.dumps(entry).lower()
+    if not answer.strip() or len(answer) > LONGEST_ANSWER or is_nan:
         return 0.0
-    scorer, repair, entry = _scorer(task, config), REPAIRED.get(task), _own_copy(task, entry)
+    scorer, repair, entry = _scorer(task, config), REPAIRED.get(task), copy.deepcopy(entry)  # some write into it
+    if task in _BOARDS:
+        entry["metadata"]["output"] = tuple(map(tuple, entry["metadata"]["output"]))
     try:
         with data_only():
             if repair and not repair.accepts(answer, entry):
@@ -143,34 +140,16 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
         raise
     except Exception:
         return 0.0
-    if given == 1 or (PAID_FOR_FORM < given < 1 and not _only_whole(task)):
-        return given
-    return 0.0
-
-
-def _only_whole(task: str) -> bool:
-    """The library's default scorer, which a third of the tasks have, pays for the answer among others: "1, 2, or 3"."""
-    repair = REPAIRED.get(task)
-    return repair.whole if repair else tasks()[task][0].score_answer is library().ProceduralDataset.score_answer
+    # A third of the tasks use the library's default scorer, which pays for the answer among others: "1, 2, or 3".
+    by_default = tasks()[task][0].score_answer is library().ProceduralDataset.score_answer
+    whole = repair.whole if repair else by_default
+    return given if given == 1 or (PAID_FOR_FORM < given < 1 and not whole) else 0.0
 
 
 def _scorer(task: str, config: Mapping[str, Any]) -> Any:
-    """The task's data set without its data, which would be read in again for every score."""
+    """The task's data set without its data, which would be read again for every score."""
     dataset, settings = tasks()[task]
     scorer = copy.copy(load()[task]) if task in _WITH_DATA else object.__new__(dataset)
     scorer.config = settings(**config)
     scorer.board_format_opts = getattr(scorer.config, "board_format_opts", None)
     return scorer
-
-
-def _own_copy(task: str, entry: Entry) -> Entry:
-    entry = copy.deepcopy(entry)  # a few scorers write into it
-    if task in _BOARDS:
-        entry["metadata"]["output"] = tuple(map(tuple, entry["metadata"]["output"]))
-    return entry
-
-
-def _is_not_a_number(answer: str, entry: Entry) -> bool:
-    """NaN is as near to every number as can be, for who writes `not distance > tolerance`. Words may be called so."""
-    found = _NOT_A_NUMBER.search(answer)
-    return found is not None and found[0].lower() not in json.dumps(entry).lower()

@@ -1,4 +1,4 @@
-"""An answer that has been read."""
+"""A parsed answer."""
 
 import functools
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from ratchet.verifiers.math.units import Unit
 
 @dataclass(frozen=True)
 class Answer:
-    """A parsed answer: `spelling`, the whole in one notation; `tokens`, what was read; and by `kind`:
+    """`spelling`: the whole answer in one notation; `tokens`; and by `kind`:
 
-    scalar: `node`, the expression (None for what is none, equal only to what is spelled the same); `value` when
-    rational; `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`
-    (intervals too). collection: `parts` without order (lists, sets, unions, both signs of ±), `brackets` for a set.
-    matrix: `parts` are rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an
-    inequality. congruence: residue and modulus. ratio: its terms. text, moment, based: their `words`. option: `words`
-    is the letter, `parts` its text. `variable`: what an interval or a congruence is about, or the name of a point.
+    scalar: `node`, the expression (None: not an expression, equal only to the same spelling); `value` if rational;
+    `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`; intervals too.
+    collection: unordered `parts` (lists, sets, unions, both signs of ±), `brackets` for a set. matrix: `parts` are
+    rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an inequality. congruence:
+    residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the letter, `parts` its
+    text. `variable`: of an interval or a congruence, or the name of a point.
     """
 
     kind: str

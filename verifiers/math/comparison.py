@@ -1,4 +1,4 @@
-"""Do two answers that have been read mean the same? Part by part, each scalar by the cheapest evidence there is."""
+"""Compares two parsed answers part by part, each scalar by the cheapest evidence."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -18,14 +18,14 @@ _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", 
 
 @dataclass
 class Evidence:
-    """Whether a comparison had to evaluate anything, and how much more it may."""
+    """Whether a comparison evaluated anything, and how much work it has left."""
 
     numeric: bool = False
     work: list[int] = field(default_factory=lambda: [MOST_WORK])
 
 
 def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
-    """Three-valued: None is "cannot be told"."""
+    """None: undecided."""
     if "option" in (wanted.kind, got.kind):
         return _same_option(wanted, got, evidence)
     if "equation" in (wanted.kind, got.kind):
@@ -46,9 +46,9 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
         (one, modulus), (other, got_modulus) = ([part.value for part in answer.parts] for answer in (wanted, got))
         if one is not None and other is not None and modulus and modulus == got_modulus:
             return (one - other) % modulus == 0
-    if wanted.kind == "ratio" and (ours := [part.value for part in wanted.parts if part.value]):
-        theirs = [part.value for part in got.parts if part.value]
-        if len(ours) == len(wanted.parts) == len(got.parts) == len(theirs):
+    if wanted.kind == "ratio":
+        ours, theirs = ([part.value for part in answer.parts if part.value] for answer in (wanted, got))
+        if 0 < len(ours) == len(wanted.parts) == len(got.parts) == len(theirs):
             return all(ours[0] * two == theirs[0] * one for one, two in zip(ours, theirs, strict=True))
     if wanted.brackets != got.brackets or len(wanted.parts) != len(got.parts):
         return False
@@ -61,7 +61,7 @@ def _all(results: Iterable[bool | None]) -> bool | None:
         if result is False:
             return False
         undecided |= result is None
-    return None if undecided else True
+    return not undecided or None
 
 
 def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
@@ -88,26 +88,25 @@ def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
 
 
 def _units_differ(wanted: Answer, got: Answer) -> bool:
-    """A unit that is missing on one side is not held against the answer. Nouns are the same when one says no more than
-    the other: `marbles` and `red marbles`, not `red marbles` and `blue marbles`."""
+    """A unit may be missing on one side. Nouns match if one includes the other: `marbles` and `red marbles`, not `red
+    marbles` and `blue marbles`."""
     one, other = wanted.unit, got.unit
     if one is None or other is None:
-        return one is not None and bool(one.words) and wanted.tokens[0].upright  # `two lines` is a figure, no number
+        return one is not None and bool(one.words) and wanted.tokens[0].upright  # `two lines` is a figure
     ours, theirs = set(one.words), set(other.words)
     return not (ours <= theirs or theirs <= ours) if ours and theirs else one.dimension != other.dimension
 
 
 def _in_radians(answer: Answer, other: Answer) -> Node:
-    """30° is π/6 radians, which need no unit where they speak of π."""
+    """30° is π/6 radians; radians with π need no unit."""
     assert answer.node is not None and other.node is not None
-    speaks_of_pi = other.unit == RADIAN or (other.unit is None and "\\pi" in kinds_of(other.node, names=True))
-    return in_radians(answer.node) if answer.unit == DEGREE and speaks_of_pi else answer.node
+    radians = other.unit == RADIAN or (other.unit is None and "\\pi" in kinds_of(other.node, names=True))
+    return in_radians(answer.node) if answer.unit == DEGREE and radians else answer.node
 
 
 def _same_number(wanted: Answer, got: Answer) -> bool:
-    """By what the reference says. 50% as a reference asks for a percentage: 50%, 50 and 0.5 all state it. A reference
-    without the sign is a number: p% is p/100, and only of a share of at most one. A rounded decimal accepts what
-    rounds to it."""
+    """The reference decides. 50% accepts 50%, 50 and 0.5. A reference without the sign is a number: p% is p/100, and
+    only for a share of at most one. A rounded decimal accepts what rounds to it."""
     assert wanted.value is not None and got.value is not None
     if wanted.percent == got.percent:
         return wanted.value == got.value or _rounds_to(got.value, wanted, got)
@@ -117,7 +116,7 @@ def _same_number(wanted: Answer, got: Answer) -> bool:
 
 
 def _rounds_to(value: Fraction, reference: Answer, answer: Answer | None = None) -> bool:
-    """Does a value with more digits than the rounded reference round to it? A decimal with fewer does not."""
+    """Whether a value rounds to the rounded reference; a decimal with fewer digits does not."""
     if reference.places is None or reference.value is None:
         return False
     digits = [token.text for token in answer.tokens if not token.isa("-")] if answer else []
@@ -127,7 +126,7 @@ def _rounds_to(value: Fraction, reference: Answer, answer: Answer | None = None)
 
 
 def _same_option(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
-    """`B` is `(B)` and `(B) 12`; where both give the text it must agree too. `(B) 12` answers 12."""
+    """`B` is `(B)` and `(B) 12`; if both have the text it must agree too. `(B) 12` answers 12."""
     if wanted.kind == got.kind:
         known = wanted.parts and got.parts
         return wanted.words == got.words and (not known or same_answer(wanted.parts[0], got.parts[0], evidence))
@@ -166,20 +165,16 @@ def _same_collection(wanted: tuple[Answer, ...], got: tuple[Answer, ...], eviden
     """One to one, in any order. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}."""
     if len(wanted) != len(got):
         return False
-    edges = [
-        [
-            (one.kind == "collection") == (other.kind == "collection") and same_answer(one, other, evidence)
-            for other in got
-        ]
-        for one in wanted
-    ]
-    if _matched(edges, (True,)):
-        return True
-    return None if _matched(edges, (True, None)) else False
+
+    def same(one: Answer, other: Answer) -> bool | None:
+        return (one.kind == "collection") == (other.kind == "collection") and same_answer(one, other, evidence)
+
+    edges = [[same(one, other) for other in got] for one in wanted]
+    return _matched(edges, (True,)) or (None if _matched(edges, (True, None)) else False)
 
 
 def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) -> bool:
-    """Is there a perfect matching? Augmenting paths (Kuhn 1955)."""
+    """Whether there is a perfect matching, by augmenting paths (Kuhn 1955)."""
     owner: dict[int, int] = {}
 
     def place(row: int, seen: set[int]) -> bool:
@@ -195,22 +190,22 @@ def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) 
 
 
 def is_symbol(answer: Answer) -> bool:
-    """Is this the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)?"""
+    """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if answer.kind == "tuple":
         return all(variable_of(part) for part in answer.parts)
     if answer.kind == "text" or variable_of(answer):
         return True
-    tokens = answer.tokens
+    tokens = [*answer.tokens]
     if answer.value is not None or not tokens or len(tokens) > 14:
         return False
-    first = next(iter(tokens))
+    first = tokens[0]
     operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot"}
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
     if first.kind in ("command", "name", "word") or first.text.isupper():
         is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
         second = tokens[1 % len(tokens)]
-        is_called = second.isa("(") and tokens[len(tokens) - 1].isa(")") and not operators
+        is_called = second.isa("(") and tokens[-1].isa(")") and not operators
         return is_inverse or is_called or second.isa("_") or (len(tokens) == 1 and first.kind != "command")
     return False
 
@@ -220,8 +215,8 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
     if wanted.kind != got.kind:
         equation, other = (wanted, got) if wanted.kind == "equation" else (got, wanted)
         name, *values = equation.parts
-        if equation.words:
-            return False  # an inequality
+        if equation.words:  # an inequality
+            return False
         if not is_symbol(name):
             values = [*equation.parts]
             numbers = len(values) == 2 and None not in (values[0].value, values[1].value)

@@ -1,4 +1,4 @@
-"""Math: a final answer in a box, compared with the reference answer by `equivalence.py`."""
+"""Math: a boxed final answer, compared with the reference answer by `equivalence.py`."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ class Math(Domain):
 
     def for_judging(self, problem: Problem) -> Problem:
         answer = problem.answer and asked_reference(problem.answer, problem.prompt)
-        return replace(problem, prompt="", answer=answer)  # what the question says of its reference is in `answer` now
+        return replace(problem, prompt="", answer=answer)  # `answer` includes what the question requires
 
     def is_open(self, problem: Problem, verdict: Verdict) -> bool:
         return is_open(verdict, problem.answer or "")
@@ -35,9 +35,7 @@ class Math(Domain):
     def prepare(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text
         reference = asked_reference(problem.answer or "", problem.prompt)
-        if submission.is_program:
-            verdict = verify_answer(text, reference)
-        else:
-            verdict = verify_math(text, reference, submission.finished)
+        is_bare = submission.is_program
+        verdict = verify_answer(text, reference) if is_bare else verify_math(text, reference, submission.finished)
         refused = verdict.outcome is Outcome.FAILED and verdict.extracted
         return second_opinion(problem, reference, verdict) if submission.settings.either and refused else verdict

@@ -1,9 +1,8 @@
-"""Is the answer of a response the reference? Cheapest evidence first.
+"""Is an answer equal to the reference? Cheapest evidence first.
 
-1. `string`: written the same, but for typography. 2. `exact`: rational numbers. 3. `structure`: tuples, lists, sets,
-intervals, ±, matrices, equations, units, text, part by part. 4. `cost`: an unevaluated question, or what would take too
-much, is refused. 5. `numeric`: expressions evaluated with error bounds. Nothing leaves the process, nothing of the
-answer is executed, and each tier's work is bounded. Behind it, what references say as they are published.
+1. `string`: the same but for typography. 2. `exact`: rational numbers. 3. `structure`: tuples, lists, sets, intervals,
+±, matrices, equations, units, text, part by part. 4. `cost`: rejects an unevaluated question, and what would cost too
+much. 5. `numeric`: expressions evaluated with error bounds. Each tier's work is bounded; nothing of an answer is run.
 """
 
 import ast
@@ -28,11 +27,11 @@ _PERCENT_ASKED = re.compile(
     rf"\b(?:what|which)\b(?:(?!\b(?:{_COUNTED})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent",
     re.IGNORECASE,
 )
-"""Percentages that are asked for, not given ("after twenty percent off, what")."""
+"""Percentages that are requested, not given ("after twenty percent off, what")."""
 
 
 class Decision(NamedTuple):
-    """Is the answer the reference? `tier` decided it, `why` explains."""
+    """Whether the answer equals the reference; the tier that decided, and why."""
 
     same: bool
     tier: str
@@ -40,15 +39,14 @@ class Decision(NamedTuple):
 
 
 def verify_math(response: str, reference: str, finished: bool = True) -> Verdict:
-    """Is the boxed answer of a response the reference answer? `finished` is False when the response was truncated at
-    its token limit: a failure, whatever it holds."""
+    """Judges the boxed answer of a response. A response that was truncated (not `finished`) fails."""
     if not finished and not reference_fault(reference):
         return Verdict(Outcome.FAILED, decided_by="truncated")
     return verify_answer(boxed_answer(response) or "", reference, response)
 
 
 def verify_answer(answer: str, reference: str, response: str | None = None) -> Verdict:
-    """A bare answer, as it would stand in the box; `response` is where it was found, or was not."""
+    """Judges a bare answer, the content of a box; `response` is what it was extracted from."""
     if fault := reference_fault(reference):
         return Verdict(Outcome.UNPARSEABLE, decided_by="reference", detail=fault)
     if not answer.strip():
@@ -60,8 +58,8 @@ def verify_answer(answer: str, reference: str, response: str | None = None) -> V
 
 
 def is_open(verdict: Verdict, reference: str) -> bool:
-    """Whether a failure says only that the answer could not be compared: too costly, or one of both is words or of no
-    known shape."""
+    """Whether an answer failed because it could not be compared: too costly, or one of both is words or of an unknown
+    shape."""
     if verdict.outcome is not Outcome.FAILED or not verdict.extracted:
         return False
     both = (parse_answer(reference_text(text)) for text in (reference, verdict.extracted))
@@ -69,21 +67,20 @@ def is_open(verdict: Verdict, reference: str) -> bool:
 
 
 def _has_value(answer: Answer) -> bool:
-    """Is every part of it a value, and none words?"""
+    """Whether every part is a value, not words."""
     if answer.kind in ("scalar", "text"):
         return answer.node is not None
     return all(map(_has_value, answer.parts))
 
 
 def equivalent(one: str, other: str) -> bool:
-    """Do two answers mean the same? Symmetric: by either order, for a reference may be rounded where an answer may
-    not. What cannot be told is not equivalent."""
+    """Symmetric: tries both orders, because only a reference may be rounded. Undecided means not equivalent."""
     one, other = reference_text(one), reference_text(other)
     return decide(one, other).same or decide(other, one).same
 
 
 def decide(reference: str, answer: str) -> Decision:
-    """Of two bare answers."""
+    """Compares two bare answers."""
     if reference == answer:
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
@@ -100,7 +97,7 @@ def decide(reference: str, answer: str) -> Decision:
     evidence = Evidence()
     same = same_answer(wanted, got, evidence)
     if same is None:
-        return Decision(False, "cost", f"whether {shown[0]} is {shown[1]} takes too much to tell")
+        return Decision(False, "cost", f"whether {shown[0]} is {shown[1]} costs too much to decide")
     both_numbers = wanted.value is not None and got.value is not None
     return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", shown)
 
@@ -110,7 +107,7 @@ def _decision(same: bool, tier: str, shown: list[str]) -> Decision:
 
 
 def _has_tower(answer: Answer) -> bool:
-    """A power in an exponent, all of numbers: 2^{2^5}, but not e^{x^2}."""
+    """Whether it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
 
     def is_tower(node: Node) -> bool:
         if node[0] == "^" and "^" in kinds_of(node[2]) and not names_of(node[2]):
@@ -121,15 +118,14 @@ def _has_tower(answer: Answer) -> bool:
 
 
 def reference_text(reference: str) -> str:
-    """A reference as published, or an answer that copies its form, as one answer: `"['2']"` is 2, a list of several is
-    all of them, and a box is what it holds."""
+    """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
+    content of a box."""
     text = reference.strip()
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
         text = text.strip("$.")[7:-1].strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:
         return text
-    # The backslashes of LaTeX may or may not have been doubled when the list was written; undoubled ones turn into
-    # control characters (\f of \frac) or stay.
+    # The backslashes of LaTeX may not be doubled in the list; then some become control characters (\f of \frac).
     for literal in (text, text.replace("\\", "\\\\")):
         with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             items = ast.literal_eval(literal)
@@ -141,8 +137,8 @@ def reference_text(reference: str) -> str:
 
 
 def asked_reference(reference: str, question: str | None) -> str:
-    """The reference as the question wants it: 25 is 25% where "what percent" is asked for. Shares of at most one are
-    left alone: they may be meant either way."""
+    """The reference as the question requires it: 25 is 25% if it asks "what percent". Numbers up to 1 stay: they are
+    ambiguous."""
     if question and _PERCENT_ASKED.search(question):
         answer = parse_answer(reference_text(reference))
         if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
@@ -152,7 +148,7 @@ def asked_reference(reference: str, question: str | None) -> str:
 
 @functools.lru_cache(maxsize=16_384)
 def reference_fault(reference: str) -> str:
-    """Why nothing can be verified against this reference; "" when it can: boxed, it is read back as it is."""
+    """Why nothing can be verified against this reference; "" if it can: boxed, it is extracted unchanged."""
     text = reference_text(reference)
     if not text:
         return "the reference is empty"

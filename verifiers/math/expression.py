@@ -1,8 +1,8 @@
-"""Expressions as trees of sums, products, powers, roots and functions, and their exact values where these are rational.
+"""Expressions as trees of sums, products, powers, roots and functions, and their exact values if rational.
 
 A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
-("binomial", node, node), ("log_base", base, node), or (function, node), among them factorial, abs, floor and conjugate.
-A logarithm without a base is one to base 10. What would be read in more than one way (1/2x) is no expression.
+("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and conjugate.
+A logarithm without a base has base 10. An ambiguous expression (1/2x) is not parsed.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ Point = dict[str, Any]
 _LARGEST_BITS = 16_384
 _LARGEST_FACTORIAL = 500
 _MOST_TOKENS = 300
-"""With letters one by one: no tree is deeper, and to walk it takes two frames a level."""
+"""With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""
 _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -28,15 +28,15 @@ _END = Token("end", "")
 
 
 class Unsupported(Exception):
-    """Outside the grammar, or too large to be worth it."""
+    """Outside the grammar, or too large."""
 
 
 class Undefined(Unsupported):
-    """Without a value at this point."""
+    """No value at this point."""
 
 
 def parse_expression(tokens: Tokens) -> Node | None:
-    """The tree, or None for what the grammar does not cover or would read in more than one way."""
+    """The tree; None for an answer outside the grammar or an ambiguous one."""
     if not tokens or sum(len(token.text) if token.kind == "run" else 1 for token in tokens) > _MOST_TOKENS:
         return None
     parser = _Parser(tokens)
@@ -47,15 +47,13 @@ def parse_expression(tokens: Tokens) -> Node | None:
 
 
 class _Parser:
-    """Sum, product, power, atom, as they stand in answers. Juxtaposition multiplies."""
+    """A recursive descent parser: sum, product, power, atom. Juxtaposition multiplies."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens: list[Token] = []
         for token in tokens:
-            if token.kind == "run":  # letters side by side that were not read as a word
-                self.tokens += [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
-            else:
-                self.tokens.append(token)
+            letters = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
+            self.tokens += letters if token.kind == "run" else [token]
         self.tokens += [_END, _END, _END]
         self.position = 0
         self._in_function = self._in_bars = 0
@@ -65,11 +63,12 @@ class _Parser:
         return self.tokens[self.position]
 
     def _eat(self, *options: str) -> str:
-        token = self.tokens[self.position]
-        if token.text in options and token.kind in ("op", "command"):
-            self.position += 1
-            return token.text
-        return ""
+        """Skips one of these operators or commands, and returns it; "" if the next token is none of them."""
+        token = self.token
+        if not token.isa(*options):
+            return ""
+        self.position += 1
+        return token.text
 
     def _expect(self, text: str) -> None:
         if not self._eat(text):
@@ -188,7 +187,7 @@ class _Parser:
         raise Unsupported
 
     def _number(self, token: Token) -> Node:
-        """A number, its thousands apart perhaps, or a mixed one."""
+        """A number, perhaps with separated thousands or mixed."""
         digits, value = token.text, token.value
         assert value is not None
         while digits.isdigit() and len(token.text) <= 3 and (end := self._end_of_thousands()):
@@ -203,7 +202,7 @@ class _Parser:
         return ("number", value)
 
     def _end_of_thousands(self) -> int:
-        """Where `,345` or ` 345`, which goes on with the number before it, ends; 0 when nothing does."""
+        """The position after `,345` or ` 345` that continues the number before it; 0 if there is none."""
         comma = self.token.isa(",") and not self.token.gap
         token = self.tokens[self.position + comma]
         digits = token.text.partition(".")[0]
@@ -211,14 +210,14 @@ class _Parser:
         return self.position + comma + 1 if fits and token.gap != comma else 0
 
     def _decorated(self, text: str) -> str:
-        """A name with its index, its primes, and its argument where it is a function's."""
+        """A name with its index, its primes, and a function's argument."""
         while self.token.isa("_", "'", "''", "'''"):
             mark = self._eat("_", "'", "''", "'''")
             text += mark + (self._skipped() if mark == "_" else "")
         return text + self._skipped() if self.token.isa("(") and text[0] in _CALLED else text
 
     def _skipped(self) -> str:
-        """A group, or a single token, as it is spelled."""
+        """Skips a group or a single token, and returns its spelling."""
         begin = self.position
         self.position += 1
         depth = int(self.tokens[begin].isa("{", "("))
@@ -258,8 +257,8 @@ class _Parser:
         return ("name", "\\pi" if name == "pi" else self._decorated("\\" + name))
 
     def _series(self, name: str, depth: int) -> Node:
-        """A sum is linear in its terms, a product in their logarithms: of two over one range the terms are compared,
-        the index under a name that nothing outside has."""
+        """A sum is linear in its terms, a product in their logarithms: the terms of two with one range are compared.
+        The index gets a unique name."""
         self._expect("_")
         bounds = self._skipped()
         bounds += "^" + self._skipped().removeprefix("+ ") if self._eat("^") else ""
@@ -267,7 +266,7 @@ class _Parser:
         return ("*", ("name", f"{name} {bounds}"), body if name == "sum" else ("ln", ("abs", body)))
 
     def _application(self, name: str, depth: int) -> Node:
-        """sin(x), sin^2 x, log_2 8; without brackets the argument is a product up to the next function or sign."""
+        """sin(x), sin^2 x, log_2 8; without brackets the argument is the product up to the next function or sign."""
         base: Node = ("number", Fraction(10))
         exponent: Node | None = None
         while mark := self._eat("^", "_"):
@@ -311,13 +310,13 @@ def names_of(node: Node) -> frozenset[str]:
 
 
 def kinds_of(node: Node, names: bool = False) -> set[str]:
-    """Which operations a tree holds, or which `names`."""
+    """The operations in a tree, or its `names`."""
     own = {node[1] if names else node[0]} if not names or node[0] == "name" else set()
     return own.union(*(kinds_of(part, names) for part in node[1:] if isinstance(part, tuple)))
 
 
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
-    """The exact value of a node without roots and functions; None when it is not rational, or too large."""
+    """The exact value of a node without roots and functions; None if it is not rational, or too large."""
     kind = node[0]
     if kind == "number":
         return node[1]

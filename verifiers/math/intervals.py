@@ -1,4 +1,4 @@
-"""Intervals: what inequalities in one variable leave of the line, and what unions of intervals come to."""
+"""Intervals: solutions of inequalities in one variable, and unions."""
 
 import math
 from dataclasses import replace
@@ -9,30 +9,29 @@ from ratchet.verifiers.math.expression import ZERO, Node, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}
-"""Each with what it is when read from the right."""
+"""Each with its reverse."""
 INFINITY: Node = ("name", "\\infty")
 MINUS_INFINITY: Node = ("-", ZERO, INFINITY)
 
 
 def expression(node: Node) -> Answer:
-    """The answer that an expression is."""
     return Answer("scalar", node=node, value=rational_value(node))
 
 
 def line(low: Answer | None = None, high: Answer | None = None, brackets: str = "()", variable: str = "") -> Answer:
-    """An interval; without an end it goes on for ever."""
+    """An interval, infinite if an end is missing."""
     ends = (low or expression(MINUS_INFINITY), high or expression(INFINITY))
     return Answer("tuple", parts=ends, brackets=brackets, variable=variable)
 
 
 def variable_of(answer: Answer | None) -> str:
-    """The name that an answer is, such as x, \\theta, a_1 or f(x); "" when it is none."""
+    """The answer's name if it is one, such as x, \\theta, a_1 or f(x); else ""."""
     node = answer.node if answer else None
     return node[1] if node and node[0] == "name" and node[1] not in ("e", "i", "\\pi", "\\infty") else ""
 
 
 def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
-    """What an inequality or a chain of two leaves of the line: one interval, or two for |x| > 3. () for others."""
+    """The solution of an inequality or a chain of two: one interval, or two for |x| > 3. () if unknown."""
     if len(operators) > 2 or any(side.kind != "scalar" or side.node is None for side in sides):
         return ()
     if len(sides) == 2 and sides[0].node and sides[0].node[0] == "abs":
@@ -68,16 +67,14 @@ def _brackets(low: str, high: str) -> str:
 
 
 def usual_brackets(tokens: Tokens) -> Tokens:
-    """`]0,1[`, as most of the world writes it, as (0,1)."""
-    if len(tokens) < 5 or not (tokens[0].isa("]") or tokens[-1].isa("[")):
-        return tokens
-    first = tokens[0]._replace(text={"]": "("}.get(tokens[0].text, tokens[0].text))
-    last = tokens[-1]._replace(text={"[": ")"}.get(tokens[-1].text, tokens[-1].text))
-    return (first, *tokens[1:-1], last)
+    """`]0,1[` as (0,1)."""
+    if len(tokens) > 4 and tokens[0].isa("]"):
+        tokens = (tokens[0]._replace(text="("), *tokens[1:])
+    return (*tokens[:-1], tokens[-1]._replace(text=")")) if len(tokens) > 4 and tokens[-1].isa("[") else tokens
 
 
 def merged(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """A union of intervals and points with rational ends, with those that touch made one: [1,2] ∪ [2,3] is [1,3]."""
+    """A union of intervals and points with rational ends; those that touch are joined: [1,2] ∪ [2,3] is [1,3]."""
     pieces = []  # (low, is open), (high, is closed), the ends as answers
     for part in parts:
         ends, brackets = ((part, part), "[]") if part.kind == "scalar" else (part.parts, part.brackets)
@@ -101,7 +98,7 @@ def merged(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
 
 
 def both(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """`x > 1, x < 3` is what lies between: as alternatives, nothing would be left out. `x < 1, x > 3` are those."""
+    """`x > 1, x < 3` is the interval between, since their union would be everything; `x < 1, x > 3` is a union."""
     if len(parts) == 2 and all(part.kind == "tuple" and part.variable for part in parts):
         low, high = sorted(parts, key=lambda part: part.parts[0].node == MINUS_INFINITY)
         begin, end = low.parts[0].value, high.parts[1].value

@@ -1,11 +1,11 @@
-"""Do two expressions have the same value? Evaluated at points with error bounds, by ball arithmetic (Arb, in FLINT:
-Johansson 2017), which never rounds unseen.
+"""Whether two expressions have the same value, evaluated at points by ball arithmetic with error bounds (Arb, in FLINT:
+Johansson 2017).
 
-A difference larger than its error bound at one point refutes equality: a proof. For equality the difference has to
-vanish at every point that was drawn, to more bits than expressions of that size are known to come near zero without
-being zero (van der Hoeven 2001, witness conjectures; for algebraic numbers a theorem with larger constants). With
-variables the points are random, of every sign and several sizes, complex where that tells, and small integers where
-only those have a meaning. Two expressions are equal when they are wherever both are real. Nothing runs long.
+A difference larger than its error bound at one point disproves equality. For equality the difference must vanish at
+every sampled point, to more bits than expressions of that size are known to approach zero without being zero (van der
+Hoeven 2001, witness conjectures; for algebraic numbers a theorem with larger constants). With variables the points are
+random, of every sign and several sizes, complex if that helps, and small integers where only those have a meaning. Two
+expressions are equal if they are wherever both are real. Work is limited.
 """
 
 import hashlib
@@ -31,15 +31,15 @@ _LARGEST_GROWTH = 2000
 """Logarithm of the largest exponential."""
 _AGREEMENTS = 3
 _INSENSITIVE = {"number", "name", "+", "-", "*", "/", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
-"""Operations that tell nothing more at a point of another sign."""
+"""Operations for which points of another sign show nothing more."""
 _precision = threading.RLock()
-"""FLINT has one precision for all threads: bounds hold at any, but what can be told depends on it."""
+"""FLINT has one precision for all threads: bounds hold at any, but decisions depend on it."""
 _ERRORS = (Unsupported, ZeroDivisionError, ValueError, OverflowError)
 
 
 def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
-    """Are two expressions equal wherever both are real (or as complex numbers)? None: cannot tell. What is left of
-    the work allowed is counted down."""
+    """Whether two expressions are equal wherever both are real (or as complex numbers); None: undecided. Subtracts from
+    `work`."""
     if one == other:
         return True
     difference: Node = ("-", one, other)
@@ -50,7 +50,7 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
         except _ERRORS:
             positive = all(isinstance(value, Fraction) and value > 0 for value in point.values())
             if positive and _is_defined(one, point, work) != _is_defined(other, point, work):
-                return False  # ln(-x) is not ln x, though they never contradict one another
+                return False  # ln(-x) is not ln x, though they are never both defined
             continue
         if same is False:
             return False
@@ -61,8 +61,8 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
 
 
 def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> bool | None:
-    """Is one expression a constant other than zero times the other, as the sides of two equations are? A `positive`
-    one, as for inequalities."""
+    """Whether one expression is a constant other than zero times the other, for equations; a `positive` one, for
+    inequalities."""
     if names_of(one) != names_of(other) or not names_of(one):
         return False
     ratio, agreed = None, 0
@@ -82,7 +82,7 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
 
 
 def constant_value(node: Node) -> Fraction | None:
-    """The value of a real expression without variables, to about 40 digits after the point; None when not one."""
+    """The value of a real expression without variables, to about 40 decimals; None for any other."""
     try:
         with _precision, ctx.workprec(_PROBE_BITS):
             value = _evaluate(node, {}, [MOST_WORK])
@@ -95,7 +95,7 @@ def constant_value(node: Node) -> Fraction | None:
 
 
 def _points(difference: Node) -> Iterator[Point]:
-    """Where to look. Drawn from the pair itself, so that nobody can aim at the points."""
+    """Sample points, drawn with the pair itself as seed, so that an answer cannot aim at them."""
     names, kinds = sorted(names_of(difference)), kinds_of(difference)
     if not names:
         yield {}
@@ -120,14 +120,14 @@ def _points(difference: Node) -> Iterator[Point]:
 
 
 def _is_complex(node: Node) -> bool:
-    """Does it ask for a conjugate, or for the absolute value of a z or a w?"""
+    """Whether it has a conjugate, or the absolute value of a z or a w."""
     if node[0] == "conjugate" or (node[0] == "abs" and names_of(node) & {"z", "w"}):
         return True
     return any(isinstance(part, tuple) and _is_complex(part) for part in node[1:])
 
 
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
-    """At this point. Raises one of _ERRORS where a side is undefined, or it takes too much."""
+    """At this point. Raises one of _ERRORS if a side is undefined, or it costs too much."""
     with _precision, ctx.workprec(_PROBE_BITS):
         if not _evaluate(difference, point, work).contains(0):
             return False
@@ -151,7 +151,7 @@ def _is_defined(node: Node, point: Point, work: list[int]) -> bool:
 
 
 def _size(node: Node, point: Point) -> int:
-    """How many bits an expression is made of, numbers in powers as often as they are multiplied."""
+    """The bits of an expression's numbers, in powers as often as they are multiplied."""
     kind = node[0]
     if kind in ("number", "name"):
         value = node[1] if kind == "number" else point.get(node[1])
@@ -199,7 +199,11 @@ def _operation(node: Node, point: Point, work: list[int]) -> acb:
         return acb(_positive(_evaluate(node[2], point, work)).log() / _positive(value).log())
     if kind in _OPERATORS:
         return _OPERATORS[kind](value, _evaluate(node[2], point, work))
-    return _function(kind, value)
+    # A function: of real arguments of moderate size.
+    real = _positive(value) if kind == "ln" else _real(value)
+    if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
+        raise Unsupported
+    return acb(getattr(real, _ARB.get(kind, kind))())
 
 
 def _exact(value: Fraction) -> acb:
@@ -238,7 +242,7 @@ def _positive(value: acb) -> arb:
 
 
 def _root(value: acb, index: int, point: Point) -> acb:
-    if value.contains(0):  # zero, as far as one can tell: the root is small too
+    if value.contains(0):  # possibly zero: the root is small too
         bound = value.abs_upper().root(index).upper()
         return acb(arb(0, bound), arb(0, bound))
     if not value.imag.is_zero():
@@ -252,11 +256,3 @@ def _root(value: acb, index: int, point: Point) -> acb:
     if index != 2 or point:  # with variables: outside the real domain, roots do not multiply
         raise Undefined
     return value.sqrt()
-
-
-def _function(kind: str, value: acb) -> acb:
-    """Real arguments of moderate size."""
-    real = _positive(value) if kind == "ln" else _real(value)
-    if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
-        raise Unsupported
-    return acb(getattr(real, _ARB.get(kind, kind))())

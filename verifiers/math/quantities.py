@@ -1,7 +1,7 @@
-"""An expression with what stands around it: a percent sign, a currency, a unit, the noun of a count; and plain prose.
+"""An expression with a percent sign, a currency, a unit, or the noun of a count; and plain prose.
 
-Only what is known to be no part of the value is taken off. `5 meters` and `5 apples` are 5 with a unit or a noun;
-`5, not 6`, `5 squared` and `5 or more` are no numbers at all.
+Removes only what is known not to be part of the value. `5 meters` and `5 apples` are 5 with a unit or a noun; `5, not
+6`, `5 squared` and `5 or more` are not numbers.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,8 @@ _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
 _SUFFIXES = {"'": units.ARCMINUTE, "''": units.ARCSECOND, "\\degree": units.DEGREE, **_CURRENCIES}
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
-    "\\mu": "μ",
-    "\\Omega": "ohm",
-    "\\angstrom": "angstrom",
-    "\\cdot": "*",
-    "\\degree": "degree",
-    "\\sec": "sec",
-}
+    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*", "\\degree": "degree", "\\sec": "sec",
+}  # fmt: skip
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")
 _SHOUTED = ("YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "DNE")
@@ -34,8 +29,8 @@ _SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "inf
 
 
 def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
-    """The answer without its percent sign, currency, unit or noun, which it then has; None when it has none. `parse`
-    reads what is left, which is a bare expression."""
+    """The answer with its percent sign, currency, unit or noun as attributes; None if it has none of them. `parse`
+    reads the rest, a bare expression."""
     if len(tokens) < 2:
         return None
     sign = tokens[:1] if tokens[0].isa("-") else ()
@@ -46,11 +41,8 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
         inner = quantity(tokens[1:], parse) or parse(tokens[1:])
         is_rounded = inner.kind == "scalar" and inner.value is not None and last.kind == "number"
         return replace(inner, places=len(last.text.partition(".")[2])) if is_rounded else inner
-    if (
-        last.isa("%")
-        or words.word(last) in ("percent", "pct")
-        or (words.word(before), words.word(last)) == ("per", "cent")
-    ):
+    per_cent = (words.word(before), words.word(last)) == ("per", "cent")
+    if per_cent or last.isa("%") or words.word(last) in ("percent", "pct"):
         inner = parse(tokens[: -2 if words.word(before) == "per" else -1])
         return replace(inner, percent=True, tokens=tokens) if inner.kind == "scalar" and inner.unit is None else None
     if before.isa("\\degree") and last.text.lower() in _TEMPERATURES:
@@ -70,7 +62,7 @@ def _with_unit(inner: Answer, unit: Unit, tokens: Tokens) -> Answer | None:
 
 
 def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
-    """A value and, from the first word on, its unit or its noun."""
+    """A value followed by its unit or its noun."""
     depth = opened = tries = 0
     for position, token in enumerate(tokens):
         if token.isa("(", "[", "{", "\\{"):
@@ -97,7 +89,7 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
         return None
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
-        # In 1 + 5 m the m is no unit of the whole, nor in x m.
+        # In 1 + 5 m and in x m, m is not a unit of the whole.
         is_loose = inner.node is not None and (names_of(inner.node) or inner.node[0] in ("+", "-"))
         return None if suffix[0].kind in ("name", "command") and is_loose else _with_unit(inner, unit, tokens)
     phrase = [token for token in suffix if not token.isa("-", "'")]
@@ -105,14 +97,14 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
         return None
     is_apart = (suffix[0].gap and value[-1].kind == "number") or value[-1].isa("}", ")")
     inner = parse(value) if is_apart or all(token.upright for token in phrase) else Answer("text")
-    spelt = [token.text for token in phrase]
-    if inner.node is None or names_of(inner.node) or not words.is_noun_phrase(spelt, inner.value):
+    texts = [token.text for token in phrase]
+    if inner.node is None or names_of(inner.node) or not words.is_noun_phrase(texts, inner.value):
         return None
-    return _with_unit(inner, Unit((("counted", 1),), words=words.noun_stem(spelt)), tokens)
+    return _with_unit(inner, Unit((("counted", 1),), words=words.noun_stem(texts)), tokens)
 
 
 def _unit_text(tokens: Tokens) -> str:
-    """As `parse_unit` reads it; "?" for what no unit holds."""
+    """Text for `parse_unit`; "?" for tokens that no unit has."""
     text = ""
     for token in tokens:
         if token.kind in ("word", "run", "name", "number"):
@@ -127,14 +119,11 @@ def _unit_text(tokens: Tokens) -> str:
 
 
 def with_letter_unit(answer: Answer, apart: bool) -> Answer:
-    """`5m`, which is 5·m in algebra, as five meters, for a reference that has a unit; if it has none, only where it
-    stands `apart`, as in `5 m`."""
-    for position in range(1, len(answer.tokens)):
-        if apart and not (answer.tokens[position].gap and answer.tokens[position - 1].kind == "number"):
-            continue
-        if answer.tokens[position].kind in ("name", "run") and (
-            unit := parse_unit(_unit_text(answer.tokens[position:]))
-        ):
+    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letter is
+    `apart`, as in `5 m`."""
+    for position, token in enumerate(answer.tokens):
+        follows = position and (not apart or (token.gap and answer.tokens[position - 1].kind == "number"))
+        if follows and token.kind in ("name", "run") and (unit := parse_unit(_unit_text(answer.tokens[position:]))):
             node = parse_expression(answer.tokens[:position])
             if node is not None and not names_of(node):
                 return replace(answer, node=node, value=rational_value(node), unit=unit)
@@ -142,25 +131,25 @@ def with_letter_unit(answer: Answer, apart: bool) -> Answer:
 
 
 def prose(tokens: Tokens) -> str:
-    """Words and nothing else, in one spelling; "" for all else."""
+    """An answer of words alone, in one spelling; "" for any other."""
     if not any(_is_word(token, len(tokens)) for token in tokens):
         return ""
-    spelt: list[str] = []
+    found: list[str] = []
     for token in tokens:
         if token.kind in ("word", "run", "name") and token.text.isalpha():
             # AB is not BA, and not ab.
             is_name = token.text.isupper() and token.text not in _SHOUTED and len(token.text) < 6
-            spelt.append(token.text if is_name else token.text.casefold())
+            found.append(token.text if is_name else token.text.casefold())
         elif not token.isa(*_PUNCTUATION):
             return ""
-    while len(spelt) > 1 and spelt[0] in _ARTICLES:
-        spelt = spelt[1:]
-    text = " ".join(spelt)
-    return "" if "and" in spelt or "or" in spelt else _SYNONYMS.get(text, text)
+    while len(found) > 1 and found[0] in _ARTICLES:
+        found = found[1:]
+    text = " ".join(found)
+    return "" if "and" in found or "or" in found else _SYNONYMS.get(text, text)
 
 
 def _is_word(token: Token, count: int) -> bool:
-    """Letters side by side are a word where they are upright, or many, or names of points that stand alone."""
+    """Whether letters are a word: upright ones, many, or names of points alone."""
     if token.kind != "run" or token.text.isupper():
         return token.kind == "word" or (token.kind == "run" and (count == 1 or len(token.text) > 3))
     return len(token.text) > 3 or (len(token.text) == 3 and count > 1)

@@ -1,7 +1,5 @@
-"""A second opinion on math: math-verify, a library that compares with computer algebra. `verification.math: either`
-asks it about what our own verifier refuses, as systems do that take whichever of two verifiers accepts.
-
-It may run for ever and has parsers of its own, so it is asked in a confined process that is forked for each answer.
+"""math-verify, a library that compares with computer algebra. With `verification.math: either` it also judges answers
+that our verifier rejects. It may not terminate and has its own parsers, so a confined process is forked per answer.
 """
 
 import importlib.util
@@ -19,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class MathVerify(Domain):
-    """math-verify, as `verifiers.serving.isolated` has a domain's `score` run."""
+    """math-verify as a domain, for `verifiers.serving.isolated`."""
 
     name = "math_verify"
     templates = {}
 
     def load(self) -> None:
-        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that nothing limits its time: we do
+        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns about missing time limits: we have them
         accepts("\\frac{1}{2}", "0.5")  # imports computer algebra, and compiles its expressions
 
     def score(self, problem: Problem, answer: str) -> float:
@@ -33,7 +31,7 @@ class MathVerify(Domain):
 
 
 def accepts(reference: str, answer: str) -> bool:
-    """Does math-verify take the answer for the reference? What it cannot parse, it does not accept."""
+    """Whether math-verify accepts the answer. It accepts nothing that it cannot parse."""
     from math_verify import LatexExtractionConfig, parse, verify
 
     def read(text: str) -> list:
@@ -41,7 +39,7 @@ def accepts(reference: str, answer: str) -> bool:
 
     try:
         return bool(verify(read(reference), read(answer), timeout_seconds=None))
-    except Exception:  # of the text's making: an answer must not look like a fault of this machine
+    except Exception:  # caused by the text: must not look like a fault of this machine
         return False
 
 
@@ -54,19 +52,16 @@ def check_installed() -> None:
 
 
 def second_opinion(problem: Problem, reference: str, refused: Verdict) -> Work:
-    """The work of asking math-verify about an answer that we refused; where it does not accept either, in its limits of
-    time and memory, our verdict stands."""
+    """The work of judging an answer that we rejected by math-verify. Unless it accepts within its limits of time and
+    memory, our verdict stands."""
     asked = Problem(problem.problem_id, problem.domain, "", answer=reference)
     answer = refused.extracted or ""
 
     def ask(tools: "Tools") -> Verdict:
         check_installed()
-        said = tools.isolated(_MATH_VERIFY).verify(asked, answer)
-        if said.passed:
-            return replace(said, decided_by="math_verify", detail=f"math-verify accepts it; {refused.detail}")
-        return said if said.outcome is Outcome.INFRA_ERROR else refused
+        verdict = tools.isolated(MathVerify()).verify(asked, answer)
+        if verdict.passed:
+            return replace(verdict, decided_by="math_verify", detail=f"math-verify accepts it; {refused.detail}")
+        return verdict if verdict.outcome is Outcome.INFRA_ERROR else refused
 
     return Work(asked, answer, ("math_verify", reference), ask)
-
-
-_MATH_VERIFY = MathVerify()

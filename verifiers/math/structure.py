@@ -1,4 +1,4 @@
-"""The shape of an answer: number, text, tuple or interval, collection, matrix, equation, expression with a unit."""
+"""Parses the shape of an answer: number, text, tuple or interval, collection, matrix, equation, quantity."""
 
 import functools
 import itertools
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import intervals, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.brackets import closing, listed, split, top_level, trimmed
 from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable, spelled, tokenize
@@ -15,13 +14,14 @@ from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable,
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
+_OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
 _OPTIONS = frozenset("ABCDEFGHIJ")
 _NO_OPTION = ("+", "=", "^", "/", "\\cdot", "<", ">", "\\le", "\\ge", ",", ";", "\\and", "\\or", "_", "'", "!")
 
 
 @functools.lru_cache(maxsize=16_384)
 def parse_answer(text: str) -> Answer:
-    """Parse an answer as published or as boxed. Total: what has no known shape is a scalar without an expression."""
+    """Parses any text: an answer of unknown shape is a scalar without an expression."""
     try:
         tokens = words.numbered(trimmed(tokenize(text)))
     except Unreadable:
@@ -43,8 +43,8 @@ def _parse(tokens: Tokens, depth: int) -> Answer:
 
 
 def _number(tokens: Tokens) -> Answer:
-    """0.333 and 1.414 are rounded; 0.125 and 42.1875 are not, for they are short fractions, and with fewer than three
-    decimals (prices, 2.5) nothing is taken for rounded."""
+    """0.333 and 1.414 are rounded; 0.125 and 42.1875, which are short fractions, and numbers with fewer than three
+    decimals (prices, 2.5) are not."""
     text, value = tokens[0].text, tokens[0].value
     places = len(text.partition(".")[2]) if value and value.denominator > 100 and text.replace(".", "").isdigit() else 0
     return Answer("scalar", tokens, ("number", value), value, places=places if places >= 3 else None)
@@ -81,9 +81,8 @@ def _option(tokens: Tokens, depth: int) -> Answer | None:
         rest = rest[1:]
     elif not (rest[0].gap or letter.upright):
         return None
-    others = any(
-        rest[i].isa("(") and rest[i + 2].isa(")") and rest[i + 1].text in _OPTIONS for i in range(len(rest) - 2)
-    )
+    triples = zip(rest, rest[1:], rest[2:], strict=False)
+    others = any(one.isa("(") and two.text in _OPTIONS and three.isa(")") for one, two, three in triples)
     if others or rest[0].isa(*_NO_OPTION) or words.word(rest[0]) in ("or", "and", "not"):
         return None
     return Answer("option", tokens, parts=(_parse(rest, depth),), words=letter.text)
@@ -149,7 +148,7 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 2 or not tokens[0].isa("\\{") or closing(tokens) != len(tokens) - 1:
         return None
     inside = tokens[1:-1]
-    if (bar := _bar(inside)) > 0:
+    if bar := _bar(inside):
         described = _parse(inside[bar + 1 :], depth)
         if {part.variable for part in (described, *described.parts)} - {"", inside[0].text}:
             return None  # y | x > 2
@@ -163,14 +162,14 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _bar(tokens: Tokens) -> int:
-    r"""Where `|` stands in `x | …` or `x \in \mathbb{R} : …`, as inside of a set; 0 elsewhere."""
+    r"""The position of `|` in `x | …` or `x \in \mathbb{R} : …`, the inside of a set; 0 for anything else."""
     at = 3 if any(token.isa("\\in") for token in tokens[1:2]) else 1
     is_builder = all(token.kind == "name" for token in tokens[:1]) and any(t.isa("|", ":") for t in tokens[at : at + 1])
     return at if is_builder and any(token.isa("=", "\\ne", *intervals.RELATIONS) for token in tokens[at:]) else 0
 
 
 def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
-    """±3 in a list is two of its members; a set is one member of a list, and all of its members in a union."""
+    """±3 in a list is two members; a set is one member of a list, but all of its members in a union."""
     flat: list[Answer] = []
     for part in parts:
         opened = part.parts if part.kind == "collection" and (sets or not part.brackets) else (part,)
@@ -179,7 +178,7 @@ def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
 
 
 def named_values(answer: Answer) -> Answer | None:
-    """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for all else."""
+    """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
     pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
     if answer.kind != "collection" or answer.brackets or not len(pairs) == len(answer.parts) > 1:
         return None
@@ -190,17 +189,14 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
     r"""`x \ne 1, 2` and `x \ne 1, x \ne 2`."""
     sides = [split(part, "\\ne") for part in members]
     name = spelled(sides[0][0])
-    if (
-        len(sides[0]) != 2
-        or len(sides[0][0]) != 1
-        or any(len(s) > 2 or (s[1:] and spelled(s[0]) != name) for s in sides)
-    ):
+    differ = any(len(s) > 2 or (s[1:] and spelled(s[0]) != name) for s in sides)
+    if differ or len(sides[0]) != 2 or len(sides[0][0]) != 1:
         return None
     return intervals.without(intervals.line(variable=name), [_parse(side[-1], depth) for side in sides])
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
-    """Equations, memberships, and inequalities, which in one variable are intervals."""
+    """Equations, memberships, and inequalities; those in one variable are intervals."""
     known = ("=", "\\ne", "\\in", "\\setminus", "\\approx", *intervals.RELATIONS)
     relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*known)]
     minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
@@ -220,17 +216,14 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         return _unequal([tokens], depth)
     parts = tuple(_parse(side, depth) for side in sides)
     if set(relations) <= {"=", "\\approx"}:
-        # What is only near says no more than what it is near to, unless that is but a name.
+        # `a \approx b` is a, unless a is only a name.
         exact = relations.index("\\approx") if "\\approx" in relations else len(relations)
         named = parts[0].node is None or bool(names_of(parts[0].node))
         return Answer("equation", tokens, parts=parts[: max(exact, 1) + 1]) if exact or named else parts[0]
     if any(relation not in intervals.RELATIONS for relation in relations):
         return None
-    found = intervals.solved(relations, [*parts])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        return Answer("collection", tokens, parts=found)
+    if found := intervals.solved(relations, [*parts]):
+        return found[0] if len(found) == 1 else Answer("collection", tokens, parts=found)
     if len(relations) > 1:
         return None
     backwards = relations[0] in (">", "\\ge")
@@ -241,7 +234,7 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     tokens, name = intervals.usual_brackets(tokens), ""
     if len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^"):
-        tokens = tokens[:-2]  # a row turned into a column: a vector all the same
+        tokens = tokens[:-2]  # a transposed row is a vector all the same
     if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
         name, tokens = tokens[0].text, tokens[1:]
     if len(tokens) < 3 or not tokens[0].isa("(", "[") or closing(tokens) != len(tokens) - 1:
@@ -270,15 +263,15 @@ def _based(tokens: Tokens, depth: int) -> Answer | None:
     sign = tokens[:1] if tokens[0].isa("-") else ()
     rest = tokens[len(sign) :]
     at = next((i for i, token in enumerate(rest) if i and (token.isa("_") or words.word(token) == "base")), 0)
-    spelt = "".join(token.text for token in rest[:at] if not token.isa("(", ")")).upper()
     base = [token for token in rest[at + 1 :] if not token.isa("(", ")", "{", "}") and words.word(token) != "base"]
     digits = [token for token in rest[:at] if not token.isa("(", ")")]
+    text = "".join(token.text for token in digits).upper()
     plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
-    if len(base) != 1 or base[0].value is None or not plain or not spelt.isalnum() or spelt.isalpha():
+    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum() or text.isalpha():
         return None
     if base[0].value == 10:
         return _parse(sign + rest[:at], depth)
-    return Answer("based", tokens, words=f"{'-' if sign else ''}{spelt}_{base[0].value}")
+    return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
 
 
 def _ratio(tokens: Tokens, depth: int) -> Answer | None:
@@ -297,7 +290,7 @@ def _scalar(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _plain(tokens: Tokens) -> Answer:
-    """A number or an expression without anything around it."""
+    """A bare number or expression."""
     if len(tokens) == 1 and tokens[0].kind == "number":
         return _number(tokens)
     node = parse_expression(tokens)
@@ -308,3 +301,63 @@ _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
     _moment, _option, _matrix, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based, _ratio,
     _scalar,
 )  # fmt: skip
+
+
+def trimmed(tokens: Tokens) -> Tokens:
+    """Without punctuation at the end."""
+    while tokens and tokens[-1].isa(".", ",", ";", ":"):
+        tokens = tokens[:-1]
+    return tokens
+
+
+def closing(tokens: Tokens) -> int:
+    """The position where the first bracket closes, -1 if nowhere; intervals close with either ) or ]."""
+    depth = 0
+    for position, token in enumerate(tokens):
+        depth += token.isa(*_OPENING) - token.isa(*_CLOSING)
+        if depth == 0:
+            return position
+    return -1
+
+
+def top_level(tokens: Tokens) -> list[int]:
+    """The positions outside all brackets and environments."""
+    depths = itertools.accumulate(token.isa(*_OPENING) - token.isa(*_CLOSING) for token in tokens)
+    return [i for i, depth in enumerate(depths) if depth == 0 and not tokens[i].isa(*_CLOSING)]
+
+
+def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
+    return [tokens[begin + 1 : end] for begin, end in itertools.pairwise([-1, *at, len(tokens)])]
+
+
+def split(tokens: Tokens, *separators: str) -> list[Tokens]:
+    return _parts(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
+
+
+def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
+    """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
+    separate."""
+    top = top_level(tokens)
+    wide = [i for i in top if tokens[i].isa(";", "\\or") or words.word(tokens[i]) == "or"]
+    narrow = [i for i in top if tokens[i].isa(",", "\\and") or words.word(tokens[i]) == "and"]
+    commas = (i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens))
+    close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
+    if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):
+        narrow = [i for i in narrow if i not in close]
+    if wide and all(_names_all(split(part, ",", "\\and")) for part in _parts(tokens, wide)):
+        narrow = []
+    at = sorted(wide + narrow)
+    at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]  # `1, 2, and 3`
+    return [trimmed(part) for part in _parts(tokens, at)]
+
+
+def _names_all(parts: list[Tokens]) -> bool:
+    """Are these `x = 1` and `y = 2`?"""
+    named = {part[0].text for part in parts if len(part) > 2 and part[0].kind == "name" and part[1].isa("=")}
+    return len(named) == len(parts) > 1
+
+
+def _is_thousands(tokens: Tokens, comma: int, follows: bool) -> bool:
+    before, after = tokens[comma - 1].text, tokens[comma + 1].text.partition(".")[0]
+    fits = before.isdigit() and (len(before) == 3 if follows else len(before) <= 3 and before[0] != "0")
+    return comma > 0 and fits and len(after) == 3 and after.isdigit()

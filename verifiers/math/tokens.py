@@ -1,8 +1,8 @@
-r"""The tokens of an answer: one reader for LaTeX and for plain text.
+r"""The tokens of an answer, in LaTeX or plain text.
 
-A token says how it was written, for that decides what it means: `\mathrm{i}` and `\text{m}` are single upright letters,
-`\text{men}` a word, `abc` a run of letters (a word, a unit or a product, which the parser tells), `x` a name. Commands
-that only say how big or where are dropped, synonyms become one command, numbers get their exact value.
+A token keeps how it was written, because that decides its meaning: `\mathrm{i}` and `\text{m}` are single upright
+letters, `\text{men}` a word, `abc` a run of letters (a word, a unit or a product: the parser decides), `x` a name.
+Commands for size and position are dropped, synonyms become one command, numbers get their exact value.
 """
 
 import re
@@ -19,8 +19,8 @@ VOCABULARY: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("vocabulary
 
 class Token(NamedTuple):
     """`kind` is number, name (one letter, or a Greek one), run (several plain letters), word (several upright letters),
-    command, or op. `gap`: white space stands before it. `upright`: it stood in \\text, \\mathrm, or the like; of a
-    number: it was written in words."""
+    command, or op. `gap`: white space precedes it. `upright`: it was in \\text, \\mathrm, or the like; of a number: it
+    was written in words."""
 
     kind: str
     text: str
@@ -29,12 +29,12 @@ class Token(NamedTuple):
     upright: bool = False
 
     def isa(self, *texts: str) -> bool:
-        """Is it one of these operators or commands?"""
+        """Whether it is one of these operators or commands."""
         return self.text in texts and (self.kind == "op" or self.kind == "command")
 
 
 class Unreadable(Exception):
-    """Braces that do not match, or far too much of it."""
+    """Braces do not match, or there are too many tokens."""
 
 
 Tokens = tuple[Token, ...]
@@ -69,7 +69,7 @@ _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
 def tokenize(text: str) -> Tokens:
-    """Read an answer. Raises Unreadable."""
+    """Raises Unreadable."""
     text = text if text.isascii() else text.translate(_UNICODE)
     if "C_" in text:
         text = _CHOICES.sub(lambda match: "\\binom{{{}}}{{{}}}".format(*filter(None, match.groups())), text)
@@ -94,7 +94,7 @@ class _Lexer:
         self.gap = False
 
     def read(self, position: int, end: int, upright: bool, depth: int) -> None:
-        """The tokens from one position to another; `upright` inside \\text and its like."""
+        """Add the tokens from one position to another; `upright` inside \\text and the like."""
         while position < end:
             match = _LEX.match(self.text, position)
             assert match
@@ -162,7 +162,7 @@ class _Lexer:
         if depth > _MAX_TEXT_DEPTH:
             raise Unreadable
         if name == "operatorname" and len(content) > 1 and content.isalpha():
-            self.add("command", "\\" + content)  # a function, if an unknown one: no noun
+            self.add("command", "\\" + content)  # an unknown function, not a noun
         else:
             upright = meaning == "text" or (len(content) > 1 and content.isalpha())
             self.gap |= content[:1].isspace()
@@ -170,7 +170,7 @@ class _Lexer:
         return position
 
     def _argument(self, position: int, end: int) -> tuple[tuple[int, int], int]:
-        """Where the content of the next group lies, or the next character, and where one goes on."""
+        """Begin and end of the content of the next group, or of the next character; and the position after it."""
         while position < end and self.text[position].isspace():
             position += 1
         begin, depth = position + 1, 0
@@ -184,7 +184,7 @@ class _Lexer:
 
 
 def _continued(digits: str) -> Fraction | None:
-    """0.333... and 0.142857142857...: only when the digits shown repeat at least three times (twice if long)."""
+    """0.333... and 0.142857142857...: only if the digits repeat at least three times (twice if long)."""
     decimals = digits.partition(".")[2]
     for length in range(1, len(decimals) // 2 + 1):
         times = 3 if length < 4 else 2
@@ -195,14 +195,12 @@ def _continued(digits: str) -> Fraction | None:
 
 
 def _cycle(digits: str, places: int) -> Fraction:
-    """The worth of digits that repeat for ever after so many places."""
+    """The value of digits that repeat forever after so many places."""
     return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
 
 def spelled(tokens: Tokens) -> str:
-    """The answer in one spelling: what is spelled the same was written the same, but for typography."""
-    spelt = " ".join(
-        token.text.casefold() if token.kind in ("word", "run") and not token.text.isupper() else token.text
-        for token in tokens
-    )
-    return re.sub(r"([\^_]) \{ (\S+) \}", r"\1 \2", spelt)
+    """The answer in one spelling: equal for answers that differ only in typography."""
+    folds = (token.kind in ("word", "run") and not token.text.isupper() for token in tokens)
+    text = " ".join(token.text.casefold() if fold else token.text for token, fold in zip(tokens, folds, strict=True))
+    return re.sub(r"([\^_]) \{ (\S+) \}", r"\1 \2", text)

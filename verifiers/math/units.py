@@ -1,4 +1,4 @@
-"""Units of measurement: what `15 cm^2`, `square centimeters` and `kg m/s^2` say, and how they convert."""
+"""Units of measurement: parses and converts `cm^2`, `square centimeters`, `kg m/s^2`."""
 
 import functools
 import re
@@ -9,8 +9,8 @@ from ratchet.verifiers.math.tokens import VOCABULARY
 
 
 class Unit(NamedTuple):
-    """A product of powers of base units, and its size in them: a kilometer is 1000 of (("m", 1),). What is counted is a
-    unit too, of its own dimension: `words` are its noun and what comes before it, sorted."""
+    """A product of powers of base units and its size in them: a kilometer is 1000 of (("m", 1),). The noun of a count
+    is a unit too, of its own dimension, with its sorted `words`."""
 
     dimension: tuple[tuple[str, int], ...]
     size: Fraction = Fraction(1)
@@ -22,8 +22,8 @@ def _table(section: str) -> dict[str, Unit]:
     found = {}
     for line in VOCABULARY[section].splitlines():
         unit, _, names = line.partition(":")
-        size, *powers = unit.split()
-        dimension = tuple((base, int(power or 1)) for base, power in _BASE.findall(" ".join(powers)))
+        size, _, powers = unit.partition(" ")
+        dimension = tuple((base, int(power or 1)) for base, power in _BASE.findall(powers))
         found |= dict.fromkeys(names.split(), Unit(dimension, Fraction(size)))
     return found
 
@@ -40,7 +40,7 @@ ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60,
 
 @functools.lru_cache(maxsize=2048)
 def parse_unit(text: str) -> Unit | None:
-    """`square centimeters`, `cm^2`, `m/s^2`, `J mol^{-1} K^{-1}`, `miles per hour`; None for what is no unit."""
+    """`square centimeters`, `cm^2`, `m/s^2`, `J mol^{-1} K^{-1}`, `miles per hour`; None if it is not a unit."""
     powers: dict[str, int] = {}
     size, sign, power, position = Fraction(1), 1, 1, 0
     while position < len(text.rstrip()):
@@ -57,7 +57,7 @@ def parse_unit(text: str) -> Unit | None:
             continue
         base = parse_unit(match[6]) if match[6] else _base(match[1])
         if base is None:
-            # 3 atoms per pulse: what is counted is a unit among units.
+            # 3 atoms per pulse: the noun of a count is a unit among units.
             if len(word) < 4 or not (sign < 0 or (word[-1] == "s" and ("/" in text or "per " in text))):
                 return None
             base = Unit(((word, 1),))
@@ -71,7 +71,7 @@ def parse_unit(text: str) -> Unit | None:
 
 
 def _base(word: str) -> Unit | None:
-    """The unit that one word is."""
+    """The unit of one word."""
     if word in _SYMBOLS:
         return _SYMBOLS[word]
     if word[1:] in _SYMBOLS and word[0] in _PREFIXES and word != "min":

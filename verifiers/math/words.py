@@ -1,4 +1,4 @@
-"""What words say in an answer: numbers, clock and calendar, and what is known to be no part of a value."""
+"""Words in an answer: numbers, dates and times, and nouns that are not part of a value."""
 
 import re
 from fractions import Fraction
@@ -22,13 +22,13 @@ _WHEN = re.compile(
 
 
 def word(token: Token) -> str:
-    """The word that a token is, in lower case; "" for all else."""
+    """The token's word in lower case; "" if it is not one."""
     return token.text.lower() if token.kind in ("word", "run") else ""
 
 
 def numbered(tokens: Tokens) -> Tokens:
-    """With number words and magnitudes as the numbers that they are: `twenty-five`, `two thirds`, `5 million`. Those
-    that were written in words alone are `upright`."""
+    """With number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Those written in words
+    alone are `upright`."""
     if not any(_singular(word(token)) in _NUMERAL | _SMALL.keys() for token in tokens):
         return tokens
     result: list[Token] = []
@@ -48,8 +48,8 @@ def _singular(text: str) -> str:
 
 
 def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
-    """The number that begins here, in words or in digits with words behind them, and where it ends: where it began,
-    when there is none."""
+    """The number that begins here, in words or in digits with words after them, and where it ends: at `begin` if there
+    is none."""
     total, current, last, end = Fraction(0), None, 0, begin
     index = begin
     if tokens[begin].kind == "number":
@@ -60,9 +60,8 @@ def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
     while index < len(tokens):
         text = word(tokens[index])
         size = _singular(text)
-        if current is not None and (
-            (text == "and" and last >= 100) or (tokens[index].isa("-") and not tokens[index].gap)
-        ):
+        joins = (text == "and" and last >= 100) or (tokens[index].isa("-") and not tokens[index].gap)
+        if current is not None and joins:
             index += 1  # in the middle, if a number word follows
             continue
         if text in _SMALL and (current is None or last >= 100 or (last == 10 and 0 < _SMALL[text] < 10)):
@@ -82,20 +81,16 @@ def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
 
 
 def is_noun_phrase(words: list[str], count: Fraction | None) -> bool:
-    """Do the words behind a count name what is counted, and nothing else? A noun, perhaps with a word or two of its
-    kind before it, or with `of …` behind it."""
+    """Whether the words after a count only name what is counted: a noun, with at most two words before it, or with
+    `of …` after it."""
     lowered = [text.lower() for text in words]
     if "of" in lowered:
         at = lowered.index("of")
         return is_noun_phrase(words[:at], count) and is_noun_phrase(words[at + 1 :], Fraction(1))
     if not 1 <= len(words) <= 3 or any(not t.isalpha() or (t in _NO_NOUNS and t not in _MODIFIERS) for t in lowered):
         return False
-    head = lowered[-1]
-    if (
-        head in _NO_NOUNS
-        or len(head) < 3
-        or any(_singular(text) in _MAGNITUDES.keys() | _PARTS.keys() - {"quarter"} for text in lowered)
-    ):
+    head, numerals = lowered[-1], _MAGNITUDES.keys() | _PARTS.keys() - {"quarter"}
+    if head in _NO_NOUNS or len(head) < 3 or any(_singular(text) in numerals for text in lowered):
         return False
     if head.endswith(_IRREGULAR) or (head.endswith("s") and not head.endswith(("ss", "us", "is"))):
         return True
@@ -103,14 +98,14 @@ def is_noun_phrase(words: list[str], count: Fraction | None) -> bool:
 
 
 def noun_stem(words: list[str]) -> tuple[str, ...]:
-    """A noun phrase for comparison: in the singular, without what says nothing of the kind."""
+    """The words of a noun phrase, sorted: in the singular, without modifiers."""
     kept = (text.lower() for text in words if text.lower() not in _MODIFIERS)
     return tuple(sorted(text.removesuffix("s") if len(text) > 3 else text for text in kept))
 
 
 def moment(tokens: Tokens, bare: bool = False) -> str:
-    """A date, a time of day or both, its fields in one order; "" for all else. `May 5` is `5th of May`, 15:30 is 3:30
-    PM; without AM or PM a time has no half of the day, and is one only where it may be `bare`."""
+    """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
+    is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
     text = "".join(" " * token.gap + token.text for token in tokens).lower()
     found: dict[str, str] = {}
     numbers, end, named = [], 0, False

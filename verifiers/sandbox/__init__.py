@@ -1,16 +1,15 @@
-"""Where solutions run: a fork server that starts a confined process for each, and never knows what is expected.
+"""Where solutions run: a fork server that starts a confined process for each, and never has an expected value.
 
-Hardly anything is imported here: the fork server loads this package too, and what it does not map makes each fork
-cheaper.
+Imports hardly anything: the fork server loads this package too, and what it does not map makes each fork cheaper.
 """
 
 import signal
 
 STOP = b"stop"
-"""What the judge sends to end a program of which it has seen enough."""
+"""From the judge: end the program."""
 MESSAGE_BYTES = 4096
-"""No message between judge and server is longer: there are limits in it, and results, and nothing of a job."""
+"""Longest message between judge and server. Messages contain limits and results, nothing of a job."""
 STOPPED = b"stopped"
-"""The last line of a report whose process began no further test, though there may be more."""
+"""The last line of a report: the process begins no further test, though there may be more."""
 UNCONFINED = signal.SIGUSR1
-"""What ends a process that could not be confined. No solution can die of it: they are not allowed to send signals."""
+"""Ends a process that could not be confined. A solution cannot die of it: it may not send signals."""

@@ -1,6 +1,6 @@
-"""Small attacks, run through a started sandbox before it is trusted: a layer that is there is not yet one that holds.
+"""Small attacks on a started sandbox before it is trusted: a layer that is present does not always hold.
 
-Each goes the way of a real solution, and is harmless where it succeeds. Together they take about a tenth of a second.
+Each takes the path of a real solution, and does no harm if it succeeds. Together they take about a tenth of a second.
 """
 
 import os
@@ -15,7 +15,7 @@ _MEMORY_BYTES = 48 << 20
 _OUTPUT_BYTES = 1 << 20
 _PATIENCE_S = 10.0
 
-# Calls: the body of a function that must raise. What returns has escaped.
+# Calls: the body of a function, which must raise; if it returns, it has escaped.
 _CALLS = {
     "read a file of the host": "open({secret!r}).read()",
     "write a new file": "open({new!r}, 'w').write('x')",
@@ -39,8 +39,7 @@ def f():
     return "escaped"
 """
 
-# Programs: their time limit, and what must have become of them. Only one is meant to reach its limit: on a busy machine
-# the others must not.
+# Programs: source, time limit, and the expected result. Only one may reach its time limit, on a busy machine too.
 _PROGRAMS: dict[str, tuple[str, float, Callable[[TestRun], bool]]] = {
     "print without end": (
         "while True:\n    print('x' * 10000)", _PATIENCE_S,
@@ -57,21 +56,16 @@ _PROGRAMS: dict[str, tuple[str, float, Callable[[TestRun], bool]]] = {
 }  # fmt: skip
 
 NAMES = (*_CALLS, *_PROGRAMS)
-
-
 Run = Callable[..., Execution]
 """`Sandbox.run`"""
 
 
 def escaped(run: Run) -> list[str]:
-    """Names of the attacks that a sandbox, already started, did not stop.
-
-    Raises SandboxFault when one took the sandbox down.
-    """
+    """Names of the attacks that a started sandbox did not stop. Raises SandboxFault if one crashed the sandbox."""
     with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
         secret = Path(directory, "secret")
         secret.write_text("x")
-        # File permissions alone must not be what stops an attack, except where another user is a layer.
+        # File permissions must not be what stops an attack, except where another user is a layer.
         os.chmod(directory, 0o777)
         os.chmod(secret, 0o666)
         facts = {
@@ -81,8 +75,8 @@ def escaped(run: Run) -> list[str]:
         found = []
         for name, attack in _CALLS.items():
             source = _CALL.format(attack=attack.format(**facts))
-            left = _one(run, source, {"kind": "call", "args": [], "kwargs": {}, "exact": False}, _PATIENCE_S)
-            if (left.status, left.output) != ("done", b'j"stopped"'):
+            got = _one(run, source, {"kind": "call", "args": [], "kwargs": {}, "exact": False}, _PATIENCE_S)
+            if (got.status, got.output) != ("done", b'j"stopped"'):
                 found.append(name)
     for name, (source, time_s, was_stopped) in _PROGRAMS.items():
         if not was_stopped(_one(run, source, {"kind": "stdin", "input": ""}, time_s)):

@@ -1,11 +1,11 @@
-"""Published checks, `check(candidate)`, run as plain Python in a process in which the program is not.
+"""Published checks, `check(candidate)`, run as plain Python in a process apart from the program.
 
-`candidate` and every name that neither the check nor the prelude defines stand for objects of the program's process
-(`objects`). What they return is data, or stands for an object there. The values that a check expects stay here:
+`candidate` and every name that neither the check nor the prelude defines are proxies of objects in the program's
+process (`objects`). They return data or further proxies. The values that a check expects stay here:
 
-- what the program returned is compared here, by Python's own `==` of data; no `__eq__` of the program's is asked;
-- an object that the check did not make itself, by a class it names, is never set against a value of the check;
-- two objects of the program's are equal when they say so *and* their classes and attributes are the same.
+- what the program returned is compared here, by Python's own `==` of data; no `__eq__` of the program is called;
+- an object that the check did not create, from a class it names, is never compared with a value of the check;
+- two objects of the program are equal if their `==` says so *and* their classes and attributes are the same.
 """
 
 import ast
@@ -22,25 +22,25 @@ _SHOWN = 300
 _CONTAINERS = (list, dict, set, bytearray, deque)
 _OURS = 3  # references: in the tuple, by name, and the argument
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
-# Questions that data answers by comparing: an object that was to be data must not answer them instead.
+# Methods of data that compare with an argument: an object returned instead of data must not answer them.
 _QUESTIONS = {
     "count", "index", "find", "rfind", "rindex", "startswith", "endswith", "issubset", "issuperset", "isdisjoint",
 }  # fmt: skip
 
 
 class Unreadable(BaseException):
-    """What the program's process wrote is no value: not for a check's own `except` either."""
+    """The program's process wrote something invalid. No Exception: passes through a check's own `except`."""
 
 
 class Impossible(BaseException):
-    """The check asks for what cannot be done: its own fault, whatever the program is."""
+    """The check does something that cannot be done here: its own fault, not the program's."""
 
 
 def run_checks(job: Mapping[str, Any], peer: "CheckEnd", write: Callable[[dict[str, Any]], None]) -> None:
-    """Run each of `job["checks"]` and `write` what came of it: `status` (`held`; `failed`, by the check; `raised`, by
-    the program; `gone`, the program's process; `invalid`, the check itself), `name` and `detail` of the exception, and
-    `got`, the last value the program gave. `{"asked": true}` goes before when the program was asked at all. With
-    `job["to_first_failure"]` the first that does not hold is the last."""
+    """Run each of `job["checks"]` and `write` its record: `status` (`held`; `failed`, by the check; `raised`, by the
+    program; `gone`, the program's process; `invalid`, the check itself), `name` and `detail` of the exception, and
+    `got`, the last value from the program. `{"asked": true}` precedes it if the program was used at all. With
+    `job["to_first_failure"]` it stops after the first that does not hold."""
     peer.classes = classes_named(job["checks"], job["prelude"])
     for source in job["checks"]:
         peer.begin(write)
@@ -63,14 +63,14 @@ def _run_check(source: str, entry_point: str, peer: "CheckEnd") -> dict[str, Any
         status, name, detail = "held", "", ""
     except BaseException as error:
         name, detail = type(error).__name__, describe(error)
-        status = "raised" if error is peer.raised else "invalid" if isinstance(error, ImportError) else "failed"
-        if isinstance(error, NameError):
-            status = "raised"  # a name that the program was to define
-    if peer.broken is not None:  # though a check's harness may have caught it
+        status = "invalid" if isinstance(error, ImportError) else "failed"
+        if error is peer.raised or isinstance(error, NameError):  # a name that the program should define
+            status = "raised"
+    if peer.broken is not None:  # even if the check caught it
         invalid = isinstance(peer.broken, Impossible)
         status, name, detail = "invalid" if invalid else "gone", type(peer.broken).__name__, str(peer.broken)
     if not peer.asked and status in ("held", "failed"):
-        status, detail = "invalid", f"it decides before the program is asked{': ' if detail else ''}{detail}"
+        status, detail = "invalid", f"it decides before it uses the program{': ' if detail else ''}{detail}"
     return {"status": status, "name": name, "detail": detail[:_SHOWN]}
 
 
@@ -78,7 +78,7 @@ _STATEMENT = "_ratchet_statement"
 
 
 class _Statements(ast.NodeTransformer):
-    """`f(x)` as a statement of its own: nothing is made of what it gives, so that it is called for its arguments."""
+    """Marks calls that are whole statements, `f(x)`: their value is unused, so only changes of arguments count."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         self.generic_visit(node)
@@ -90,7 +90,7 @@ class _Statements(ast.NodeTransformer):
 
 
 class _Names(dict):
-    """What a check finds as it finds `len`: the builtins with the prelude, then what the program defines."""
+    """A check's built-in names: the builtins, the prelude's, then the program's."""
 
     def __init__(self, peer: "CheckEnd") -> None:
         super().__init__(peer.names)
@@ -104,17 +104,14 @@ class _Names(dict):
 
 
 class CheckEnd(Peer):
-    """The end of the check."""
+    """The check's end of the connection."""
 
     def __init__(self, channel: Any, names: Mapping[str, Any]) -> None:
         super().__init__(channel)
         self.names = names
-        self.raised: BaseException | None = None
-        """What the program raised last."""
-        self.broken: BaseException | None = None
-        """Why nothing more can be asked."""
-        self.classes: set[str] = set()
-        """Names that the checks use as classes."""
+        self.raised: BaseException | None = None  # the program's last exception
+        self.broken: BaseException | None = None  # why nothing more can be sent
+        self.classes: set[str] = set()  # names that the checks use as classes
         self.asked = False
         self.shown = ""
         self._write: Callable[[dict[str, Any]], None] | None = None
@@ -128,7 +125,7 @@ class CheckEnd(Peer):
         self.raised, self.asked, self.shown, self._write = None, False, "", write
 
     def do(self, what: str, *asked: Any, asks: bool = True) -> Any:
-        """Ask the program's end. Raises what it raised."""
+        """Have the program's end do it. Raises the program's exception."""
         reply = self._ask(what, self._given([*asked]), asks)
         return self._read(lambda: self.decode(reply))
 
@@ -144,7 +141,7 @@ class CheckEnd(Peer):
         return value
 
     def _give_back(self) -> None:
-        """Do to the program's containers what the check has done to its copies of them since."""
+        """Apply the check's changes of its copies of the program's containers to the originals."""
         lent, self._lent = self._lent, []
         for remote, name, value, before in lent:
             now = self._given(value)
@@ -157,15 +154,14 @@ class CheckEnd(Peer):
         try:
             return self.encode(value, objects)
         except (NotData, RecursionError) as error:
-            self.broken = Impossible(f"it gives the program what is no data: {error}")
+            self.broken = Impossible(f"it passes the program something that is not data: {error}")
             raise self.broken from None
 
     def statement(self, function: Any, *args: Any, **kwargs: Any) -> None:
-        called: Any = function
         if isinstance(function, Remote):
             self.call(function, args, kwargs, "do")
         else:
-            called(*args, **kwargs)
+            function(*args, **kwargs)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "call") -> Any:
         objects: list[Any] = []
@@ -180,7 +176,7 @@ class CheckEnd(Peer):
             return value
 
         value = self._read(read)
-        self.shown = _shown(value)
+        self.shown = object.__repr__(value) if isinstance(value, Remote) else repr(value)[:_SHOWN]
         return value
 
     def _ask(self, what: str, graph: dict[str, Any], asks: bool) -> dict[str, Any]:
@@ -207,15 +203,13 @@ class CheckEnd(Peer):
             raise self.broken from None
 
     def reply(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The program calls a function of the check's that it was given."""
+        """Answer the program's call of a function of the check that it received."""
         number, args, kwargs = self._read(lambda: self.decode(message))
         try:
             return self.encode(self._callbacks[number](*args, **kwargs))
         except Exception as error:
             name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
             return {"raised": {"value": {"named": name}, "objects": []}, "message": str(error)}
-
-    # ---------------------------------------------------------------------------------- values and classes
 
     def class_of(self, name: str) -> type | None:
         return prelude_class(self.names, name) or self._classes.get(name)
@@ -259,7 +253,7 @@ class CheckEnd(Peer):
         return self.do("await", coroutine)
 
     def alike(self, value: Any, reference: Any) -> Any:
-        """The value as Python's own type knows it, and what else there is to ask of it."""
+        """The value of Python's own type, with the object's other attributes."""
         remote, base = self.dereference(reference), type(value)
         attributes = {"__getattr__": lambda _, name: getattr(remote, name), "_ratchet_number": remote._ratchet_number}
         kind: Any = type(type(remote).__name__, (base,), attributes)
@@ -283,22 +277,15 @@ class CheckEnd(Peer):
         return error
 
 
-def _shown(value: Any) -> str:
-    return object.__repr__(value) if isinstance(value, Remote) else repr(value)[:_SHOWN]
-
-
-# ------------------------------------------------------------------------------------------ proxies
-
-
 class Remote:
-    """Stands for an object of the program's process."""
+    """A proxy of an object in the program's process."""
 
     __slots__ = ("_ratchet_end", "_ratchet_made", "_ratchet_number")
     __doc__ = None
 
     def __getattr__(self, name: str) -> Any:
         if name in _QUESTIONS and not self._ratchet_made:
-            raise AttributeError(f"an object that the program returned is not asked for {name!r}")
+            raise AttributeError(f"an object that the program returned has no {name!r}")
         if name.startswith("_ratchet"):
             raise AttributeError(name)
         return self._ratchet_end.attribute(self, name)
@@ -325,54 +312,40 @@ class Remote:
 
 
 def _made(value: Any) -> Any:
-    """The value, which if it stands for an object counts as one that the check made itself."""
+    """The value, marked as an object that the check created itself if it is a proxy."""
     if isinstance(value, Remote):
         object.__setattr__(value, "_ratchet_made", True)
     return value
 
 
 def _class_for(description: Mapping[str, Any]) -> type:
-    """The class of what stands for instances of one class of the program's."""
+    """The class of proxies for instances of one class of the program."""
     methods: dict[str, Any] = {"__slots__": ()}
     for name in description["methods"]:
-        if name == "__call__":
-            methods[name] = _call
-        elif name == "__eq__":
+        if name == "__eq__":
             methods["_ratchet_eq"] = True
-        elif name in ANSWERING:
-            methods[name] = _answering(name)
-        elif name in COMPARING:
-            methods[name] = _comparing(name)
+        elif name in ANSWERING or name in COMPARING:
+            methods[name] = _special(name)
     if native := NATIVE.get(description["native"] or ""):
         methods["__class__"] = property(lambda self: native)
     return type(str(description["name"]), (Remote,), methods)
 
 
-def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    value = self._ratchet_end.call(self, args, kwargs)
-    return _made(value) if self._ratchet_made else value
-
-
-def _answering(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        if name == "__exit__":
-            args = (*args[:2], None)  # a traceback is no data
-        return self._ratchet_end.do("special", self, name, args)
-
-    return method
-
-
-def _comparing(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        end = self._ratchet_end
-        if self._ratchet_made or all(isinstance(arg, Remote) for arg in args):
+def _special(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        end, made = self._ratchet_end, self._ratchet_made
+        if name == "__call__":
+            value = end.call(self, args, kwargs)
+        elif name in ANSWERING:  # a traceback is not data
+            return end.do("special", self, name, (*args[:2], None) if name == "__exit__" else args)
+        elif made or all(isinstance(arg, Remote) for arg in args):
             value = end.do("special", self, name, args)
-            return _made(value) if self._ratchet_made else value
-        base = end.do("state", self)[1]
-        if base is not None:
+        elif (base := end.do("state", self)[1]) is not None:
             return getattr(base, name)(*args)
-        if name == "__contains__":
+        elif name == "__contains__":
             return any(item is args[0] or item == args[0] for item in self)
-        raise TypeError(f"{name} of an object that the program returned is not asked about a value of the check")
+        else:
+            raise TypeError(f"an object that the program returned has no {name} for a value of the check")
+        return _made(value) if made else value
 
     return method

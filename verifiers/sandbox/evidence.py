@@ -1,7 +1,7 @@
-"""Which names a check uses as classes: only their instances may answer for themselves.
+"""Which names a check uses as classes: only instances of those may answer for themselves.
 
-Where a check calls a function, a program may define a class whose `==` says yes to anything. So an instance is believed
-only where the check says that it wants one: it asks for an attribute that no data has, or names the class as a class.
+A program may define a class instead of a function, with a `==` that accepts anything. So an instance is believed only
+if the check shows that it wants one: it reads an attribute that no data has, or uses the name as a class.
 """
 
 import ast
@@ -17,28 +17,24 @@ _DATA = (
     OrderedDict(), defaultdict(), deque(), Decimal(), Fraction(), (n for n in ()), lambda: 0, {}.keys(), {}.items(),
     datetime.datetime.min, datetime.timedelta(), datetime.UTC,
 )  # fmt: skip
-_OF_DATA = {name for value in _DATA for name in dir(value)}
-_OF_DATA |= {
-    "shape", "dtype", "size", "ndim", "T", "tolist", "item", "sum", "mean", "std", "min", "max", "all", "any", "astype",
-}  # fmt: skip
-"""Of numpy's arrays, which is not loaded for this."""
+_NUMPY = "shape dtype size ndim T tolist item sum mean std min max all any astype"  # of arrays; not imported for this
+_OF_DATA = {name for value in _DATA for name in dir(value)} | set(_NUMPY.split())
 _TAKE_CLASSES = {"isinstance", "issubclass", "assertIsInstance", "assertRaises", "assertRaisesRegex"}
 
 
 def classes_named(checks: Iterable[str], prelude: str | None) -> set[str]:
-    """Of a problem's checks, all together. Not of those that cannot be parsed."""
-    trees = []
+    """The names used as classes in all of a problem's checks together, except those that cannot be parsed."""
+    nodes: list[ast.AST] = []
     for source in checks:
         try:
-            trees.append(ast.parse(source))
+            nodes += ast.walk(ast.parse(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    # What the prelude's and the check's own classes have is data, too: their instances travel by their attributes.
+    # Attributes of the prelude's and the check's own classes are data, too: their instances travel by attributes.
     own = set(re.findall(r"\w+", prelude or "")) | {
         node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
-    makers: dict[str, set[str]] = {}  # by the name of a variable or an attribute, what was called for it
+    makers: dict[str, set[str]] = {}  # by the name of a variable or attribute: the functions called for its value
     for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and (called := _called(node.value)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -57,7 +53,7 @@ def classes_named(checks: Iterable[str], prelude: str | None) -> set[str]:
                 ast.BinOp(left=one, right=other)
                 | ast.Compare(left=one, comparators=[other])
                 | ast.Call(args=[one, other, *_])
-            ):  # two of a kind, of which a function would not be named so
+            ):  # two values from one callable with the name of a class
                 found |= {name for name in _called(one) & _called(other) if name[:1].isupper()}
             case ast.ClassDef(bases=bases):
                 found |= {_name(base) for base in bases}
@@ -65,12 +61,12 @@ def classes_named(checks: Iterable[str], prelude: str | None) -> set[str]:
 
 
 def _called(node: ast.AST | None) -> set[str]:
-    """The functions that gave a value, operators aside."""
+    """The functions called for a value, apart from operators."""
     if isinstance(node, ast.BinOp):
         return _called(node.left) | _called(node.right)
     return {node.func.id} if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else set()
 
 
 def _name(node: ast.AST) -> str:
-    """Of a variable, or of an attribute of one, whatever that is."""
+    """The name of a variable or attribute."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,8 +1,7 @@
-"""What happens inside the confined processes of one program: compile it and run it on each test, or answer the check of
-its problem, which runs in a second process. Report.
+"""Inside the confined processes of one program: compile it and run it on each test, or serve the check of its problem,
+which runs in a second process. Report.
 
-Nothing here knows an expected output. What is reported is not trusted by anyone: a lie about one's own output is just
-another output.
+Nothing here has an expected output, and nothing trusts a report: a lie about one's own output is just another output.
 """
 
 import _sitebuiltins
@@ -10,6 +9,7 @@ import _thread
 import atexit
 import builtins
 import gc
+import importlib
 import io
 import json
 import os
@@ -27,7 +27,7 @@ from ratchet.verifiers.sandbox import STOPPED, values
 from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 
-# What LeetCode-style solutions take for granted when the problem brings no prelude of its own.
+# For LeetCode-style solutions whose problem has no prelude of its own.
 DEFAULT_PRELUDE = """
 import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
 from bisect import *
@@ -40,15 +40,15 @@ from typing import *
 """
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
-"""An output up to the first is handed on in the report; a larger one stays in its file, and no further test is begun.
-Nor is one when the report has reached the second."""
+"""An output above the first stays in its file instead of the report, and ends the process's tests. So does a report
+above the second."""
 
 
 def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """`names`, such as the builtins, and beside them what a prelude defines.
+    """`names`, such as the builtins, plus a prelude's.
 
-    A solution finds the prelude's names where it finds `len`: that costs nothing per test, and copying hundreds of
-    names into each fresh `__main__` would touch, and so copy, much of the server's memory.
+    The prelude's names are found like `len`. That costs nothing per test, while copying hundreds of names into each
+    fresh `__main__` would touch, and so copy, much of the server's memory.
     """
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": values.PRELUDE}
     exec(compile(prelude, "<prelude>", "exec", dont_inherit=True), namespace)
@@ -56,8 +56,8 @@ def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Files(NamedTuple):
-    """Descriptors of a confined process: its job, which once read is the file for standard input, the file for standard
-    output, the report, what counts the tests that are over, and /dev/null, open for reading and writing."""
+    """Descriptors of a confined process: the job, which once read is reused for standard input; standard output; the
+    report; the progress file, one byte per finished test; /dev/null, open for reading and writing."""
 
     job: int
     output: int
@@ -67,15 +67,15 @@ class Files(NamedTuple):
 
 
 class _Failed(Exception):
-    """The program cannot be run; its record is `args[0]`."""
+    """The program cannot run; `args[0]` is its record."""
 
 
 def run_program(files: Files, default_names: dict[str, Any]) -> None:
     """Run the job's `source` on each of its `tests`.
 
-    After each test the report gets a line of JSON: `status`, `detail`, `seconds`, and as `output` the bytes on standard
-    output, or the encoded value of a call, one character a byte; without `output` they are in its file. A program has
-    a fresh `__main__` for each test on standard input; called functions are those of one module, as in a check.
+    After each test the report gets a line of JSON: `status`, `detail`, `seconds`, and `output`, the bytes on standard
+    output or the encoded value of a call, one character per byte; without `output` they are in its file. Each test on
+    standard input has a fresh `__main__`; calls share one module, as in a check.
     """
     job = read_job(files)
     try:
@@ -87,7 +87,7 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
     written, candidate = 0, None
     for test in job["tests"]:
         if draws:
-            random.seed(0)  # so that a verdict on a program that draws numbers is the same when it is judged again
+            random.seed(0)  # the same verdict each time on a program that draws numbers
         is_program = test["kind"] == "stdin"
         if is_program:
             _fill(files.job, test["input"].encode("utf-8", "surrogatepass"))
@@ -99,7 +99,9 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
         record: dict[str, Any] = {"status": "done"}
         try:
             if is_program:
-                _run_main(code, names)
+                namespace = _fresh_module("__main__", names)
+                _open_streams()
+                exec(code, namespace)
             else:
                 if candidate is None:
                     candidate = _loaded(code, names, job["entry_point"])[1]
@@ -121,15 +123,15 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
             _fill(files.output, output)
         written += report(files.report, record)
         os.write(files.progress, b".")
-        # The judge sends the rest to a new process. Daemon threads would run on into the next test.
+        # The judge sends the rest to a new process. Daemon threads would continue into the next test.
         if not (fits and alone) or written > REPORT_BYTES:
             break
     os.write(files.report, STOPPED)
 
 
 def answer_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
-    """Run the job's `source` as a module, and do with it what the check at the other end of `channel` asks. The report
-    gets a line when there is nothing to ask."""
+    """Run the job's `source` as a module, and serve the check at the other end of `channel`. The report gets a line if
+    that is impossible."""
     job = read_job(files)
     try:
         code, names = _compiled(job, default_names)
@@ -147,8 +149,7 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
 
 
 def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
-    """Run the job's `checks` on the program at the other end of `channel`; see `checking`. After each `progress` is
-    counted up."""
+    """Run the job's `checks` on the program at the other end of `channel`, see `checking`; count them in `progress`."""
     job = read_job(files)
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
@@ -172,7 +173,7 @@ def read_job(files: Files) -> dict[str, Any]:
 
 
 def _compiled(job: dict[str, Any], default_names: dict[str, Any]) -> tuple[types.CodeType, Mapping[str, Any]]:
-    """The program's code, and the names that it finds. Raises _Failed."""
+    """The program's code and its built-in names. Raises _Failed."""
     try:
         names = default_names if job["entry_point"] else vars(builtins)
         if job["prelude"]:
@@ -190,8 +191,8 @@ def report(descriptor: int, record: dict[str, Any]) -> int:
 
 
 def _fill(descriptor: int, content: bytes) -> None:
-    """Make `content` all there is in a file, with its offset at the beginning. Standard input is a file, not a pipe:
-    `os.fstat(0).st_size` is a legal way to read it."""
+    """Replace a file's content, and rewind it. Standard input is a file, not a pipe: `os.read(0, os.fstat(0).st_size)`
+    is legal."""
     done = os.pwrite(descriptor, content, 0) if content else 0
     while done < len(content):
         done += os.pwrite(descriptor, content[done:], done)
@@ -200,7 +201,7 @@ def _fill(descriptor: int, content: bytes) -> None:
 
 
 def _taken(descriptor: int) -> bytes | None:
-    """What is in the output file, which is then empty; None when it is large, and then left there."""
+    """Take the content out of the output file; None if it is large, and then left there."""
     size = os.fstat(descriptor).st_size
     if size > INLINE_BYTES:
         return None
@@ -212,7 +213,7 @@ def _taken(descriptor: int) -> bytes | None:
 
 
 def _join_threads() -> bool:
-    """Wait for the threads that the interpreter would wait for; False when others are left."""
+    """Wait for the threads that the interpreter would wait for; False if others are left."""
     if not _thread._count():  # beside this one
         return True
     for thread in threading.enumerate():
@@ -229,15 +230,8 @@ def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     return module.__dict__
 
 
-def _run_main(code: types.CodeType, names: Mapping[str, Any]) -> None:
-    namespace = _fresh_module("__main__", names)
-    _open_streams()
-    exec(code, namespace)
-
-
 def _loaded(code: types.CodeType, names: Mapping[str, Any], entry_point: str | None) -> tuple[dict[str, Any], Any]:
-    """The namespace of the program, and what is to be called. It is a module, so that what it does under
-    `if __name__ == "__main__"` is left alone."""
+    """The program's namespace and its entry point. It is a module: `if __name__ == "__main__"` is false."""
     namespace = _fresh_module("solution", names)
     exec(code, namespace)
     return namespace, _candidate(entry_point, namespace)
@@ -247,12 +241,12 @@ def _failed(error: BaseException) -> dict[str, Any]:
     return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": describe(error)}
 
 
-_output: io.TextIOWrapper | None = None  # our own, to be flushed even when a program replaces or deletes sys.stdout
-_errors = sys.stderr  # the server's, whose descriptor leads to /dev/null by now
+_output: io.TextIOWrapper | None = None  # our own, flushed even if a program replaces or deletes sys.stdout
+_errors = sys.stderr  # the server's, whose descriptor is now /dev/null
 
 
 def _open_streams() -> None:
-    """Standard streams as at the start of an interpreter; the one for output serves all tests that leave it open."""
+    """Standard streams as at the start of an interpreter; tests share the one for output while it is open."""
     global _output
     reader = io.BufferedReader(io.FileIO(0, "r", closefd=False))
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(reader, encoding="utf-8")
@@ -271,7 +265,7 @@ def _is_open(stream: Any) -> bool:
 
 
 def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
-    """What the interpreter does at exit: registered functions, then flushing."""
+    """Do what the interpreter does at exit: call registered functions, then flush."""
     try:
         atexit._run_exitfuncs()
         for stream in (sys.stdout, _output):
@@ -284,8 +278,8 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
-    """What to call: an expression such as `Solution().twoSum`, a function, a class, a method of class `Solution` by its
-    name, or with that class's own name its only public method."""
+    """The callable that the entry point names: an expression such as `Solution().twoSum`, a function, a class, a method
+    of the class `Solution`, or with that class's own name its only public method."""
     if not entry_point:
         raise LookupError("the problem names no entry point")
     if entry_point in names:
@@ -301,8 +295,7 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
 
 
 def _encode(value: Any, exact: bool) -> bytes:
-    """`j` and JSON, or `r` and the repr of what JSON cannot say. Unless `exact`, a tuple is a list and a key its
-    text."""
+    """`j` and JSON, or `r` and the repr of a value outside JSON. Unless `exact`, a tuple is a list, a key its text."""
     try:
         text = values.plain_text(value) if exact else values.ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):
@@ -311,22 +304,15 @@ def _encode(value: Any, exact: bool) -> bytes:
 
 
 def prepare() -> dict[str, Any]:
-    """Once, in the server: set what all solutions inherit, load what most of them import, and return the builtins with
+    """Once, in the server: set what all solutions inherit, import what most of them need, and return the builtins with
     the default prelude."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of being its exception
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of raising in it
     sys.set_int_max_str_digits(0)
-    for name in ("exit", "quit"):  # which `site` defines, and the server starts without that
+    for name in ("exit", "quit"):  # from `site`, without which the server starts
         setattr(builtins, name, _sitebuiltins.Quitter(name, ""))
     names = names_with(DEFAULT_PRELUDE, vars(builtins))
-    import array  # noqa: F401
-    import dataclasses  # noqa: F401
-    import decimal  # noqa: F401
-    import enum  # noqa: F401
-    import fractions  # noqa: F401
-    import queue  # noqa: F401
-    import statistics  # noqa: F401
-    import traceback  # noqa: F401
-
+    for module in ("array", "dataclasses", "decimal", "enum", "fractions", "queue", "statistics", "traceback"):
+        importlib.import_module(module)
     _rehearse(names)
     random.seed(0)
     gc.collect()
@@ -335,8 +321,8 @@ def prepare() -> dict[str, Any]:
 
 
 def _rehearse(names: dict[str, Any]) -> None:
-    """Run a program of our own as both kinds of test, for what the interpreter makes on first use: made in each child,
-    it would cost that a copy of every page it lies on."""
+    """Run a program of our own as both kinds of test: what the interpreter creates on first use would cost each child
+    copies of the pages it lies on."""
     modules, standard = dict(sys.modules), [os.dup(descriptor) for descriptor in range(3)]
     source = "def f(x):\n    return x\nif __name__ == '__main__':\n    print(f(int(input())))\n"
     call = {"kind": "call", "args": [1], "kwargs": {}, "exact": False}

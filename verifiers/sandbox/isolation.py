@@ -1,5 +1,5 @@
-"""What keeps a solution in: namespaces around the fork server, then user, landlock, seccomp and limits around each
-solution. Each layer is tried once at start; those that work are mandatory for every solution from then on."""
+"""The layers that confine a solution: namespaces around the fork server; user, landlock, seccomp and limits around each
+solution. Each layer is tried once at start; those that work are then mandatory for every solution."""
 
 import functools
 import os
@@ -7,14 +7,15 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ratchet.verifiers.sandbox import linux, seccomp
 
 NOBODY = 65534
 OPEN_FILES = 256
-THREADS = 1024  # of one user: the sandbox's own, where it can have one
-PROCESSES = 64  # the same, where seccomp does not refuse processes
+THREADS = 1024  # of one user, if possible the sandbox's own
+PROCESSES = 64  # instead, if seccomp does not refuse processes
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -22,8 +23,8 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 def unused_user() -> int:
-    """A user id for one sandbox, so that the threads of others do not count against its limit. By chance, out of so
-    many that no two are the same; NOBODY where this machine gives us few."""
+    """A random user id for one sandbox, so that threads of other sandboxes do not count against its limit; NOBODY if
+    this machine gives us too few to choose from."""
     with open("/proc/self/uid_map") as file:
         first, _, count = max((tuple(map(int, line.split())) for line in file), key=lambda span: span[2])
     half = min(count // 2, 1 << 30)
@@ -31,20 +32,20 @@ def unused_user() -> int:
 
 
 def readable_paths(site: list[str]) -> list[str]:
-    """What a Python program needs to read: the interpreter, its libraries, the system's libraries."""
+    """The interpreter, its libraries, and the system's libraries."""
     paths = [*_SYSTEM_LIBRARIES, sys.prefix, sys.base_prefix, *site]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
 def enter_namespaces(readable: list[str], mount_point: str) -> str:
-    """New pid, network, mount, IPC and host name spaces for this process's children; through a new user namespace
-    when we are not allowed to otherwise. Returns what was entered, "" when the machine does not let us.
+    """Enter new pid, network, mount, IPC and host name spaces for this process's children, if necessary through a new
+    user namespace. Returns which kind, "" if the machine refuses both.
 
-    Each way is first tried in a throw-away child up to its end, `private_root` included: some kernels let anyone make
-    a user namespace and then refuse everything in it. The caller must fork, since a process never changes its own pid
-    namespace, and then call `private_root`.
+    Each is first tried in a throw-away child, `private_root` included: some kernels let anyone create a user namespace
+    and then refuse everything in it. The caller must fork, since a process never changes its own pid namespace, and
+    then call `private_root`.
     """
-    for name, enter in (("namespaces", _enter_as_root), ("user-namespaces", _enter_as_anyone)):
+    for name, enter in (("namespaces", lambda: linux.unshare(_SPACES)), ("user-namespaces", _enter_as_anyone)):
         if _works_in_a_child(lambda enter=enter: (enter(), private_root(readable, mount_point))):
             enter()
             return name
@@ -52,10 +53,6 @@ def enter_namespaces(readable: list[str], mount_point: str) -> str:
 
 
 _SPACES = linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
-
-
-def _enter_as_root() -> None:
-    linux.unshare(_SPACES)
 
 
 def _enter_as_anyone() -> None:
@@ -79,13 +76,13 @@ def _works_in_a_child(action: Callable[[], object]) -> bool:
 
 
 def private_root(readable: list[str], mount_point: str) -> None:
-    """Replace the root by an empty, read-only one in which only `readable` and four devices exist.
+    """Replace the root by an empty, read-only one with only `readable` and four devices: no /proc, nothing writable.
 
-    Needed beyond landlock because an unprivileged user cannot walk into a home directory where the interpreter may
-    live; a bind mount at the same path can be walked. There is no /proc and nothing writable.
+    Landlock is not enough, because an unprivileged user cannot enter a home directory where the interpreter may be; it
+    can enter a bind mount at the same path.
     """
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    # Opened before the new root hides them: the mount point may lie above the interpreter.
+    # Opened before the new root hides them: the mount point may be above the interpreter.
     sources = {path: os.open(path, os.O_PATH) for path in [*readable, *_DEVICES] if os.path.exists(path)}
     linux.mount("tmpfs", mount_point, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=1m,mode=755")
     for path, source in sources.items():
@@ -105,92 +102,81 @@ def private_root(readable: list[str], mount_point: str) -> None:
 
 
 def _make_read_only(path: str) -> None:
-    # In a user namespace the flags a mount already has are locked: give them again or be refused.
-    present = os.statvfs(path).f_flag
-    kept = linux.MS_NOEXEC if present & os.ST_NOEXEC else 0
-    linux.mount(
-        "none", path, None,
-        linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | kept,
-    )  # fmt: skip
+    # In a user namespace a mount's flags are locked: a remount must repeat them.
+    kept = linux.MS_NOEXEC if os.statvfs(path).f_flag & os.ST_NOEXEC else 0
+    flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | kept
+    linux.mount("none", path, None, flags)
 
 
 @dataclass
 class Confinement:
-    """The layers put around each solution. `active` names those that worked on this machine, in order."""
+    """The layers around each solution. `active` names those that work on this machine, in order."""
 
     readable: list[str]
     private: bool
-    """Whether nothing else is in sight, and nothing can be written to: the root is a private one."""
+    """Whether the root is a private one: nothing else is visible, nothing writable."""
     user: int = field(default_factory=unused_user)
     active: list[str] = field(default_factory=list)
     _ruleset: int = -1
     _filter: seccomp.Filter | None = None
 
     def prepare(self, rung: str) -> None:
-        """In the server, once: set what its children inherit, find out in throw-away children which of the layers that
-        `rung` has work here, and build what can be built beforehand."""
-        linux.forbid_new_privileges()
+        """In the server, once: set what children inherit, try the layers of `rung` in throw-away children, and build
+        what can be built in advance."""
+        linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
         for name, value in ((resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0)):
             resource.setrlimit(name, (value, value))
         _, hard_stack = resource.getrlimit(resource.RLIMIT_STACK)
         soft_stack = MAX_STACK if hard_stack == resource.RLIM_INFINITY else min(MAX_STACK, hard_stack)
         resource.setrlimit(resource.RLIMIT_STACK, (soft_stack, hard_stack))
         if _works_in_a_child(lambda: os.setgroups([])):
-            os.setgroups([])  # here, once: Python's call touches 256 KB of stack
-        # Another user has no capabilities; who cannot become one drops those that root or a user namespace gave.
-        self.active = ["uid"] if self._works("uid", self._read_libraries) else ["capabilities"]
-        if rung <= "B":
-            try:
+            os.setgroups([])  # once, here: Python's call touches 256 KB of stack
+        # Another user has no capabilities. If we cannot become one, drop those of root or of the user namespace.
+        libraries = (os.path.dirname(os.__file__), *self.readable)  # which may be in a home directory
+        self.active = ["uid"] if self._works("uid", lambda: [*map(os.stat, libraries)]) else ["capabilities"]
+        with suppress(OSError):
+            if rung <= "B":
                 self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
                 self.active += ["landlock"] if self._works("landlock") else []
-            except OSError:
-                pass
-        if rung <= "C":
-            try:
+        with suppress(OSError):
+            if rung <= "C":
                 self._filter = seccomp.Filter(read_only=not self.private and "landlock" not in self.active)
                 self.active += ["seccomp"] if self._works("seccomp") else []
-            except OSError:
-                pass
 
     def _works(self, layer: str, then: Callable[[], object] = lambda: None) -> bool:
         return _works_in_a_child(lambda: (self._apply(layer), then()))
 
-    def _read_libraries(self) -> None:
-        """Raises OSError when this process cannot import: the interpreter may live in somebody's home directory."""
-        for path in (os.path.dirname(os.__file__), *self.readable):
-            os.stat(path)
-
     def enter(self, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
-        """Confine this process for good. `memory_bytes` comes on top of what the interpreter itself has mapped. Raises
-        OSError when a layer that worked at start does not work now."""
+        """Confine this process irrevocably. `memory_bytes` does not include what the interpreter has mapped. Raises
+        OSError if a layer fails that worked at start."""
         for name, value, hard in (
             (resource.RLIMIT_AS, mapped_bytes() + memory_bytes, 0),
             (resource.RLIMIT_FSIZE, file_bytes, 0),
-            (resource.RLIMIT_CPU, int(cpu_s) + 2, 1),  # a backstop: the server counts finer
+            (resource.RLIMIT_CPU, int(cpu_s) + 2, 1),  # a backstop: the server counts more finely
         ):
             resource.setrlimit(name, (value, value + hard))
         confined = "seccomp" in self.active
         for layer in self.active:
-            if layer != "seccomp":  # which refuses what comes before it
+            if layer != "seccomp":  # which would refuse the others
                 self._apply(layer)
-        # After the change of user, so that it counts the processes of that one only.
+        # After the change of user, so that it counts only that user's processes.
         tasks = THREADS if confined else PROCESSES
         resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
-        linux.die_with_parent(signal.SIGKILL)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if confined:
             self._apply("seccomp")
 
     def _apply(self, layer: str) -> None:
         if layer == "uid":
             if os.geteuid() != 0:
-                raise PermissionError("only root can become somebody else")
+                raise PermissionError("only root can change the user")
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(self.user, self.user, self.user)
         elif layer == "capabilities":
             linux.drop_capabilities()
         elif layer == "landlock":
             linux.landlock_restrict(self._ruleset)
-            os.close(self._ruleset)  # whoever holds it can add to it
+            os.close(self._ruleset)  # it can be extended
         elif layer == "seccomp":
             assert self._filter is not None
             self._filter.install()
@@ -198,6 +184,6 @@ class Confinement:
 
 @functools.cache
 def mapped_bytes() -> int:
-    """Address space of the server, which its children start with. Measured once, while /proc is still in sight."""
+    """Address space of the server, and of its children at their start. Measured once, while /proc is visible."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()

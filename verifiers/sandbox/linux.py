@@ -5,7 +5,7 @@ import os
 import platform
 import struct
 
-_libc = ctypes.PyDLL(None, use_errno=True)  # none of these calls waits, so none gives up the interpreter lock
+_libc = ctypes.PyDLL(None, use_errno=True)  # no call blocks, so none releases the interpreter lock
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -15,8 +15,10 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+"""The first: a signal when the parent *thread* ends. A change of user id cancels it, so set it after that."""
+PR_SET_DUMPABLE = 4
+"""0: no core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -35,8 +37,8 @@ def unshare(flags: int) -> None:
 
 
 def fork() -> int:
-    """fork(2) without the repairs of `os.fork`, which mend what other threads may have held and cost as much as the
-    fork itself. Only for a process that has one thread."""
+    """fork(2) without the work of `os.fork` for other threads, which costs as much as the fork itself. Only for a
+    process with one thread."""
     return _checked(_libc.fork())
 
 
@@ -46,7 +48,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def pivot_to_current_directory() -> None:
-    """Make the current directory, which must be a mount point, the root; the old root is gone afterwards."""
+    """Make the current directory, a mount point, the root, and unmount the old root."""
     _checked(_libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."))
     _checked(_libc.umount2(b".", MNT_DETACH))
     os.chdir("/")
@@ -56,46 +58,24 @@ def prctl(option: int, second: int, third: int = 0) -> None:
     _checked(_libc.prctl(option, second, third, 0, 0))
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Ask for a signal when the parent *thread* ends; a change of user id forgets it, so call it after that."""
-    prctl(_PR_SET_PDEATHSIG, signal_number)
-
-
-def become_subreaper() -> None:
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def forbid_inspection() -> None:
-    """No core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
-    prctl(_PR_SET_DUMPABLE, 0)
-
-
-def forbid_new_privileges() -> None:
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
 def drop_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets."""
     header = struct.pack("Ii", _LINUX_CAPABILITY_VERSION_3, 0)
     _checked(_libc.capset(header, bytes(24)))
 
 
-# ------------------------------------------------------------------------------------------- landlock
-
 _ALL_FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
-_READ = (1 << 2) | (1 << 3)  # READ_FILE | READ_DIR
-_READ_FILE = 1 << 2
-_WRITE_FILE = 1 << 1
+_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 
 
 def landlock_abi() -> int:
-    """The version of landlock that the kernel speaks; 0 when it has none, or it is switched off."""
+    """The kernel's version of landlock; 0 if it has none or it is disabled."""
     return max(0, _libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
 
 
 def landlock_ruleset(readable: list[str], writable: list[str]) -> int:
-    """A ruleset (file descriptor) that allows reading beneath `readable`, writing to the files `writable`, and no
-    TCP, no signals and no abstract sockets to the outside where the kernel knows them. See landlock(7)."""
+    """A ruleset (file descriptor) that allows reading beneath `readable` and writing to the files `writable`, but, if
+    the kernel supports them, no TCP, signals or abstract sockets to the outside. See landlock(7)."""
     abi = _checked(_libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
     files = _ALL_FILE_ACCESS[min(abi, 5)]
     attributes = struct.pack("QQQ", files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
@@ -104,9 +84,7 @@ def landlock_ruleset(readable: list[str], writable: list[str]) -> int:
     for path in [*readable, *writable]:
         if not os.path.exists(path):
             continue
-        allowed = _READ if os.path.isdir(path) else _READ_FILE
-        if path in writable:
-            allowed |= _WRITE_FILE
+        allowed = _READ_FILE | _READ_DIR * os.path.isdir(path) | _WRITE_FILE * (path in writable)
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             rule = struct.pack("=Qi", allowed, descriptor)

@@ -1,8 +1,8 @@
 """Two processes that use each other's objects: in one a program, in the other the check of its problem.
 
-The check calls the program's functions, makes and asks its objects; what it expects stays with it. Values travel as
-data (`values`), everything else as a number that stands for it. Here are the connection and the program's end; the
-check's end is `checking`. Nothing a program sends is more to the check than data: it says what its own objects answer.
+The check calls the program's functions, and creates and uses its objects. Values are sent as data (`values`),
+everything else as a number. Here are the connection and the program's end; `checking` has the check's end. To the check
+everything from the program is only data.
 """
 
 import json
@@ -11,6 +11,7 @@ import struct
 import types
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ratchet.verifiers.sandbox.values import PRELUDE, Graph, NotData, Wire, state
@@ -19,12 +20,12 @@ LONGEST_MESSAGE = 64 << 20
 _ANSWERING = """call iter next len bool getitem setitem delitem str repr int float complex index abs neg pos invert
 round trunc floor ceil enter exit reversed hash format bytes instancecheck subclasscheck length_hint"""
 ANSWERING = frozenset(f"__{name}__" for name in _ANSWERING.split())
-"""Special methods that tell of an object: asked of the program."""
+"""Special methods about one object: the program's are called."""
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod"
 COMPARING = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC.split() for prefix in ("", "r", "i")) | {
     "__contains__", "__lt__", "__le__", "__gt__", "__ge__",
 }  # fmt: skip
-"""Special methods that set an object against another value, which may be what the check expects."""
+"""Special methods with another value, which may be an expected one."""
 NATIVE: dict[Any, Any] = {
     kind.__name__: kind
     for kind in (
@@ -33,15 +34,15 @@ NATIVE: dict[Any, Any] = {
         type(iter({})), type(iter(set())), type(iter("")), type(iter(range(0))), type({}.values()),
     )
 }  # fmt: skip
-"""Python's own types of which, or of classes that derive from which, instances are no data: what `isinstance` sees."""
+"""Python's types whose instances, and those of derived classes, are not data: for `isinstance`."""
 
 
 class Gone(BaseException):
-    """The other end is no more. No Exception: a check's own `except` lets it through."""
+    """The other end has closed. No Exception: passes through a check's own `except`."""
 
 
 class Peer(Wire):
-    """One end of the connection. Either asks, and answers what it is asked meanwhile."""
+    """One end of the connection. Either end sends requests, and answers the other's while it waits."""
 
     def __init__(self, channel: socket.socket) -> None:
         super().__init__()
@@ -55,7 +56,6 @@ class Peer(Wire):
         return message
 
     def reply(self, message: dict[str, Any]) -> dict[str, Any]:
-        """To a question of the other end."""
         raise NotImplementedError
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ class Peer(Wire):
 
 
 def become(old: Any, new: Any) -> None:
-    """Change a container as the other end has changed it. Instances that travel by attributes are changed already."""
+    """Make a container equal to the other end's. Instances that are sent by attributes are up to date already."""
     if isinstance(old, list | bytearray):
         old[:] = new
     elif isinstance(old, deque):
@@ -106,7 +106,7 @@ def prelude_class(names: Mapping[str, Any], name: str) -> type | None:
 
 
 class ProgramEnd(Peer):
-    """The end of the program, whose module is `namespace`. An object that the check has heard of keeps its number."""
+    """The program's end, with its module's `namespace`. An object that was sent to the check keeps its number."""
 
     def __init__(
         self, channel: socket.socket, names: Mapping[str, Any], namespace: Mapping[str, Any], candidate: Any
@@ -121,11 +121,9 @@ class ProgramEnd(Peer):
 
     def serve(self) -> None:
         """Answer until the check is over."""
-        try:
+        with suppress(Gone):
             while True:
                 self._send(self.reply(self._receive()))
-        except Gone:
-            pass
 
     def class_of(self, name: str) -> type | None:
         return prelude_class(self.names, name) or self._classes.get(name)
@@ -137,7 +135,7 @@ class ProgramEnd(Peer):
     def reference(self, value: Any) -> Any:
         number = self._numbers.setdefault(id(value), len(self._given))
         if number == len(self._given):
-            self._given.append(value)  # which keeps it alive, and so its id its own
+            self._given.append(value)  # keeps it alive, so that its id stays unique
         if isinstance(value, type) and issubclass(value, BaseException):
             bases = [self.encode(base)["value"] for base in value.__bases__ if issubclass(base, BaseException)]
             return {"exception": [number, value.__module__, value.__name__, bases]}
@@ -151,11 +149,10 @@ class ProgramEnd(Peer):
             return self._given[body]
         if kind == "items":
             return iter(self.decode(body))
-
         return self._callbacks.setdefault(body, self._callback(body))
 
     def _callback(self, number: int) -> Callable[..., Any]:
-        """A function of the check's, the same each time."""
+        """A function of the check."""
 
         def callback(*args: Any, **kwargs: Any) -> Any:
             reply = self.ask("callback", self.encode([number, args, kwargs]))
@@ -180,20 +177,18 @@ class ProgramEnd(Peer):
             return self._raised(error)
 
     def _call(self, message: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
-        """What a function returns is all it does, unless that is None, or nothing to the check (`do`): then the reply
-        has its arguments too, should they have changed. Else one that empties its argument and returns it would be
-        right wherever a check computes what it expects from the argument."""
+        """Call a function. If it returns None, or its value is unused (`do`), the reply includes changed arguments.
+        Otherwise it does not: a function that empties its argument and returns it would be right wherever a check
+        computes the expected value from the argument."""
         function, args, kwargs = self.decode(message, objects)
         value = function(*args, **kwargs)
         if value is None or message["ask"] == "do":
             before, known = {"value": message["value"][1:], "objects": message["objects"]}, len(self._kinds)
-            try:
+            with suppress(NotData, RecursionError):
                 now = self.encode([args, kwargs], objects)
                 self._forget(known)
                 if now != before:
                     return self.encode([value, *args, *kwargs.values()], objects)
-            except (NotData, RecursionError):
-                pass
         return self.encode([value])
 
     def encode(self, value: Any, objects: list[Any] | None = None) -> Graph:
@@ -205,7 +200,7 @@ class ProgramEnd(Peer):
             raise
 
     def _forget(self, known: int) -> None:
-        """What was encoded and not sent has told the other end of no class."""
+        """Forget classes that were encoded but not sent."""
         for kind in [*self._kinds][known:]:
             del self._kinds[kind]
 
@@ -228,7 +223,7 @@ class ProgramEnd(Peer):
             case "special", value, name, args:
                 return getattr(type(value), name)(value, *args)
             case "await", value:
-                import asyncio  # not before: it is large
+                import asyncio  # only here: it is large
 
                 return asyncio.run(value)
             case "state", value:
@@ -240,10 +235,8 @@ class ProgramEnd(Peer):
         text, kinds = describe(error), type(error).__mro__
         message = text.partition(": ")[2]
         for held in ([list(error.args), vars(error)], [[message], {}]):
-            try:
+            with suppress(NotData, RecursionError, MemoryError):
                 return {"raised": self.encode([list(kinds[:-1]), *held]), "message": message}
-            except (NotData, RecursionError, MemoryError):
-                continue
         raise AssertionError("unreachable")
 
 
@@ -257,12 +250,10 @@ def _description(kind: type) -> dict[str, Any]:
     return {"name": kind.__name__, "methods": own, "native": native}
 
 
-_DETAIL_CHARACTERS = 300
-
-
 def describe(error: BaseException) -> str:
+    """Its class and text, at most 300 characters."""
     try:
         text = f"{type(error).__name__}: {error}"
     except BaseException:
         text = type(error).__name__
-    return text[:_DETAIL_CHARACTERS]
+    return text[:300]

@@ -1,4 +1,4 @@
-"""What is left of tests that were run in a sandbox."""
+"""Limits and results of tests in a sandbox."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ LONGEST_REPORT_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of CPU time plus time asleep, of one test and of all; CPU seconds of a check itself; bytes."""
+    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes."""
 
     test_s: float
     total_s: float
@@ -26,13 +26,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class TestRun:
-    """What one test left behind.
+    """The result of one test.
 
     `status`: `done`; `raised` (uncaught exception or non-zero exit); `exhausted` (MemoryError); `uncompilable`;
-    `unprepared` (the prelude failed, before the solution); `exited` (the process ended with code 0 in the middle of
-    the test); `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output`
-    are the bytes on standard output, or the encoded value of a call (`harness._encode`). `seconds` is what the
-    solution's own process says the test took: to be shown, not to be decided by.
+    `unprepared` (the prelude failed, before the solution); `exited` (the process ended with code 0 during the test);
+    `died` (by a signal or a non-zero code); `flooded` (too much output); `timed_out`; `not_run`. `output` are the bytes
+    on standard output, or the encoded value of a call (`harness._encode`). `seconds` is what the solution's process
+    reports: for display, not for decisions.
     """
 
     __test__ = False  # not a pytest class
@@ -44,7 +44,7 @@ class TestRun:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a batch of tests left behind, and the seconds of CPU and sleep it took."""
+    """The results of a batch of tests, and the seconds of CPU and sleep they took."""
 
     runs: list[TestRun]
     spent_s: float
@@ -52,8 +52,8 @@ class Execution:
 
 @dataclass(frozen=True)
 class CheckExecution:
-    """What checks wrote (`checking.run_checks`), how the program ended if it did so on its own or at its limit, and the
-    seconds it took."""
+    """The records of checks (`checking.run_checks`), how the program ended if it did so by itself or at its limit, and
+    the seconds it took."""
 
     records: list[dict[str, Any]]
     program: TestRun | None
@@ -61,13 +61,13 @@ class CheckExecution:
 
 
 def content(file: int, begin: int = 0, limit: int = 1 << 30) -> bytes:
-    """What is in a file from `begin` on; whoever writes it may also shorten it."""
+    """The bytes of a file from `begin` on; its writer may truncate it meanwhile."""
     return os.pread(file, max(0, min(os.fstat(file).st_size - begin, limit)), begin)
 
 
-class Told:
-    """The tests that a process tells of, as it goes on; `runs` are those that are over. What it reports is its own
-    word: from a line on that makes no sense it counts as not made."""
+class Report:
+    """The report of a process, read as it grows; `runs` are the finished tests. It is untrusted: from the first invalid
+    line on it counts as missing."""
 
     def __init__(self, output: int, report: int, count: int, output_bytes: int) -> None:
         self._output, self._report = output, report
@@ -75,8 +75,8 @@ class Told:
         self._text, self._read, self._is_over = b"", 0, False
         self.runs: list[TestRun] = []
 
-    def look(self, enough: Callable[[int, TestRun], bool] | None) -> bool:
-        """Read on, and say whether that is `enough`."""
+    def update(self, enough: Callable[[int, TestRun], bool] | None) -> bool:
+        """Read on; returns whether a new run is `enough`."""
         fresh = content(self._report, self._read, LONGEST_REPORT_BYTES - self._read)
         self._read += len(fresh)
         *lines, self._text = (self._text + fresh).split(b"\n")
@@ -89,30 +89,30 @@ class Told:
     def _take(self, line: bytes) -> None:
         try:
             record = json.loads(line)
-            told = record.get("output")
-            left = content(self._output, 0, self._output_bytes) if told is None else told.encode("latin-1")
-            run = TestRun(str(record["status"]), left, str(record.get("detail", "")), float(record.get("seconds", 0)))
+            text = record.get("output")
+            output = content(self._output, 0, self._output_bytes) if text is None else text.encode("latin-1")
+            run = TestRun(str(record["status"]), output, str(record.get("detail", "")), float(record.get("seconds", 0)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             self._is_over = True
             return
         if run.status in ("uncompilable", "unprepared") and not self.runs:
             self.runs = [dataclasses.replace(run, output=b"")] * self._count
         else:
-            self.runs.append(TestRun("flooded", left) if len(left) >= self._output_bytes else run)
+            self.runs.append(TestRun("flooded", output) if len(output) >= self._output_bytes else run)
 
     def conclude(self, result: dict[str, Any]) -> None:
         """Add the test during which the process ended, or was ended."""
         stopped = self._text == STOPPED and not self._is_over
-        # In a process that says it stopped at the first test something was amiss all the same.
+        # A process that says it stopped before the first test is at fault all the same.
         if len(self.runs) == self._count or (self.runs and stopped) or result["ended"] in ("stopped", "over"):
             return
         code, output = os.waitstatus_to_exitcode(result["status"]), content(self._output, 0, self._output_bytes)
         ended, reason = result["ended"], ""
         if len(output) >= self._output_bytes:
             ended = "flooded"
-        elif ended == "exited" and code == -signal.SIGKILL:
+        elif ended == "exited" and code in (-signal.SIGKILL, -signal.SIGXCPU):  # the kernel was first
             ended = "timed_out"
         elif ended == "exited" and code:
-            ended, reason = "died", f"exit code {code}" if code > 0 else signal.Signals(-code).name
-            ended = "flooded" if code == -signal.SIGXFSZ else ended
+            reason = f"exit code {code}" if code > 0 else signal.Signals(-code).name
+            ended = "flooded" if code == -signal.SIGXFSZ else "died"
         self.runs.append(TestRun(ended, output, reason))

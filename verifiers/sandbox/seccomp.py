@@ -1,8 +1,8 @@
 """The seccomp filter of a solution: an allowlist of system calls, compiled to BPF and installed through prctl.
 
-Allowed is what CPython 3.11 to 3.13 needs to compute, to read files, to write to descriptors it was given, and to run
-threads. Everything else answers EPERM; above all nothing makes a process, runs a program, reaches another process or
-the network, or changes the file system.
+It allows what CPython 3.11 to 3.13 needs to compute, read files, write to open descriptors, and run threads. All else
+fails with EPERM; above all nothing creates a process, runs a program, reaches another process or the network, or
+changes the file system.
 """
 
 import ctypes
@@ -44,8 +44,8 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _ANSWER = 0x20, 0x54, 0x15, 0x35, 0x45
 _ARCHITECTURE, _NUMBER, _ARGUMENTS = 4, 0, 16  # offsets in seccomp_data
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
-# By argument. F_SETOWN and F_SETSIG would send signals, TIOCSTI types into a terminal, PR_SET_DUMPABLE and
-# PR_SET_PDEATHSIG undo what holds us, and a datagram pair can still send to any socket with a name.
+# Allowed arguments. F_SETOWN and F_SETSIG would send signals, TIOCSTI types into a terminal, PR_SET_DUMPABLE and
+# PR_SET_PDEATHSIG undo the confinement, and a datagram pair can send to any named socket.
 _PRCTL = (15, 16)  # PR_SET_NAME, PR_GET_NAME
 _FCNTL = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
@@ -61,7 +61,7 @@ def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> 
 
 
 def _argument(position: int) -> bytes:
-    """Load the low half of an argument, which is all the kernel reads of an `int`."""
+    """Load the low half of an argument: the kernel reads no more of an `int`."""
     return _instruction(_LOAD, _ARGUMENTS + 8 * position)
 
 
@@ -75,7 +75,7 @@ def _one_of(position: int, values: tuple[int, ...]) -> Program:
 
 
 def _rules(read_only: bool) -> dict[str, Program]:
-    """What the calls that are allowed only with some arguments are checked by."""
+    """The programs of calls that are allowed only with certain arguments."""
     reading = [_argument(1), _instruction(_ANY_BIT, _WRITING, 0, 1), _answer(_DENY), _answer(_ALLOW)]
     reading_at = [_argument(2), *reading[1:]]
     stream = [_argument(1), _instruction(_AND, _SOCK_TYPE), _instruction(_EQUAL, _SOCK_STREAM, 1), _answer(_DENY)]
@@ -83,12 +83,12 @@ def _rules(read_only: bool) -> dict[str, Program]:
         "prctl": _one_of(0, _PRCTL),
         "fcntl": _one_of(1, _FCNTL),
         "ioctl": _one_of(1, _IOCTL),
-        # Not of CPU time: beyond it the kernel kills, and to be killed is not a program's own doing.
+        # Not of CPU time: beyond it the kernel kills, which counts as a fault of this machine.
         "setrlimit": _one_of(0, _RESOURCES),
         "prlimit64": [_argument(0), _instruction(_EQUAL, 0, 1), _answer(_DENY), *_one_of(1, _RESOURCES)],
         "socketpair": [*stream, *_one_of(0, (_AF_UNIX,))],
         "clone": [_argument(0), _instruction(_ANY_BIT, CLONE_THREAD, 1), _answer(_DENY), _answer(_ALLOW)],
-        # clone3 hides its flags behind a pointer; "no such call" makes the C library fall back to clone.
+        # clone3 has its flags behind a pointer; ENOSYS makes the C library fall back to clone.
         "clone3": [_answer(_ERRNO | errno.ENOSYS)],
     }
     return rules | {"open": reading, "openat": reading_at} if read_only else rules
@@ -104,10 +104,8 @@ def _decide(segments: list[tuple[int, Program]]) -> Program:
 
 
 def compile_filter(machine: str, read_only: bool) -> Program:
-    """BPF instructions for one architecture. With `read_only` no file can be opened for writing.
-
-    Raises OSError on a machine whose system calls we do not know.
-    """
+    """BPF instructions for one architecture. With `read_only` no file can be opened for writing. Raises OSError for an
+    unknown architecture."""
     if machine not in _COLUMNS:
         raise OSError(errno.ENOSYS, f"no system call table for {machine}")
     column, architecture = _COLUMNS[machine]
@@ -124,12 +122,12 @@ def compile_filter(machine: str, read_only: bool) -> Program:
         _instruction(_EQUAL, architecture, 1),
         _answer(_KILL),
         _instruction(_LOAD, _NUMBER),
-        *_decide(segments),  # x32, whose numbers are above all others, ends in its last segment: denied
+        *_decide(segments),  # x32 has higher numbers: the last segment, which denies
     ]
 
 
 class Filter:
-    """A compiled filter for this machine, in memory where the kernel can read it."""
+    """A compiled filter for this machine, at an address for the kernel."""
 
     def __init__(self, read_only: bool) -> None:
         program = compile_filter(platform.machine(), read_only)
@@ -138,5 +136,5 @@ class Filter:
         self._sock_fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), address))
 
     def install(self) -> None:
-        """Apply to this process for good; needs `linux.forbid_new_privileges` first."""
+        """Apply to this process irrevocably, after PR_SET_NO_NEW_PRIVS."""
         prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(self._sock_fprog))

@@ -1,4 +1,4 @@
-"""The judge's side of the sandbox: start a fork server, send it work, get back what the solution wrote."""
+"""The judge's side of the sandbox: start a fork server, send it jobs, read what the solutions wrote."""
 
 import dataclasses
 import functools
@@ -20,22 +20,14 @@ from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.verifiers import ROOT, child_source
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries
-from ratchet.verifiers.sandbox.runs import (
-    LONGEST_REPORT_BYTES,
-    CheckExecution,
-    Execution,
-    Limits,
-    TestRun,
-    Told,
-    content,
-)
+from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, runs
+from ratchet.verifiers.sandbox.runs import CheckExecution, Execution, Limits, Report, TestRun
 
 _START_TIMEOUT_S = 60.0
 _LOOK_S = 0.05
-"""How often what a process has reported is looked at while it runs."""
-# Nothing of ours leaks in; sets of strings iterate in the same order in every run; threads do not use up the address
-# space with a heap of 128 MB each; what the linker finds late, each child would find for itself.
+"""How often the report of a running process is read."""
+# Nothing of ours is inherited; sets of strings iterate in the same order in every run; threads do not use up address
+# space with a heap of 128 MB each; children need not repeat lazy linking.
 _ENVIRONMENT = {
     "PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1", "LD_BIND_NOW": "1",
@@ -43,7 +35,7 @@ _ENVIRONMENT = {
 
 
 class SandboxFault(Exception):
-    """Our machine's fault, not the solution's: the server died, or did not answer."""
+    """A fault of this machine, not of the solution: the server died, or did not answer."""
 
 
 RUNGS: dict[str, str] = {
@@ -52,17 +44,16 @@ RUNGS: dict[str, str] = {
     "C": "seccomp; files that the user of the solutions may read are open to them",
     "D": "resource limits only, which confine nothing",
 }
-"""The isolation ladder, best first: what each rung has beside resource limits and an unprivileged user."""
-
+"""The isolation ladder, best first, beside resource limits and an unprivileged user."""
 NOT_STOPPED = {"C": {"read a file of the host"}}
-"""Canary attacks that a rung is known to let through. Rung D is not asked."""
+"""Canary attacks that a rung is known to let through. Rung D is not attacked."""
 _CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the rung below
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What this machine offers: the best rung whose canary attacks were stopped, its layers, outermost first, which
-    attacks were stopped and which were not, and what keeps it from better rungs. `asked` is the rung to launch."""
+    """This machine's best rung whose canary attacks were stopped; its layers, outermost first; which attacks were
+    stopped and which were not; what prevents better rungs. `asked` is the rung to launch."""
 
     asked: str
     rung: str
@@ -76,10 +67,10 @@ class Machine:
 
 
 def demand(minimum: str = "C", at_most: str = "A") -> Machine:
-    """What this machine offers at rung `at_most` or below. Attacked once in a process; later calls are free.
+    """What this machine offers at rung `at_most` or below. Attacks it once per process; later calls are free.
 
-    Raises RatchetError when that is less than `minimum`; RATCHET_UNSAFE in the environment, which is how `ratchet
-    --unsafe` reaches every process of a run, takes whatever there is, with a warning.
+    Raises RatchetError if that is less than `minimum`. RATCHET_UNSAFE in the environment, which `ratchet --unsafe` sets
+    for every process of a run, accepts anything, with a warning.
     """
     if not sys.platform.startswith("linux"):
         raise RatchetError(f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container")
@@ -96,7 +87,7 @@ def demand(minimum: str = "C", at_most: str = "A") -> Machine:
     raise RatchetError(
         f"code written by a model must run on isolation rung {minimum} ({RUNGS[minimum]}) or better, and {offered}. "
         "Allow user namespaces, a kernel with landlock, and seccomp filters in the container (docs/sandbox.md says "
-        "how), lower verification.minimum_isolation, or, where nothing is to be lost, say `ratchet --unsafe …`."
+        "how), lower verification.minimum_isolation, or, if the machine has nothing to lose, use `ratchet --unsafe …`."
     )
 
 
@@ -109,14 +100,14 @@ def _examine(asked: str, again: bool = True) -> Machine:
     with _Unproven() as sandbox:
         try:
             layers = tuple(sandbox.launch(asked))
-            escaped = canaries.escaped(sandbox.run) if _reached(layers) != "D" else []
+            escaped = canaries.escaped(sandbox.run) if _rung_of(layers) != "D" else []
         except SandboxFault as fault:
-            if again:  # somebody else may have killed it
+            if again:  # something else may have killed it
                 return _examine(asked, again=False)
             if not layers:
                 raise
-            escaped = [f"take the sandbox down ({fault})"]
-    rung, wanted = _reached(layers), _CONFINING[[*RUNGS].index(asked) :]
+            escaped = [f"crash the sandbox ({fault})"]
+    rung, wanted = _rung_of(layers), _CONFINING[[*RUNGS].index(asked) :]
     lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
     if rung == "D":
         return Machine(asked, rung, layers, lacking=lacking)
@@ -129,45 +120,37 @@ def _examine(asked: str, again: bool = True) -> Machine:
     return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
 
 
-def _reached(layers: tuple[str, ...]) -> str:
+def _rung_of(layers: tuple[str, ...]) -> str:
     if "seccomp" not in layers:
         return "D"
-    if "landlock" in layers:
-        return "A" if "private-root" in layers else "B"
-    return "B" if "private-root" in layers else "C"
+    return "CBA"[("landlock" in layers) + ("private-root" in layers)]
 
 
 class Sandbox:
-    """One fork server. Not thread-safe: one owner at a time. Starts on first use and restarts after a fault.
+    """One fork server. Not thread-safe. Starts on first use and restarts after a fault.
 
-    Started as a fresh interpreter, never forked from the caller, which may hold expected answers, locks and a GPU.
-    Runs on the best rung that this machine offers, and on none below `minimum`; tests force a lower one by `at_most`.
+    It is a fresh interpreter, never a fork of the caller, which may hold expected answers, locks and a GPU. Runs on the
+    best rung that this machine offers, none below `minimum`; tests force a lower one with `at_most`.
 
-    With `work`, a module and what its `work` is asked for, the processes do that instead of running programs, which
-    needs no proof: on rung B, with `site` readable and the variables `inherited` in the environment.
+    With `work`, a module and the argument of its function `work`, its processes do that instead of running programs. It
+    needs no proof: rung B, with `site` readable and the variables `inherited` in the environment.
     """
 
     def __init__(
-        self,
-        minimum: str = "C",
-        at_most: str = "A",
-        *,
-        work: tuple[str, str] | None = None,
-        site: Sequence[str] = (),
+        self, minimum: str = "C", at_most: str = "A", *, work: tuple[str, str] | None = None, site: Sequence[str] = (),
         inherited: Sequence[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
+        self.minimum, self.at_most = minimum, at_most
         self.work = work
         self.site = site or [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
         self.inherited = inherited
-        self.minimum = minimum
-        self.at_most = at_most
         self.isolation = ""
         """The rung and its layers, once started."""
         self._process: subprocess.Popen | None = None
         self._channel: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the server when it is not running. Raises RatchetError where the machine offers less than demanded."""
+        """Start the server if it is not running. Raises RatchetError if the machine offers less than demanded."""
         if self._process is not None and self._process.poll() is None:
             return
         if self.work:
@@ -175,32 +158,22 @@ class Sandbox:
             return
         machine = demand(self.minimum, self.at_most)
         if self.launch(machine.asked) != list(machine.layers):
-            raise SandboxFault("the sandbox server came up with other layers than before")
+            raise SandboxFault("the sandbox server started with other layers than before")
         self.isolation = str(machine)
 
     def launch(self, rung: str) -> list[str]:
-        """Start the server with what works of a rung's layers, proven or not, and return those."""
+        """Start the server with those of a rung's layers that work here, proven or not, and return them."""
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         configuration = {
-            "judge_pid": os.getpid(),
-            "channel": theirs.fileno(),
-            "root": ROOT,
-            "rung": rung,
-            "site": self.site,
-            "work": self.work,
-            "mount_point": os.path.realpath(tempfile.gettempdir()),
-        }
+            "judge_pid": os.getpid(), "channel": theirs.fileno(), "root": ROOT, "rung": rung, "site": self.site,
+            "work": self.work, "mount_point": os.path.realpath(tempfile.gettempdir()),
+        }  # fmt: skip
+        options = ["-P"] if self.work else ["-P", "-s", "-S"]
+        program = child_source("ratchet.verifiers.sandbox.zygote")
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    *([] if self.work else ["-s", "-S"]),
-                    "-c",
-                    child_source("ratchet.verifiers.sandbox.zygote"),
-                    json.dumps(configuration),
-                ],
+                [sys.executable, *options, "-c", program, json.dumps(configuration)],
                 pass_fds=[theirs.fileno()],
                 env=_ENVIRONMENT | {name: os.environ[name] for name in self.inherited if name in os.environ},
                 stdin=subprocess.DEVNULL,
@@ -216,80 +189,64 @@ class Sandbox:
             raise SandboxFault("the sandbox server does not answer") from error
 
     def run(
-        self,
-        source: str,
-        tests: list[dict[str, Any]],
-        limits: Limits,
-        *,
-        entry_point: str | None,
-        prelude: str | None,
+        self, source: str, tests: list[dict[str, Any]], limits: Limits, *, entry_point: str | None, prelude: str | None,
         enough: Callable[[int, TestRun], bool] | None = None,
-    ) -> Execution:
+    ) -> Execution:  # fmt: skip
         """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}` or `{"kind": "call",
-        "args": list, "kwargs": dict, "exact": bool}`. As soon as `enough` says so of a test's place and its run, the
-        process is ended.
-
-        Raises SandboxFault when the sandbox itself failed; it is then stopped, and the next call starts another.
-        """
+        "args": list, "kwargs": dict, "exact": bool}`. Ends the process as soon as `enough` of a test's position and its
+        run is true. Raises SandboxFault; the next call then starts another server."""
         job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}
         # The process writes its inputs itself: they may be longer than any output may be.
         longest = max(4 * len(test.get("input", "")) for test in tests)
         with _files(job, None, None) as files:
-            told = Told(files[1], files[2], len(tests), limits.output_bytes)
-            result = self._ask(files, len(tests), limits, longest, lambda: told.look(enough))
-            told.look(None)
-            told.conclude(result)
-        return Execution(told.runs + [TestRun("not_run")] * (len(tests) - len(told.runs)), result["spent_s"])
+            report = Report(files[1], files[2], len(tests), limits.output_bytes)
+            result = self._ask(files, len(tests), limits, longest, lambda: report.update(enough))
+            report.update(None)
+            report.conclude(result)
+        return Execution(report.runs + [TestRun("not_run")] * (len(tests) - len(report.runs)), result["spent_s"])
 
     def check(
-        self,
-        source: str,
-        checks: list[str],
-        limits: Limits,
-        *,
-        entry_point: str,
-        prelude: str | None,
+        self, source: str, checks: list[str], limits: Limits, *, entry_point: str, prelude: str | None,
         to_first_failure: bool,
-    ) -> CheckExecution:
-        """Have one program asked by checks, `check(candidate)`, which run in a process of their own; limits of a test
-        are those of a check. Raises SandboxFault."""
+    ) -> CheckExecution:  # fmt: skip
+        """Run `checks`, each with `check(candidate)`, in a process apart from the program that they call; limits of a
+        test apply to a check. Raises SandboxFault."""
         program = {"source": source, "tests": [], "entry_point": entry_point, "prelude": prelude}
         job = {"checks": checks, "entry_point": entry_point, "prelude": prelude, "to_first_failure": to_first_failure}
         with _files(program, None, None, job, None) as files:
             result = self._ask(files, len(checks), limits, 0, lambda: False)
-            told = Told(files[1], files[2], 1, limits.output_bytes)
-            told.look(None)
-            told.conclude(result)
-            records = [json.loads(line) for line in content(files[4]).splitlines()]
-        return CheckExecution(records, told.runs[0] if told.runs else None, result["spent_s"])
+            report = Report(files[1], files[2], 1, limits.output_bytes)
+            report.update(None)
+            report.conclude(result)
+            records = [json.loads(line) for line in runs.content(files[4]).splitlines()]
+        return CheckExecution(records, report.runs[0] if report.runs else None, result["spent_s"])
 
     def _ask(
         self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool]
     ) -> dict[str, Any]:
-        """What the server says of how it went."""
+        """Send the job; returns the server's result."""
         self.start()
-        file_bytes = max(LONGEST_REPORT_BYTES + limits.output_bytes, longest)
+        file_bytes = max(runs.LONGEST_REPORT_BYTES + limits.output_bytes, longest)
         message = json.dumps(vars(limits) | {"tests": count, "file_bytes": file_bytes}).encode()
         deadline = time.monotonic() + 60.0 + 30.0 * limits.total_s
+        result = None
         try:
             assert self._channel is not None
             socket.send_fds(self._channel, [message], files)
             self._channel.settimeout(_LOOK_S)
-            while True:
+            while result is None:
                 try:
                     result = self._answer()
-                    break
                 except TimeoutError:
                     if time.monotonic() > deadline:
                         raise SandboxFault("the sandbox server does not answer") from None
                     if is_enough():
                         self._channel.send(STOP)
-        except SandboxFault:
+        except (SandboxFault, OSError) as error:
             self.close()
-            raise
-        except OSError as error:
-            self.close()
-            raise SandboxFault(f"the sandbox server broke off: {error}") from error
+            if isinstance(error, SandboxFault):
+                raise
+            raise SandboxFault(f"the connection to the sandbox server broke: {error}") from error
         for status, ended in (("status", "ended"), ("check_status", "check_ended")):
             code = os.waitstatus_to_exitcode(result.get(status, 0))
             if result.get(ended) == "exited" and code == -UNCONFINED:
@@ -302,7 +259,7 @@ class Sandbox:
         assert self._channel is not None
         message = self._channel.recv(MESSAGE_BYTES)
         if not message:
-            raise SandboxFault("the sandbox server ended; its last words are on standard error")
+            raise SandboxFault("the sandbox server ended; standard error has its last message")
         return json.loads(message)
 
     def close(self) -> None:
@@ -315,7 +272,7 @@ class Sandbox:
             try:
                 self._process.wait(timeout=5)
             except subprocess.TimeoutExpired:
-                self._process.send_signal(signal.SIGKILL)
+                self._process.kill()
                 self._process.wait()
             self._process = None
 
@@ -327,7 +284,7 @@ class Sandbox:
 
 
 class _Unproven(Sandbox):
-    """A sandbox under attack by canaries: one that went down stays down."""
+    """A sandbox that canaries attack: it does not restart."""
 
     def start(self) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -336,7 +293,7 @@ class _Unproven(Sandbox):
 
 @contextmanager
 def _files(*contents: Any) -> Iterator[list[int]]:
-    """Files in memory, each holding a job as JSON, or with None nothing yet."""
+    """Files in memory, each with a job as JSON, or empty for None."""
     files: list[int] = []
     try:
         for content in contents:

@@ -1,7 +1,7 @@
-"""Python values as JSON and back, exactly: which type, which keys, what is shared, what goes round in a circle.
+"""Python values as JSON and back, exactly: types, keys, shared objects, cycles.
 
-Data only: reading runs no code of whoever wrote the text. What is no data (a function, an object of a class that the
-program defines) is left to `Wire.reference` and `Wire.dereference`, which `objects` fills in.
+Data only: decoding runs no code of the text's author. `Wire.reference` and `Wire.dereference`, which `objects`
+overrides, are for everything else: functions, objects of the program's classes.
 """
 
 import builtins
@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 PRELUDE, CHECK = "prelude", "check"
-"""The modules that classes of a prelude, and of a check, say they are of."""
+"""`__module__` of classes that a prelude or a check defines."""
 
 NotData = TypeError
 Graph = dict[str, Any]
@@ -26,7 +26,7 @@ _NAMED = {name: value for name, value in vars(builtins).items() if isinstance(va
 _NAMED |= {"NotImplemented": NotImplemented, "Ellipsis": Ellipsis, "NoneType": type(None)}
 _NAMES = {id(value): name for name, value in _NAMED.items()}
 
-# Name, how it is made, of which arguments; by class.
+# Name, constructor, and its arguments, by class.
 _MADE: dict[type, tuple[str, Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {
     bytes: ("bytes", lambda text: text.encode("latin-1"), lambda v: (v.decode("latin-1"),)),
     bytearray: ("bytearray", lambda text: bytearray(text, "latin-1"), lambda v: (v.decode("latin-1"),)),
@@ -54,18 +54,17 @@ _MAKERS = {name: make for name, make, _ in _MADE.values()}
 
 
 class Wire:
-    """One end of a connection on which values travel."""
+    """Encodes and decodes values for one end of a connection."""
 
     def __init__(self) -> None:
         self._tuples: dict[Any, Any] = {}
 
     def class_of(self, name: str) -> type | None:
-        """The class whose instances travel by their attributes under this name, of the prelude or of the check; None
-        when there is none."""
+        """The class, of the prelude or of the check, whose instances are sent by attributes under this name."""
         return None
 
     def shares(self, kind: type) -> bool:
-        """Whether instances of this class travel by their attributes."""
+        """Whether instances of this class are sent by their attributes."""
         return self.class_of(kind.__name__) is not None
 
     def new_class(self, name: str) -> type:
@@ -73,15 +72,15 @@ class Wire:
         raise ValueError(f"no class {name!r} here")
 
     def reference(self, value: Any) -> Any:
-        """Something in JSON for what is no data. Raises NotData."""
+        """JSON for a value that is not data. Raises NotData."""
         raise NotData(f"{type(value).__name__} is not data")
 
     def dereference(self, reference: Any) -> Any:
-        """What `reference` of the other end stands for. Raises ValueError."""
+        """The value of the other end's `reference`. Raises ValueError."""
         raise ValueError("no references here")
 
     def encode(self, value: Any, objects: list[Any] | None = None) -> Graph:
-        """`objects` are instances that the reader has too, in its order, and is given those it has not."""
+        """`objects` are instances that the reader has too, in the same order; new ones are appended."""
         objects = [] if objects is None else objects
         numbers = {id(item): number for number, item in enumerate(objects)}
 
@@ -119,8 +118,8 @@ class Wire:
         return {"value": root, "objects": attributes}
 
     def decode(self, graph: Graph, objects: list[Any] | None = None) -> Any:
-        """What `encode` made; `objects`, as given there, become what the graph says they are. Raises ValueError,
-        TypeError, KeyError, IndexError, AttributeError, ArithmeticError or RecursionError for anything else."""
+        """The reverse of `encode`; `objects`, as given there, are updated. Raises ValueError, TypeError, KeyError,
+        IndexError, AttributeError, ArithmeticError or RecursionError for anything else."""
         objects = [] if objects is None else objects
         for name, _ in graph["objects"][len(objects) :]:
             objects.append(object.__new__(self.class_of(name) or self.new_class(name)))
@@ -141,7 +140,10 @@ class Wire:
                 case "named":
                     return _NAMED[body]
                 case "numpy":
-                    return _array(body[0], body[1], value(body[2]))
+                    import numpy as np
+
+                    kind, shape, items = body
+                    return np.array(value(items), dtype=kind).reshape(shape)[() if not shape else ...]
                 case "namedtuple":
                     return self._tuple(body[0], tuple(body[1]))(*map(value, body[2]))
                 case "object":
@@ -153,11 +155,14 @@ class Wire:
             raise ValueError(f"no kind of value {kind!r}")
 
         for item, (_, attributes) in zip(objects, graph["objects"], strict=True):
-            set_state(item, {name: value(data) for name, data in attributes.items()})
+            new = {name: value(data) for name, data in attributes.items()}
+            getattr(item, "__dict__", {}).clear()
+            for name, of in new.items():
+                object.__setattr__(item, name, of)
         return value(graph["value"])
 
     def alike(self, value: Any, reference: Any) -> Any:
-        """An instance of a class of the other end that derives from a type of Python's: by default the plain value."""
+        """An instance of the other end's class that derives from a built-in type: by default the plain value."""
         return value
 
     def _tuple(self, name: str, fields: tuple[str, ...]) -> Any:
@@ -167,20 +172,11 @@ class Wire:
 
 
 def state(item: Any) -> dict[str, Any]:
-    """The attributes of an instance, those in slots too."""
-    slots = [name for kind in type(item).__mro__ for name in _names(getattr(kind, "__slots__", ()))]
+    """The attributes of an instance, including slots."""
+    found = [getattr(kind, "__slots__", ()) for kind in type(item).__mro__]
+    slots = [name for names in found for name in ([names] if isinstance(names, str) else names)]
     held = {name: getattr(item, name) for name in slots if hasattr(item, name) and name[:2] != "__"}
     return held | getattr(item, "__dict__", {})
-
-
-def set_state(item: Any, attributes: dict[str, Any]) -> None:
-    getattr(item, "__dict__", {}).clear()
-    for name, value in attributes.items():
-        object.__setattr__(item, name, value)
-
-
-def _names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _numpy(value: Any) -> tuple[str, list[int]] | None:
@@ -189,19 +185,12 @@ def _numpy(value: Any) -> tuple[str, list[int]] | None:
     return (kind.str, list(value.shape)) if kind is not None and kind.kind in "biufcUS" else None
 
 
-def _array(kind: str, shape: list[int], items: Any) -> Any:
-    import numpy as np
-
-    return np.array(items, dtype=kind).reshape(shape)[() if not shape else ...]
-
-
 def plain_text(value: Any) -> str | None:
-    """The JSON text of a value if nothing is lost on the way there and back; else None. A number of numpy's counts as
-    the number it is equal to."""
+    """The JSON text of a value if it can be restored from it; else None. A numpy number counts as the equal number."""
     try:
         text = ENCODER.encode(value)
         return text if json.loads(text) == value else None
-    except Exception:  # a value of the program's may do anything
+    except Exception:  # the program's value may do anything
         return None
 
 

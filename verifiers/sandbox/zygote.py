@@ -1,13 +1,13 @@
 """The fork server: a fresh interpreter that forks the confined processes of one program, watches them, and kills what
 is left of them.
 
-What a process inherits from its parent it can find, in freed memory too. So the server never holds a job: it is sent
-limits, which are numbers, and descriptors of files in memory, which it hands on unread. A child reads its own, of which
-alone it keeps descriptors; what it writes there the judge reads.
+A process can find whatever it inherits from its parent, freed memory included. So the server never holds a job: it
+receives limits, which are numbers, and descriptors of files in memory, which it passes on unread. A child reads its own
+and keeps descriptors of no others; the judge reads what it writes there.
 
-Two processes. The *guardian* enters the namespaces, forks the *server* (process 1 of its own pid namespace) and does
-nothing but wait: when the judge dies, it kills the server, and the kernel then kills everything in the namespace.
-The server polls the judge's socket, the child, and the child's progress at the same time, so it is never stuck.
+Two processes. The *guardian* enters the namespaces, forks the *server* (process 1 of its own pid namespace) and waits:
+when the judge dies, it kills the server, and the kernel then kills everything in the namespace. The server polls the
+judge's socket, the child, and the child's progress at the same time, so it never blocks.
 
 Started by `Sandbox` as `python -P -S -s -c ... <configuration>`.
 """
@@ -28,10 +28,10 @@ from typing import Any
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
 
 _TICK_S = 0.02
-_LAST_WORDS_S = 2.0
-"""A check whose program has ended is over soon."""
+_GRACE_S = 2.0
+"""For a check after its program has ended."""
 _THREADS_READ = 64
-"""Threads whose waiting is looked at: to read hundreds every tick would cost more than they do."""
+"""Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
 
 def main() -> None:
@@ -47,87 +47,68 @@ def main() -> None:
         module, of = configuration["work"]
         run = importlib.import_module(module).work(of)
         gc.freeze()
-    linux.become_subreaper()
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     readable = isolation.readable_paths(configuration["site"])
     spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["rung"] == "A" else ""
     server = linux.fork()
     if server == 0:
         try:
-            linux.die_with_parent(signal.SIGKILL)
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(judge)
-            _Server(channel, configuration, names, spaces, run).serve()
+            _Server(channel, configuration, readable, names, spaces, run).serve()
         except (OSError, EOFError, ValueError) as error:
             print(f"sandbox server: {error!r}", file=sys.stderr, flush=True)
         finally:
             os._exit(1)
     channel.close()
-    linux.forbid_inspection()
-    _guard(judge, server)
-
-
-def _guard(judge: int, server: int) -> None:
-    watch = select.poll()
-    exited = os.pidfd_open(server)
-    watch.register(judge, select.POLLIN)
-    watch.register(exited, select.POLLIN)
-    watch.poll()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
+    select.select([judge, os.pidfd_open(server)], [], [])
     os.kill(server, signal.SIGKILL)
     _end_descendants(everyone=False)
 
 
 def _end_descendants(everyone: bool) -> None:
-    """Kill and reap until no child is left. As process 1 of a pid namespace `everyone` is ours; else we are the
-    subreaper, so whatever escaped its parent comes back to us as a child."""
+    """Kill and reap until no child is left: as process 1 of a pid namespace `everyone`; else our children, which as we
+    are the subreaper include whatever escaped its parent."""
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        if everyone:
-            os.kill(-1, signal.SIGKILL)
-        else:
-            for pid in _children():
-                os.kill(pid, signal.SIGKILL)
+        for pid in [-1] if everyone else _children():
+            os.kill(pid, signal.SIGKILL)
         os.waitpid(-1, 0)
 
 
 def _children() -> list[int]:
-    """Our children, by the parent's pid in every /proc/<pid>/stat (not every kernel lists children directly).
-
-    None where there is no /proc: then they are in a namespace that ends with its first process."""
+    """Our children, by the parent in each /proc/<pid>/stat (not every kernel lists children directly). None without
+    /proc: then they are in a namespace that ends with its first process."""
     found = []
-    try:
-        names = os.listdir("/proc")
-    except FileNotFoundError:
-        return found
-    for name in names:
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                    found.append(int(name))
-        except (OSError, ValueError, IndexError):
-            continue
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as file:
+            if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(name))
     return found
 
 
 class _Server:
     def __init__(
-        self, channel: socket.socket, configuration: dict, names: dict, spaces: str, run: Callable[..., None]
-    ) -> None:
+        self, channel: socket.socket, configuration: dict, readable: list[str], names: dict, spaces: str,
+        run: Callable[..., None],
+    ) -> None:  # fmt: skip
         self.channel = channel
         self.names = names
         self.run = run
         self.isolated = bool(spaces)
         self.proc = os.open("/proc", os.O_PATH)
         isolation.mapped_bytes()
-        readable = isolation.readable_paths(configuration["site"])
         self.confinement = isolation.Confinement(readable, private=bool(spaces))
-        layers = [spaces] if spaces else []
+        layers = []
         if spaces:
             isolation.private_root(readable, configuration["mount_point"])
-            layers.append("private-root")
-        linux.forbid_inspection()
+            layers = [spaces, "private-root"]
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
         self.confinement.prepare(configuration["rung"])
         self.send({"layers": [*layers, *self.confinement.active, "rlimits"]})
 
@@ -143,7 +124,7 @@ class _Server:
         self.channel.send(json.dumps(record).encode())
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
-        """`files` are job, output and report of the program; where there is a check also its job and its report."""
+        """`files` are the program's job, output and report, and for a check also its job and its report."""
         progress, checker = os.memfd_create("progress"), None
         if len(files) == 3:
             program = self._start(self.run, limits, [*files, progress])
@@ -162,7 +143,7 @@ class _Server:
     def _start(
         self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
     ) -> "_Child":
-        """In the child it never returns; exit code 0 says that the harness came to its end."""
+        """Never returns in the child; exit code 0 means that the harness finished."""
         if child := linux.fork():
             return _Child(child, self.proc)
         try:
@@ -185,11 +166,11 @@ class _Server:
     def _watch(
         self, program: "_Child", checker: "_Child | None", progress: int, limits: dict[str, Any]
     ) -> dict[str, Any]:
-        """Wait for the program, or end it; say how it ended, and what it used. With a check, wait for that: the program
-        is asked by it until it ends.
+        """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
+        it uses the program until it ends.
 
-        What counts against the limits is CPU time and time asleep. Waiting for a core that somebody else uses does
-        not, so that the verdict does not depend on how busy the machine is; nor does the check.
+        CPU time and sleep count against the limits. Waiting for a busy core does not, so that the verdict does not
+        depend on the machine's load; nor does the check.
         """
         both = [child for child in (program, checker) if child]
         watch = select.poll()
@@ -203,26 +184,24 @@ class _Server:
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
                 os._exit(0)  # the judge is gone; as process 1 we take everything with us
             now = time.monotonic()
-            wall = now - begin
+            wall, spent, check_s = now - begin, program.cpu(), checker.cpu() if checker else 0.0
             if wall > 2 * _TICK_S:
                 for child in both:
                     child.credit(now - last)
                 last = now
-            spent = program.cpu()
-            if wall > 2 * _TICK_S:
-                spent = max(spent, wall - sum(child.waited for child in both) - (checker.cpu() if checker else 0.0))
+                spent = max(spent, wall - sum(child.waited for child in both) - check_s)
             if both[-1].exited in ready:
                 break
             if program.exited in ready and not ended:
                 ended, over_s = "exited", wall
                 watch.unregister(program.exited)
-            # Looked at, not waited for: to be woken by each of a hundred short tests costs more than they do.
-            # By its size: to read from what a program has a hand on may block.
-            told = os.fstat(progress).st_size
-            if done < told:
-                done = told
-                if done < limits["tests"]:  # who reports more than there are tests gains no time
-                    test_began, check_began = spent, checker.cpu() if checker else 0.0
+            # Polled, not waited for: waking up for each of a hundred short tests costs more than they do. By size:
+            # reading a file that a program can write to may block.
+            finished = os.fstat(progress).st_size
+            if done < finished:
+                done = finished
+                if done < limits["tests"]:  # reporting more tests than there are gains no time
+                    test_began, check_began = spent, check_s
             if self.channel.fileno() in ready:
                 ended = "stopped"
                 break
@@ -232,13 +211,11 @@ class _Server:
                 if checker is None:
                     break
                 watch.unregister(program.exited)
-            if checker and (
-                checker.cpu() - check_began > limits["check_s"] or (ended and wall - over_s > _LAST_WORDS_S)
-            ):
+            if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > _GRACE_S)):
                 check_ended = "timed_out"
                 break
         if not ended:
-            # Its connection broke a little before it ended: a moment tells who ended first.
+            # Its connection broke just before it ended: a moment shows which ended first.
             waits = checker and not select.select([program.exited], [], [], 0.05)[0]
             ended = "over" if waits else "exited"
         for child in both:
@@ -256,27 +233,26 @@ class _Child:
     def __init__(self, pid: int, proc: int) -> None:
         self.pid, self.exited = pid, os.pidfd_open(pid)
         self.waited = self.used_s = 0.0
-        """Seconds for which it is excused, as some thread was kept waiting for a core; and of CPU, once reaped."""
+        """Seconds excused because a thread waited for a core; CPU seconds."""
         self._proc, self._knows_waits = proc, False
         self._tasks: str | None = None
 
     def cpu(self) -> float:
-        """CPU time through the process's clock, see clock_getcpuclockid(3); when it has just ended, as last seen."""
+        """CPU time by the process's clock, see clock_getcpuclockid(3); the last known when it has just ended."""
         with suppress(OSError):
             self.used_s = time.clock_gettime((~self.pid << 3) | 2)
         return self.used_s
 
     def credit(self, elapsed_s: float) -> None:
-        """Count how long the thread that waited longest for a core has waited; `elapsed_s` have gone by since the last
-        count. Not the sum over threads: hundreds that wake up now and then would earn the time to sleep for a minute.
-        Nor what is new since the last count, and no more than that took: a wait is told when it is over."""
+        """Count how long the thread that waited longest for a core has waited; `elapsed_s` is the time since the last
+        call. Not the sum over threads: hundreds that wake up now and then would gain a minute of sleep. Nor only what
+        was added since the last call, at most `elapsed_s`: the kernel counts a wait when it is over."""
         try:
             if self._tasks is None:
                 # Through the descriptor of the old /proc: a pid of our own namespace means nothing there.
                 details = _read_text(f"self/fdinfo/{self.exited}", self._proc)
-                self._tasks = (
-                    next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:")) + "/task"
-                )
+                pid = next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:"))
+                self._tasks = f"{pid}/task"
             tasks = os.open(self._tasks, os.O_RDONLY, dir_fd=self._proc)
             try:
                 for thread in os.listdir(tasks)[:_THREADS_READ]:

@@ -1,25 +1,25 @@
-"""Science: the letter of a choice, a number with its unit within a tolerance, or an expression as math compares it.
+"""Science: the letter of a choice, a number with its unit within a tolerance, or an expression compared as in math.
 
-`Problem.answer` is the reference; `Problem.tests` says how it is compared, a JSON object: `{"options": [...]}`, or
+`Problem.answer` is the reference. `Problem.tests`, a JSON object, says how it is compared: `{"options": [...]}`, or
 `{"unit": "m/s", "tolerance": 0.05}`; without it, as an expression.
 """
 
 import json
+import math
 import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work, domain_of
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.science.quantity import Quantity, read_quantity, read_unit, same_quantity
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOLERANCE = 0.05
-"""Share of the reference by which a number may differ where the data do not say: SciBench's (arXiv 2307.10635)."""
+"""Share of the reference by which a number may differ if the data do not say: SciBench's (arXiv 2307.10635)."""
 MAX_PROSE_WORDS = 4
 """A reference of more words is a sentence, which no expression equals."""
 
@@ -28,10 +28,45 @@ _LETTER = re.compile(r"\(?\s*([A-Za-z])\s*\)?\s*\.?")
 _LETTER_AND_TEXT = re.compile(r"\(?\s*([A-Za-z])\s*(?:\)|[.:)])\s*(.+)", re.DOTALL)
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
+# Numbers with units. The grammar must match a whole text: with "or 4" or "not sure" behind it, it is not a quantity.
+MAX_CHARACTERS = 200
 
-@dataclass(frozen=True)
-class Reference:
-    """One of the three: options of a choice, a quantity, or neither for an expression."""
+_NUMBER = re.compile(
+    r"(?:(?:\\?[A-Za-z]\w{0,11}\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"  # E_k =
+    r"(?:(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:\s*/\s*(?P<under>\d+)|[eE](?P<e>[-+]?\d{1,3}))?"
+    r"|(?=10\s*\^))(?:\s*(?:[*x]\s*)?10\s*\^\s*(?P<power>[-+]?\d{1,3}))?(?![\d.,^])"
+)
+_LARGEST_POWER = 300  # of ten, in a float
+_POWER_OF_TEN = re.compile(r"\s*10\s*\^\s*([-+]?\d{1,3})(?!\d)")
+_UNIT = re.compile(r"\s*\*?\s*(?P<name>[A-Za-z_]{1,30})(?:(?:\s*\^\s*)?(?P<exponent>-?\d)(?!\d))?")
+_REWRITTEN = (
+    (re.compile(r"[−–]"), "-"),
+    (re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·⋅∙]"), "*"),
+    (re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1/\2"),
+    (re.compile(r"\\(?:mathrm|text|textrm|mathbf|operatorname|rm|mbox)(?![A-Za-z])"), " "),
+    (re.compile(r"\\\$"), " dollar "),
+    (re.compile(r"\\(?:left|right|quad|qquad)(?![A-Za-z])|\\[,;:! ]|[$~]"), " "),
+    (re.compile(r"\\AA(?![A-Za-z])|Å"), " angstrom "),
+    (re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°"), " deg"),
+    (re.compile(r"[{}]"), ""),
+    (re.compile(r"deg\s*([CF])(?![A-Za-z])"), r" deg\1 "),
+    (re.compile(r"\\Omega(?![A-Za-z])|[ΩΩ]"), "ohm"),
+    (re.compile(r"\\mu(?![A-Za-z])\s*|[μµ]\s*"), "micro_"),
+    (re.compile(r"\\?%"), " percent"),
+    (re.compile(r"\bper\b"), "/"),
+    (re.compile(r"(?<=[A-Za-z])-(?=[A-Za-z])"), "*"),  # ft-lb
+)
+_NAMES = {"Torr": "torr", "kPA": "kPa", "Year": "year", "photons": "count", "molecules": "count", "dollar": "count"}
+
+
+class Quantity(NamedTuple):
+    value: float
+    unit: str
+    """In pint's notation; "" if none is given."""
+
+
+class Reference(NamedTuple):
+    """One of three: options of a choice, a quantity, or neither for an expression."""
 
     answer: str
     options: tuple[str, ...] = ()
@@ -50,11 +85,11 @@ def read_reference(answer: str, tests: str | None) -> Reference:
         raise ValueError("tests is not an object with options, or with unit and tolerance")
     if "options" in facts:
         return _choice(answer, facts["options"])
-    if not facts:
-        if len(_WORD.findall(answer)) > MAX_PROSE_WORDS:
-            raise ValueError("its answer is prose: no letter, number or expression")
-        return Reference(answer)
-    return _quantity(answer, facts.get("unit") or "", facts.get("tolerance", TOLERANCE))
+    if facts:
+        return _quantity(answer, facts.get("unit") or "", facts.get("tolerance", TOLERANCE))
+    if len(_WORD.findall(answer)) > MAX_PROSE_WORDS:
+        raise ValueError("its answer is prose: no letter, number or expression")
+    return Reference(answer)
 
 
 def _choice(answer: str, options: Any) -> Reference:
@@ -69,22 +104,25 @@ def _choice(answer: str, options: Any) -> Reference:
 def _quantity(answer: str, unit: Any, tolerance: Any) -> Reference:
     found = read_quantity(answer)
     if found is None or found.unit:
-        raise ValueError(f"its answer {answer[:40]!r} is no number")
+        raise ValueError(f"its answer {answer[:40]!r} is not a number")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise ValueError(f"its tolerance {tolerance!r} is not from 0 to 1")
     known = read_unit(unit) if isinstance(unit, str) else None
-    scale, name = known or (1.0, "")  # of a unit that nobody knows, the number alone is compared
+    scale, name = known or (1.0, "")  # of an unknown unit only the number is compared
     return Reference(answer, (), Quantity(found.value, name), scale, tolerance)
 
 
+def _plain(text: str) -> str:
+    return " ".join(_WRAPPED.sub(r"\1", text).split())
+
+
 def _folded(text: str) -> str:
-    return " ".join(_WRAPPED.sub(r"\1", text).split()).casefold().rstrip(".")
+    return _plain(text).casefold().rstrip(".")
 
 
 def chosen(answer: str, options: tuple[str, ...]) -> str | None:
-    """The letter of the one option that an answer names: by its letter, its text, or both where they agree."""
-    text = " ".join(_WRAPPED.sub(r"\1", answer).split())
-    letters = ascii_uppercase[: len(options)]
+    """The letter of the one option that an answer names: by its letter, its text, or both if they agree."""
+    text, letters = _plain(answer), ascii_uppercase[: len(options)]
     if (found := _LETTER.fullmatch(text)) and found[1].upper() in letters:
         return found[1].upper()
     if found := _LETTER_AND_TEXT.fullmatch(text):
@@ -143,8 +181,94 @@ class Science(Domain):
         if given is None:
             return Verdict(Outcome.FAILED, decided_by="unread", extracted=answer)
         if isinstance(given, str) or reference.quantity is None:
-            right = given == reference.answer
+            right, how = given == reference.answer, "choice"
         else:
-            right = same_quantity(given, reference.quantity, reference.scale, reference.tolerance)
-        outcome = Outcome.PASSED if right else Outcome.FAILED
-        return Verdict(outcome, float(right), "choice" if reference.options else "quantity", extracted=answer)
+            right, how = same_quantity(given, reference.quantity, reference.scale, reference.tolerance), "quantity"
+        return Verdict(Outcome.PASSED if right else Outcome.FAILED, float(right), how, extracted=answer)
+
+
+def read_quantity(text: str) -> Quantity | None:
+    """A decimal number or a simple fraction, optionally times a power of ten, optionally with a unit; else None."""
+    text = _rewritten(text) if len(text) <= MAX_CHARACTERS else ""
+    found = _NUMBER.match(text)
+    unit = read_unit(text[found.end() :]) if found else None
+    if found is None or unit is None:
+        return None
+    part = found.groupdict()
+    exponent = int(part["e"] or 0) + int(part["power"] or 0)
+    try:
+        value = float((part["value"] or "1").replace(",", "")) / float(part["under"] or 1) * 10.0**exponent * unit[0]
+    except (OverflowError, ZeroDivisionError):
+        return None
+    return Quantity(-value if part["sign"] == "-" else value, unit[1])
+
+
+def unit_text(text: str) -> str:
+    """The text after the number of a quantity, for `read_unit`."""
+    text = _rewritten(text)
+    found = _NUMBER.match(text)
+    return " ".join(text[found.end() :].split()) if found else ""
+
+
+@lru_cache(maxsize=4096)
+def read_unit(text: str) -> tuple[float, str] | None:
+    """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same."""
+    text = _rewritten(text)
+    power = _POWER_OF_TEN.match(text)
+    if power and abs(int(power[1])) > _LARGEST_POWER:
+        return None
+    factors = []
+    parts = (text[power.end() :] if power else text).replace("(", " ").replace(")", " ").split("/")
+    for number, part in enumerate(parts):
+        place = 0
+        while part[place:].strip(" *"):
+            unit = _UNIT.match(part, place)
+            if unit is None or (exponent := int(unit["exponent"] or 1)) == 0:
+                return None
+            exponent *= -1 if number else 1
+            name = _NAMES.get(unit["name"], unit["name"].replace("micro_", "µ"))
+            factors.append(f"{name}**{exponent}")
+            place = unit.end()
+    joined = "*".join(factors)
+    return (10.0 ** int(power[1]) if power else 1.0, joined) if _is_unit(joined) else None
+
+
+def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance: float) -> bool:
+    """Whether they differ by at most this share of the reference, which is in its unit times `scale`. An answer without
+    a unit is in the requested one, with or without that power of ten."""
+    values = [answer.value, answer.value / scale]
+    if answer.unit:
+        registry, error = _pint()
+        try:
+            converted = registry.Quantity(answer.value, answer.unit).to(reference.unit or "dimensionless")
+        except (error, ValueError, OverflowError, ZeroDivisionError):
+            return False
+        values = [converted.magnitude / scale]
+    limit = tolerance * abs(reference.value)
+    return any(math.isclose(value, reference.value, rel_tol=1e-12, abs_tol=limit) for value in values)
+
+
+def _is_unit(unit: str) -> bool:
+    if not unit:
+        return True
+    registry, error = _pint()
+    try:
+        return bool(registry.parse_units(unit))
+    except (error, ValueError, AttributeError, TypeError):
+        return False
+
+
+def _rewritten(text: str) -> str:
+    """Without LaTeX wrappers, and with one notation for each thing."""
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return text.strip().rstrip(".")
+
+
+@cache
+def _pint() -> Any:
+    """The registry of units, and the class of its errors."""
+    from pint import UnitRegistry
+    from pint.errors import PintError
+
+    return UnitRegistry(autoconvert_offset_to_baseunit=True), PintError

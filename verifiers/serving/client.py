@@ -1,16 +1,14 @@
-"""A pool whose workers are reward servers on other machines. The protocol is described in docs/reward_servers.md.
+"""A pool whose workers are reward servers on other machines; docs/reward_servers.md describes the protocol.
 
-Verdicts are pure functions of problem and response, so whatever a server did not answer is asked of another.
+A verdict depends only on problem and response, so what one server did not answer is sent to another.
 """
 
 import os
-import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import httpx
 
@@ -21,11 +19,11 @@ from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, WORKERS_HEADER, d
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 STREAMS = 8
-"""Requests to one server that are open at the same time; each of half a ticket a worker, so that it is kept busy."""
+"""Open requests to one server at a time. Each has half a ticket per worker, which keeps the workers busy."""
 BATCH = 32
-"""Tickets of one request, at most."""
+"""Tickets in one request, at most."""
 COALESCE_S = 0.002
-"""Wait this long for more tickets before a request is sent."""
+"""Wait for more tickets before a request is sent."""
 TICK_S = 0.1
 TRIES = 4
 CONNECT_S, SEND_S, REQUEST_S = 5.0, 60.0, 900.0
@@ -34,14 +32,14 @@ BUSY_FACTOR = 10
 
 
 class RemoteVerifierPool(Pool):
-    """`Pool` over one or more reward servers at `urls`, least loaded first.
+    """`Pool` over the reward servers at `urls`, least loaded first.
 
-    The tickets of a server that dies, falls silent for `silence_s` seconds, answers 429 or 5xx, or shuts down go to
-    another; each is answered exactly once. When no server answers for `patience_s`, or all of them turn every ticket
-    away for ten times as long, what waits gets `infra_error`; so does a ticket on which four requests failed.
+    If a server dies, is silent for `silence_s` seconds, answers 429 or 5xx, or shuts down, its tickets go to another;
+    each is answered exactly once. If no server answers for `patience_s`, or all of them refuse every ticket for ten
+    times as long, waiting tickets get `infra_error`. So does a ticket on which four requests failed.
 
-    `token` is the servers' (default: environment variable RATCHET_JUDGE_TOKEN). Raises RatchetError when a URL is not
-    one, no server answers, or one refuses the token. Proxies of the environment are not used.
+    `token` defaults to the environment variable RATCHET_JUDGE_TOKEN. Raises RatchetError for an invalid URL, if no
+    server answers, or if one refuses the token. The environment's proxies are not used.
     """
 
     def __init__(
@@ -57,17 +55,16 @@ class RemoteVerifierPool(Pool):
         token = token or os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token:
             raise RatchetError(
-                f"Environment variable {TOKEN_VARIABLE} is not set: reward servers want their token "
+                f"Environment variable {TOKEN_VARIABLE} is not set: reward servers require their token "
                 "(`ratchet judge serve` says where it is)."
             )
         self._servers = [_Server(_checked(url)) for url in dict.fromkeys(urls)]
         self._patience_s = patience_s
         self._closed = False
-        self._changed = threading.Condition()  # guards all that follows, and the servers
+        self._changed = threading.Condition()  # guards everything below, and the servers
         self._unanswered: set[_Item] = set()
-        self._pending: deque[_Item] = deque()  # those in no request
+        self._pending: deque[_Item] = deque()  # in no request
         self._begun = self._last_contact = self._last_verdict = 0.0
-        self._requests: queue.SimpleQueue[tuple[_Server, list[_Item]] | None] = queue.SimpleQueue()
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(silence_s, connect=CONNECT_S, write=SEND_S, pool=None),
@@ -78,11 +75,11 @@ class RemoteVerifierPool(Pool):
             list(together.map(self._greet, self._servers))
         if not self._last_contact:
             raise RatchetError(
-                f"No reward server answers ({self._reasons()}). Start them with `ratchet judge serve`, or take "
-                "training.reward_servers out of the recipe to judge on this machine."
+                f"No reward server answers ({self._reasons()}). Start them with `ratchet judge serve`, or remove "
+                "training.reward_servers from the recipe to judge on this machine."
             )
-        for work in (self._dispatch, *[self._stream] * STREAMS * len(self._servers)):
-            threading.Thread(target=work, name="reward-client", daemon=True).start()
+        for _ in range(STREAMS * len(self._servers)):
+            threading.Thread(target=self._stream, name="reward-client", daemon=True).start()
 
     def _greet(self, server: "_Server") -> None:
         try:
@@ -114,23 +111,41 @@ class RemoteVerifierPool(Pool):
             self._unanswered.remove(item)
         item.deliver(verdict)
 
+    def _give_up(self, item: "_Item", detail: str) -> None:
+        self._answer(item, Verdict(Outcome.INFRA_ERROR, decided_by="reward_servers", detail=detail))
+
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
         with self._changed:
             self._closed = True
-            self._changed.notify()
+            self._changed.notify_all()
             left = list(self._unanswered)
         for item in left:
             self._answer(item, CLOSED)
-        for _ in range(STREAMS * len(self._servers)):
-            self._requests.put(None)
         self._client.close()
 
-    # ------------------------------------------------------------------------------------- dispatch
+    def _stream(self) -> None:
+        """One request after another. Items without an answer become pending again, until they have failed too often."""
+        while (request := self._next_request()) is not None:
+            server, batch = request
+            waiting = dict(enumerate(batch))
+            failure, is_try = self._ask(server, waiting)
+            given_up = []
+            with self._changed:
+                server.streams -= 1
+                for item in reversed(waiting.values()):
+                    item.tries += is_try
+                    if item.tries >= TRIES:
+                        given_up.append(item)
+                    elif item in self._unanswered:
+                        self._pending.appendleft(item)
+            for item in given_up:
+                self._give_up(item, f"{item.tries} requests failed; the last: {server.url}: {failure}")
 
-    def _dispatch(self) -> None:
-        """Send what is pending to whoever has room, as it comes; give up on what has waited too long."""
+    def _next_request(self) -> "tuple[_Server, list[_Item]] | None":
+        """The least loaded server and what to send it; None when the pool is closed. Gives up on pending items that
+        have waited too long."""
         while not self._closed:
             time.sleep(COALESCE_S)
             given_up: list[tuple[_Item, str]] = []
@@ -140,87 +155,63 @@ class RemoteVerifierPool(Pool):
                 if self._pending and ready:
                     server = min(ready, key=lambda each: (each.failures > 0, each.streams))
                     server.streams += 1
-                    self._requests.put((server, self._take(min(max(2, server.workers // 2), BATCH))))
-                elif reason := self._hopeless(now):
+                    batch, most = [self._pending.popleft()], min(max(2, server.workers // 2), BATCH)
+                    # An item from a failed request is sent alone: it may be the cause.
+                    while self._pending and len(batch) < most and not batch[0].tries and not self._pending[0].tries:
+                        batch.append(self._pending.popleft())
+                    if self._pending:
+                        self._changed.notify()
+                    return server, batch
+                if reason := self._hopeless(now):
                     given_up = [(item, f"{reason} ({self._reasons()})") for item in self._pending]
                     self._pending.clear()
-                else:
+                elif not self._closed:
                     self._changed.wait(TICK_S if self._pending else None)
-            for item, reason in given_up:
-                self._answer(item, _infra_error(reason))
-
-    def _take(self, count: int) -> "list[_Item]":
-        """The next items that go into one request. One that was in a request that failed goes alone: it may be the
-        reason."""
-        batch = [self._pending.popleft()]
-        while self._pending and len(batch) < count and not batch[0].tries and not self._pending[0].tries:
-            batch.append(self._pending.popleft())
-        return batch
+            for item, why in given_up:
+                self._give_up(item, why)
+        return None
 
     def _hopeless(self, now: float) -> str:
-        """Why what is pending will not be answered, "" when it may be."""
-        if not self._pending:
-            return ""
-        if now - max(self._last_contact, self._begun) > self._patience_s:
+        """Why pending items will not be answered; "" if they may be."""
+        if self._pending and now - max(self._last_contact, self._begun) > self._patience_s:
             return f"no reward server has answered for {self._patience_s:g} s"
-        if now - max(self._last_verdict, self._begun) > BUSY_FACTOR * self._patience_s:
-            return f"the reward servers took nothing for {BUSY_FACTOR * self._patience_s:g} s"
+        if self._pending and now - max(self._last_verdict, self._begun) > BUSY_FACTOR * self._patience_s:
+            return f"the reward servers accepted nothing for {BUSY_FACTOR * self._patience_s:g} s"
         return ""
 
     def _reasons(self) -> str:
         return "; ".join(f"{server.url}: {server.reason or 'has answered'}" for server in self._servers)
 
-    # ------------------------------------------------------------------------------------- requests
-
-    def _stream(self) -> None:
-        """One request after the other: whatever is not answered at its end is pending again, or tried often enough."""
-        while (request := self._requests.get()) is not None:
-            server, batch = request
-            waiting = dict(enumerate(batch))
-            failure = self._ask(server, waiting)
-            given_up = []
-            with self._changed:
-                server.streams -= 1
-                for item in reversed(waiting.values()):
-                    item.tries += failure.is_try
-                    if failure.is_final or item.tries >= TRIES:
-                        given_up.append(item)
-                    elif item in self._unanswered:
-                        self._pending.appendleft(item)
-                self._changed.notify()
-            for item in given_up:
-                detail = f"{item.tries} requests failed; the last: {server.url}: {failure.reason}"
-                self._answer(item, _infra_error(detail))
-
-    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> "_Failure":
-        """Send the batch and deliver what comes back; how it ended, for what is left in `waiting`."""
+    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> tuple[str, bool]:
+        """Send the items of `waiting` and remove those answered; returns why the request ended before all were, and
+        whether that counts against the rest."""
+        failure, is_try = "its response ended early", True
         end = time.monotonic() + REQUEST_S
         try:
             body = encode_batch((number, item.submission) for number, item in waiting.items())
             with self._client.stream("POST", server.url + "/v1/verify", content=body) as reply:
                 if reply.status_code != 200:
                     reply.read()
-                    return self._refused(server, reply, len(waiting))
+                    return self._refused(server, reply)
                 self._answered(server, reply)
                 for line in reply.iter_lines():
                     self._last_contact = time.monotonic()
                     if line:
                         number, verdict = decode_verdict(line)
                         self._last_verdict = self._last_contact
-                        self._answer(waiting.pop(number), verdict)  # a KeyError, should it answer twice
+                        self._answer(waiting.pop(number), verdict)  # KeyError if answered twice
                     if waiting and self._unanswered.isdisjoint(waiting.values()):
-                        break  # nobody wants the rest: the server sees us go, and drops it
+                        break  # the rest was withdrawn: the server sees the disconnect and drops it
                     if self._last_contact > end:
                         raise TimeoutError(f"not done after {REQUEST_S:g} s")
-            failure = _Failure("it ended its answer early")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # nothing was sent
-            failure = _Failure(f"cannot be reached: {_shown(error)}", is_try=False)
+            failure, is_try = f"cannot be reached: {_shown(error)}", False
         except Exception as error:  # silence, a broken connection, lines that are not verdicts: no ticket is lost
-            failure = _Failure(_shown(error))
+            failure = _shown(error)
         if waiting:
             with self._changed:
-                server.failed(failure.reason)
-        return failure
+                server.failed(failure)
+        return failure, is_try
 
     def _answered(self, server: "_Server", reply: httpx.Response) -> None:
         with self._changed:
@@ -228,46 +219,33 @@ class RemoteVerifierPool(Pool):
             server.failures, server.not_before, server.reason = 0, 0.0, ""
             server.workers = int(reply.headers.get(WORKERS_HEADER, server.workers))
 
-    def _refused(self, server: "_Server", reply: httpx.Response, count: int) -> "_Failure":
+    def _refused(self, server: "_Server", reply: httpx.Response) -> tuple[str, bool]:
         status = reply.status_code
         try:
             reason = f"HTTP {status}: {reply.json()['error']}"
         except (ValueError, KeyError, TypeError):
             reason = f"HTTP {status}: {reply.text[:200]}"
-        if status == 429:  # busy, and well
+        if status == 429:  # busy, not broken
             self._answered(server, reply)
             after = reply.headers.get("retry-after", "")
             wait_s = min(float(after), LONGEST_BACKOFF_S) if after.isdecimal() else 1.0
             server.reason, server.not_before = reason, time.monotonic() + wait_s
-            return _Failure(reason, is_try=False)
+            return reason, False
         if status in (401, 403, 408) or status >= 500:
             with self._changed:
                 server.failed(reason)
-            return _Failure(reason, is_try=status == 408 or (status >= 500 and status != 503))
-        # The request itself is at fault: one of its items, which shows when each goes alone.
-        server.reason = reason
-        return _Failure(reason, is_final=count == 1)
+            return reason, status not in (401, 403, 503)
+        server.reason = reason  # the request is invalid because of one of its items, which then fails alone
+        return reason, True
 
 
 class _Item:
-    """One ticket on its way."""
-
     def __init__(self, submission: Submission, deliver: Deliver) -> None:
         self.submission, self.deliver = submission, deliver
         self.tries = 0
 
 
-class _Failure(NamedTuple):
-    """Why a request ended before all of it was answered. `is_try` counts against its items; `is_final` ends them."""
-
-    reason: str
-    is_try: bool = True
-    is_final: bool = False
-
-
 class _Server:
-    """What is known of one reward server."""
-
     def __init__(self, url: str) -> None:
         self.url = url
         self.workers = 1
@@ -278,13 +256,9 @@ class _Server:
     def failed(self, reason: str) -> None:
         self.reason = reason
         now = time.monotonic()
-        if now >= self.not_before:  # many requests fail together when a server dies: that is one failure
+        if now >= self.not_before:  # the requests that fail together when a server dies are one failure
             self.failures += 1
             self.not_before = now + min(0.25 * 2**self.failures, LONGEST_BACKOFF_S)
-
-
-def _infra_error(detail: str) -> Verdict:
-    return Verdict(Outcome.INFRA_ERROR, decided_by="reward_servers", detail=detail)
 
 
 def _checked(url: str) -> str:

@@ -1,7 +1,7 @@
-"""Scores of a domain's own `score`, each in a confined process that is forked for it and killed at its limits.
+"""Runs a domain's own `score`, each call in a confined process that is forked for it and killed at its limits.
 
-The fork server is the code sandbox's (docs/sandbox.md), with the domain imported once; problem and answer are in no
-process but the one that scores.
+The fork server is the code sandbox's (docs/sandbox.md), with the domain imported once. Only the process that scores
+has problem and answer.
 """
 
 import json
@@ -21,9 +21,9 @@ from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox
 
 TIME_LIMIT_S = 5.0
-"""CPU time and sleep."""
+"""CPU time and sleep of one score."""
 MEMORY_BYTES = 1 << 30
-"""Of one score, on top of what the imported domain takes."""
+"""Of one score, on top of the imported domain."""
 _INHERITED = (
     IMPORT_PATH, OWN_DOMAINS, ENVIRONMENTS, "PYTHONPATH", "LD_LIBRARY_PATH",
     "HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE",  # for data sets
@@ -36,37 +36,31 @@ class IsolatedVerifier:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         cls = type(domain)
-        # One that nobody can name, such as a second opinion, is found by its class.
+        # A domain without a registered name, such as math-verify, is found by its class.
         of = domain.name if domain.name in known_domains() else f"{cls.__module__}:{cls.__qualname__}"
-        own = filter(None, os.environ.get(IMPORT_PATH, "").split(os.pathsep))
-        self._sandbox = Sandbox(
-            work=(__name__, of),
-            site=[*sysconfig.get_paths().values(), *own],
-            inherited=_INHERITED,
-        )
+        site = [*sysconfig.get_paths().values(), *filter(None, os.environ.get(IMPORT_PATH, "").split(os.pathsep))]
+        self._sandbox = Sandbox(work=(__name__, of), site=site, inherited=_INHERITED)
         self.close = self._sandbox.close
 
     def verify(self, problem: Problem, answer: str) -> Verdict:
-        """The verdict on an answer. Raises SandboxFault when the server cannot be started or was killed."""
+        """Raises SandboxFault when the server cannot be started or was killed."""
         job = {"problem": {name: getattr(problem, name) for name in JUDGED_FIELDS}, "answer": answer}
         limits = Limits(TIME_LIMIT_S, TIME_LIMIT_S, MEMORY_BYTES, output_bytes=1 << 16)
         [run] = self._sandbox.run("", [job], limits, entry_point=None, prelude=None).runs
-        match run.status:
-            case "done":
-                return scored(float(run.output), answer)
-            case "timed_out":
-                return Verdict(Outcome.TIMEOUT, decided_by="time_limit", extracted=answer)
-            case "exhausted":
-                return Verdict(Outcome.TIMEOUT, decided_by="memory_limit", extracted=answer)
-            case "raised":  # a defect of the domain: a zero reward would hide it
-                detail = f"{self.domain.name}.score raised {run.detail}"
-                return Verdict(Outcome.INFRA_ERROR, decided_by="score", detail=detail, extracted=answer)
+        if run.status == "done":
+            return scored(float(run.output), answer)
+        if run.status in ("timed_out", "exhausted"):
+            limit = "time_limit" if run.status == "timed_out" else "memory_limit"
+            return Verdict(Outcome.TIMEOUT, decided_by=limit, extracted=answer)
+        if run.status == "raised":  # a bug of the domain: a zero reward would hide it
+            detail = f"{self.domain.name}.score raised {run.detail}"
+            return Verdict(Outcome.INFRA_ERROR, decided_by="score", detail=detail, extracted=answer)
         detail = f"its process ended without a score: {run.detail or run.status}"
         return Verdict(Outcome.FAILED, decided_by="crash", detail=detail, extracted=answer)
 
 
 def work(of: str) -> Callable[[harness.Files, Any], None]:
-    """In the fork server: what a confined process does for one answer."""
+    """In the fork server: the function that a confined process runs for one answer."""
     domain = DOMAINS.load(of)() if ":" in of else domain_of(of)
     domain.load()
 

@@ -1,6 +1,5 @@
-"""Many responses judged at once on this machine, each as soon as it is there."""
+"""Judges many responses at once on this machine."""
 
-import hashlib
 import heapq
 import itertools
 import os
@@ -22,22 +21,20 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 
 T = TypeVar("T")
 REMEMBERED = 8_192
-"""Verdicts kept, so that a program that many rollouts share is run once; and problems whose seconds are known."""
+"""Verdicts kept, so that a program shared by many rollouts runs once; and problems whose seconds are known."""
 ATTEMPTS = 3
 PAUSE_S = 0.2
-"""Before another attempt, times the attempts made: a full disk or process table may be so for a moment only."""
+"""Before the next attempt, times the attempts made: a full disk or process table may be temporary."""
 
 
 def open_pool(
     reward_servers: Sequence[str] = (), workers: int | None = None, settings: JudgeSettings = JudgeSettings(),
     slots: int | None = None,
 ) -> Pool:  # fmt: skip
-    """A pool near or far: reward servers at these URLs, or with none `workers` local ones, which refuse to run code on
-    a machine that confines less than the settings demand (a reward server keeps its own minimum). `slots`: as of a
-    `VerifierPool`.
+    """A pool over the reward servers at these URLs, or without any a `VerifierPool` on this machine.
 
-    The servers' token is in the environment, see `verifiers.serving.client`. Raises RatchetError when no server answers
-    or one refuses the token.
+    The environment has the servers' token, see `verifiers.serving.client`; a server keeps its own minimum isolation.
+    Raises RatchetError if no server answers or one refuses the token.
     """
     if reward_servers:
         from ratchet.verifiers.serving.client import RemoteVerifierPool
@@ -47,16 +44,15 @@ def open_pool(
 
 
 class VerifierPool(Pool):
-    """Judges with `workers` threads, each with a sandbox and an algebra worker of its own.
+    """Judges with `workers` threads (default: one per core), each with its own sandbox processes.
 
-    Those are fresh processes that start when first needed, are never forked from this one, and die with it. Limits
-    count CPU time, and identical programs share one verdict unless it was a timeout or our fault. What is known to
-    take long, from other responses to the same problem, goes first; but a free worker turns to the domain that the
-    fewest of them work for, so that slow verifiers do not hold up fast ones. A fault of this machine is tried again
-    with fresh processes, then it is `infra_error`.
+    Those start when first needed, are never forked from this process, and die with it. Limits count CPU time, and
+    identical programs share one verdict unless it was a timeout or a fault of this machine. Problems that took long
+    before go first; a free worker takes the domain that has the fewest workers, so that slow verifiers do not hold up
+    fast ones. After a fault of this machine fresh processes try again; then the verdict is `infra_error`.
 
-    Pools of several processes that share a machine share `slots`, the descriptor of a pipe: a worker takes a byte out
-    of it to judge, and puts it back.
+    Pools of several processes on one machine share `slots`, the descriptor of a pipe: a worker reads a byte from it
+    before it judges, and writes it back.
     """
 
     def __init__(
@@ -66,12 +62,12 @@ class VerifierPool(Pool):
         self.workers = workers or len(os.sched_getaffinity(0))
         self._slots = slots
         self._changed = threading.Condition()
-        self._queues: dict[str, list[tuple[float, int, _Work]]] = {}  # by domain
-        self._busy: Counter[str] = Counter()  # workers, by domain
+        self._queues: dict[str, list[tuple[float, int, Work]]] = {}  # by domain
+        self._busy: Counter[str] = Counter()  # workers by domain
         self._serial = itertools.count()
-        self._works: dict[bytes, _Work] = {}  # queued or running
+        self._waiting: dict[bytes, list[Deliver]] = {}  # by the key of work that is queued or running
         self._remembered: OrderedDict[bytes, Verdict] = OrderedDict()
-        self._seconds: OrderedDict[str, float] = OrderedDict()  # the longest so far, by problem
+        self._seconds: OrderedDict[str, float] = OrderedDict()  # the most so far, by problem
         self._threads: list[threading.Thread] = []
         self._closed = False
 
@@ -83,29 +79,25 @@ class VerifierPool(Pool):
     def running(self) -> int:
         return self._busy.total()
 
-    # ------------------------------------------------------------------------------------- dispatch
-
     def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
         try:
             prepared = domain_of(submission.problem.domain).prepare(submission)
-        except Exception as error:  # a defect of ours: counted as such, and no reason to lose the other responses
+        except Exception as error:  # a bug of a domain: must not lose the other responses
             prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
         if isinstance(prepared, Verdict):
             deliver(prepared)
             return lambda: None
-        return self._share(_Work(prepared), deliver)
+        return self._share(prepared, deliver)
 
     def map_programs(
         self, function: Callable[[Problem, str, Sandbox], T], programs: Iterable[tuple[Problem, str]]
     ) -> list[T]:
-        """`function` of each program and a worker's sandbox, in order, for who needs more than verdicts:
-        `code_judge.examine`, `recording.record`. Raises RatchetError when it fails again and again."""
+        """`function` of each program and a worker's sandbox, in order, for callers that need more than verdicts, such
+        as `code.judge.examine`. Raises RatchetError if it fails repeatedly."""
 
         def begin(program: tuple[Problem, str], deliver: Deliver) -> None:
-            def job(tools: "Tools") -> Any:
-                return function(*program, tools.sandbox)
-
-            self._share(_Work(Work(*program, (next(self._serial),), job)), deliver)
+            unique = (next(self._serial),)
+            self._share(Work(*program, unique, lambda tools: function(*program, tools.sandbox)), deliver)
 
         results = gather(begin, programs)
         for result in results:
@@ -113,8 +105,8 @@ class VerifierPool(Pool):
                 raise RatchetError(f"A program cannot be run: {result.detail}. `ratchet doctor` may say why.")
         return results
 
-    def _share(self, work: "_Work", deliver: Deliver) -> Callable[[], None]:
-        """Do the work once for all who ask for the same while it runs, and remember a verdict that will not change."""
+    def _share(self, work: Work, deliver: Deliver) -> Callable[[], None]:
+        """Do the work once for all that request it while it is queued or running; remember a verdict that is final."""
         with self._changed:
             if self._closed:
                 raise RuntimeError("the VerifierPool is closed")
@@ -122,92 +114,88 @@ class VerifierPool(Pool):
             if known is not None:
                 self._remembered.move_to_end(work.key)
             else:
-                if work.key not in self._works:
+                if work.key not in self._waiting:
                     self._enqueue(work)
-                work = self._works[work.key]
-                work.waiting.append(deliver)
+                self._waiting[work.key].append(deliver)
         if known is not None:
             deliver(replace(known, extracted=work.subject))
             return lambda: None
         return lambda: self._withdraw(work, deliver)
 
-    def _enqueue(self, work: "_Work") -> None:
-        """Longest first, yet nothing waits for ever: a work of n seconds overtakes what came in the last n seconds."""
-        position = time.monotonic() - self._seconds.get(work.problem_id, 0.0)
-        heapq.heappush(self._queues.setdefault(work.domain, []), (position, next(self._serial), work))
-        self._works[work.key] = work
+    def _enqueue(self, work: Work) -> None:
+        """Longest first, but without starvation: work of n seconds overtakes what arrived in the last n seconds."""
+        position = time.monotonic() - self._seconds.get(work.problem.problem_id, 0.0)
+        heapq.heappush(self._queues.setdefault(work.problem.domain, []), (position, next(self._serial), work))
+        self._waiting[work.key] = []
         if len(self._threads) < self.workers:
             thread = threading.Thread(target=self._worker, name="verifier", daemon=True)
             self._threads.append(thread)
             thread.start()
         self._changed.notify()
 
-    def _withdraw(self, work: "_Work", deliver: Deliver) -> None:
+    def _withdraw(self, work: Work, deliver: Deliver) -> None:
         with self._changed:
-            if deliver in work.waiting:
-                work.waiting.remove(deliver)
-
-    # -------------------------------------------------------------------------------------- workers
+            if deliver in (waiting := self._waiting.get(work.key, [])):
+                waiting.remove(deliver)
 
     def _worker(self) -> None:
         tools = Tools(self.settings.minimum_isolation)
         try:
             while (work := self._next()) is not None:
                 start = time.monotonic()
-                result = _judged(work, tools)
-                self._give_slot()
+                result = _attempted(work, tools)
+                self._return_slot()
                 self._finish(work, result, time.monotonic() - start)
         finally:
             tools.close()
 
-    def _next(self) -> "_Work | None":
-        """What to judge now, with a slot taken; None when the pool is closed."""
+    def _next(self) -> Work | None:
+        """The next work, with a slot taken; None when the pool is closed."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or any(self._queues.values()))
                 if self._closed:
                     return None
             if self._slots is not None:
-                os.read(self._slots, 1)  # waits for one
+                os.read(self._slots, 1)  # blocks until there is one
             with self._changed:
                 if work := self._pop():
                     return work
-            self._give_slot()  # another worker was faster
+            self._return_slot()  # another worker was faster
 
-    def _pop(self) -> "_Work | None":
-        while waiting := {domain: queue for domain, queue in self._queues.items() if queue}:
-            domain = min(waiting, key=lambda domain: (self._busy[domain], waiting[domain][0]))
-            work = heapq.heappop(waiting[domain])[2]
-            if work.waiting:
+    def _pop(self) -> Work | None:
+        while queues := {domain: queue for domain, queue in self._queues.items() if queue}:
+            domain = min(queues, key=lambda domain: (self._busy[domain], queues[domain][0]))
+            work = heapq.heappop(queues[domain])[2]
+            if self._waiting[work.key]:
                 self._busy[domain] += 1
                 return work
-            del self._works[work.key]  # withdrawn
+            del self._waiting[work.key]  # withdrawn
         return None
 
-    def _give_slot(self) -> None:
+    def _return_slot(self) -> None:
         if self._slots is not None:
             os.write(self._slots, b".")
 
-    def _finish(self, work: "_Work", result: Any, seconds: float) -> None:
+    def _finish(self, work: Work, result: Any, seconds: float) -> None:
         with self._changed:
-            self._busy[work.domain] -= 1
-            del self._works[work.key]
-            waiting, work.waiting = work.waiting, []
+            self._busy[work.problem.domain] -= 1
+            waiting = self._waiting.pop(work.key)
             if isinstance(result, Verdict):
                 if result.outcome not in (Outcome.TIMEOUT, Outcome.INFRA_ERROR):
                     _remember(self._remembered, work.key, replace(result, extracted=None))
-                _remember(self._seconds, work.problem_id, max(seconds, self._seconds.get(work.problem_id, 0.0)))
+                most = max(seconds, self._seconds.get(work.problem.problem_id, 0.0))
+                _remember(self._seconds, work.problem.problem_id, most)
         for deliver in waiting:
             deliver(result)
-
-    # ----------------------------------------------------------------------------------------- close
 
     def close(self) -> None:
         with self._changed:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
-            dropped = [deliver for queue in self._queues.values() for _, _, work in queue for deliver in work.waiting]
+            queued = [work.key for queue in self._queues.values() for _, _, work in queue]
+            dropped = [deliver for key in queued for deliver in self._waiting.pop(key)]
             self._queues.clear()
             self._changed.notify_all()
         for deliver in dropped:
@@ -217,38 +205,24 @@ class VerifierPool(Pool):
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class _Work:
-    """What one worker does at a time, for all who wait for it."""
-
-    def __init__(self, work: Work) -> None:
-        self.problem_id, self.domain = work.problem.problem_id, work.problem.domain
-        self.subject, self.run = work.subject, work.run
-        # A digest, because tests can be megabytes and this is kept long after they are gone.
-        parts = "\0".join(repr(fact) for fact in (*work.facts, work.subject))
-        self.key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
-        self.waiting: list[Deliver] = []
-
-
-def _judged(work: _Work, tools: "Tools") -> Any:
-    """Do the work; what fails on our side is tried again with fresh processes: no process to be had, a full disk, a
-    worker that something killed. RatchetError says that nothing can be judged here at all."""
-    verdict = CLOSED
+def _attempted(work: Work, tools: "Tools") -> Any:
+    """The work's result. What fails because of this machine (no process available, a full disk, a killed worker) is
+    tried again with fresh processes. A RatchetError, returned, says that nothing can be judged here."""
+    result: Any = CLOSED
     for attempt in range(ATTEMPTS):
         if attempt:
             tools.close()
             time.sleep(PAUSE_S * attempt)
         try:
-            verdict = work.run(tools)
+            result = work.run(tools)
         except RatchetError as error:
             return error
         except Exception as error:
-            verdict = Verdict(
-                Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}",
-                extracted=work.subject,
-            )  # fmt: skip
-        if not isinstance(verdict, Verdict) or verdict.outcome is not Outcome.INFRA_ERROR:
-            return verdict
-    return verdict
+            detail = f"{type(error).__name__}: {error}"
+            result = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=detail, extracted=work.subject)
+        if not isinstance(result, Verdict) or result.outcome is not Outcome.INFRA_ERROR:
+            return result
+    return result
 
 
 def _remember(memory: OrderedDict, key: Any, value: Any) -> None:
@@ -259,18 +233,18 @@ def _remember(memory: OrderedDict, key: Any, value: Any) -> None:
 
 
 class Tools:
-    """What one worker thread owns: processes that start on first use, and again after `close`."""
+    """A worker thread's processes, which start on first use, and again after `close`."""
 
     def __init__(self, minimum_isolation: str) -> None:
         self.sandbox = Sandbox(minimum_isolation)
         self._isolated: dict[str, IsolatedVerifier] = {}
 
     def isolated(self, domain: Domain) -> IsolatedVerifier:
-        """The confined process in which this domain's `score` runs."""
+        """The confined process that runs this domain's `score`."""
         if domain.name not in self._isolated:
             self._isolated[domain.name] = IsolatedVerifier(domain)
         return self._isolated[domain.name]
 
     def close(self) -> None:
-        for closed in (self.sandbox, *self._isolated.values()):
-            closed.close()
+        for process in (self.sandbox, *self._isolated.values()):
+            process.close()

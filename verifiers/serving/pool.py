@@ -1,4 +1,4 @@
-"""What every pool of verifiers offers, near or far: tickets in, verdicts out as they come."""
+"""The interface of every pool of verifiers, local or remote: tickets in, verdicts out as they are ready."""
 
 import os
 import queue
@@ -14,16 +14,16 @@ from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 Deliver = Callable[[Any], None]
-"""Takes the Verdict, or the RatchetError that says why nothing can be judged here."""
+"""Receives the Verdict, or a RatchetError that says why nothing can be judged here."""
 
 CLOSED = Verdict(Outcome.INFRA_ERROR, decided_by="closed", detail="the pool was closed before it was judged")
 
 
 class Pool(ABC):
-    """Judges responses; a verdict depends on the problem and the response alone, not on where it is judged.
+    """Judges responses. A verdict depends only on the problem and the response, not on where it is judged.
 
     Bad input (a problem without tests, NUL bytes) gets a verdict with the reason, never an exception. Methods may be
-    called from any thread; `results` from one at a time. A pool does not survive a fork: make one in each process.
+    called from any thread, `results` from one at a time. A pool does not survive a fork: create one per process.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
@@ -34,10 +34,10 @@ class Pool(ABC):
         self._done: queue.SimpleQueue[tuple[Hashable, Any]] = queue.SimpleQueue()
 
     def begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
-        """Have it judged and `deliver` called with the verdict, once, from any thread, perhaps before this returns.
+        """Judge, and call `deliver` once with the verdict, from any thread, possibly before this returns.
 
-        What is returned withdraws it: queued work is dropped, and of work that has begun the result is discarded.
-        Raises RuntimeError when the pool is closed or was made before a fork.
+        Returns a function that withdraws it: queued work is dropped, the result of running work is discarded. Raises
+        RuntimeError if the pool is closed or was made before a fork.
         """
         if os.getpid() != self._pid:
             raise RuntimeError(f"a {type(self).__name__} does not survive a fork: make one in this process")
@@ -48,21 +48,19 @@ class Pool(ABC):
 
     @abstractmethod
     def _begin(self, submission: Submission, deliver: Deliver) -> Callable[[], None]:
-        """`begin`, of a problem and a text that can be judged."""
+        """`begin` for a problem and a text that can be judged."""
 
     @abstractmethod
     def close(self) -> None:
-        """Finish what is running, drop what is queued, stop all workers. Safe to call twice.
-
-        Dropped tickets come out as `infra_error`, decided by `closed`.
-        """
+        """Finish what is running, drop what is queued (`infra_error`, decided by `closed`), stop all workers. Safe to
+        call twice."""
 
     def submit(self, ticket: Hashable, problem: Problem, response: str, finished: bool = True) -> None:
-        """Queue one response; its verdict comes out of `results` under `ticket`.
+        """Queue one response; `results` yields its verdict under `ticket`.
 
-        `finished` False says that the response was truncated at its token limit, which is a failure. A response is
-        judged after its last `</think>`; when the prompt itself ends in `<think>`, submit prompt prefix and response
-        joined. Raises ValueError when the ticket is out already.
+        `finished` False: the response was truncated at its token limit, which is a failure. A response is judged after
+        its last `</think>`; if the prompt itself ends in `<think>`, submit prefix and response joined. Raises
+        ValueError if the ticket is in use.
         """
         submission = Submission(problem, response, finished, settings=self.settings)
         with self._lock:
@@ -72,8 +70,8 @@ class Pool(ABC):
             self._out.add(ticket)
 
     def results(self, wait: bool = True) -> Iterator[tuple[Any, Verdict]]:
-        """Yield (ticket, verdict) in the order of completion until all that was submitted is out, meanwhile too; or,
-        without waiting, what is there. Raises RatchetError where the machine cannot confine code."""
+        """Yield (ticket, verdict) in order of completion until no submitted ticket is left, or without `wait` those
+        that are ready. Raises RatchetError where the machine cannot confine code."""
         while self._out:
             try:
                 ticket, verdict = self._done.get(block=wait)
@@ -86,8 +84,7 @@ class Pool(ABC):
             yield ticket, verdict
 
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        """Verdicts of programs as they are, not of responses that hold them (golden solutions, mutants), in order.
-        Raises as `results` does."""
+        """Verdicts of bare programs (golden solutions, mutants), in order. Raises as `results` does."""
         return gather(self.begin, (Submission(*pair, is_program=True, settings=self.settings) for pair in pairs))
 
     def __enter__(self) -> Self:
@@ -98,21 +95,20 @@ class Pool(ABC):
 
 
 def gather(begin: Callable[[Any, Deliver], object], items: Iterable[Any]) -> list[Any]:
-    """What `begin` delivers for each item, in their order. Raises an exception that one of them was given."""
+    """What `begin` delivers for each item, in order. Raises an exception that was delivered."""
     finished: queue.SimpleQueue = queue.SimpleQueue()
     count = 0
-    for item in items:
+    for count, item in enumerate(items, 1):
         begin(item, lambda result, number=count: finished.put((number, result)))
-        count += 1
     results = dict(finished.get() for _ in range(count))
     for result in results.values():
         if isinstance(result, BaseException):
             raise result
-    return [results[number] for number in range(count)]
+    return [result for _, result in sorted(results.items(), key=lambda pair: pair[0])]
 
 
 def _input_fault(submission: Submission) -> Verdict | None:
-    """The verdict on what cannot be judged: a faulty problem, whatever the text says, or a text that is none."""
+    """The verdict on a problem that cannot be judged, whatever the text, or on a text that is not a string."""
     problem, text = submission.problem, submission.text
     try:
         fault = domain_of(problem.domain).fault(problem)

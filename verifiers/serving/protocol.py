@@ -1,6 +1,6 @@
-"""What goes over the wire between a pool and its reward servers: JSON, described in docs/reward_servers.md.
+"""The messages between a pool and its reward servers: JSON, described in docs/reward_servers.md.
 
-Python's own `json` on purpose: text is escaped to ASCII, so that a lone surrogate in a response survives the way.
+Python's own `json`, because it escapes text to ASCII: a lone surrogate in a response survives.
 """
 
 import json
@@ -17,13 +17,12 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
 HEARTBEAT_S = 0.5
-"""The server sends an empty line this often while nothing completes, so that a client can tell slow from dead, and
-notices when it is not wanted any more."""
+"""The server sends an empty line this often while nothing completes: a client can tell slow from dead, and the server
+notices a client that has left."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
-    """Of (ticket, submission), a ticket being any JSON value. Each problem is sent once, however many responses to it
-    there are."""
+    """Encode (ticket, submission) pairs; a ticket is any JSON value. Each problem is sent once."""
     problems: dict[int, int] = {}
     sent, rows = [], []
     for ticket, submission in submissions:
@@ -40,11 +39,11 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
-    """Raises ValueError with what is wrong and where; what a problem holds is not checked."""
+    """Raises ValueError that says what is wrong and where. Does not check a problem's content."""
     where = "the body"
     try:
         batch = json.loads(body)
-        problems = []
+        problems, submissions = [], []
         for number, row in enumerate(batch["problems"]):
             where = f"problem {number}"
             if not isinstance(row.get("problem_id"), str):
@@ -52,7 +51,6 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
             fields["prompt"] = fields["prompt"] or ""
             problems.append(Problem(**fields))
-        submissions = []
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
             is_program = "program" in row
@@ -76,6 +74,6 @@ def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
 
 
 def decode_verdict(line: str) -> tuple[Any, Verdict]:
-    """(ticket, verdict). Raises ValueError, TypeError or KeyError when the line is not one of `encode_verdict`."""
+    """(ticket, verdict). Raises ValueError, TypeError or KeyError for a line that `encode_verdict` did not write."""
     row = json.loads(line)
     return row.pop("ticket"), Verdict(**{**row, "outcome": Outcome(row["outcome"])})

@@ -1,6 +1,6 @@
-"""A pool of verifiers behind HTTP: what `ratchet judge serve` runs. The protocol: docs/reward_servers.md.
+"""A pool of verifiers behind HTTP, for `ratchet judge serve`; docs/reward_servers.md describes the protocol.
 
-One event loop speaks HTTP; the pool's threads and their sandboxes judge. Nothing of a response is evaluated here.
+One event loop handles HTTP; the pool's threads and their sandboxes judge.
 """
 
 import asyncio
@@ -37,10 +37,9 @@ from ratchet.verifiers.submission import Submission
 
 RETRY_AFTER = {"Retry-After": "1"}
 UPLOADS = 16
-"""Requests whose bodies are read at the same time; bounds memory, with the limit on one body."""
+"""Request bodies read at the same time; with the limit on one body this bounds memory."""
 UPLOAD_S, UPLOAD_BYTES_S = 10.0, 256 << 10
-"""A body may take so long, and a second more for every so many bytes of it that have come: who stalls, or sends a byte
-now and then, does not keep others out."""
+"""Seconds for a body, plus one for every so many bytes received: stalled uploads do not block others."""
 GRACE_S = 30
 
 VERDICTS = Counter("ratchet_judge_verdicts", "Verdicts given.", ["domain", "outcome"])
@@ -49,51 +48,47 @@ SECONDS = Histogram(
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )  # fmt: skip
 REFUSED = Counter("ratchet_judge_refused_requests", "Requests answered 429.")
-DROPPED = Counter("ratchet_judge_dropped_tickets", "Tickets given up: client gone, or shutting down.")
+DROPPED = Counter("ratchet_judge_dropped_tickets", "Tickets dropped: client gone, or shutting down.")
 WORKERS = Gauge("ratchet_judge_workers", "Worker threads.")
 QUEUED = Gauge("ratchet_judge_queue_depth", "Work waiting for a worker.")
 RUNNING = Gauge("ratchet_judge_in_flight", "Work being judged.")
 
 
 class RewardServer:
-    """The application. `queue_limit` bounds the tickets it holds at a time, above which it answers 429;
-    `request_bytes` bounds one request's body."""
+    """The application. Above `queue_limit` open tickets it answers 429; `request_bytes` bounds one request's body."""
 
     def __init__(self, pool: VerifierPool, token: str, isolation: str, queue_limit: int, request_bytes: int) -> None:
         self.pool, self.isolation = pool, isolation
         self.queue_limit, self.request_bytes = queue_limit, request_bytes
         self.draining = False
         self.held = 0
-        """Tickets that are neither answered nor dropped."""
+        """Tickets neither answered nor dropped."""
+        self.headers = {WORKERS_HEADER: str(pool.workers)}
         self._authorization = f"Bearer {token}".encode()
         self._uploads = 0
         WORKERS.set(pool.workers)
         QUEUED.set_function(lambda: pool.queued)
         RUNNING.set_function(lambda: pool.running)
         for domain in known_domains():
-            for outcome in Outcome:  # infra errors must be seen to be zero
+            for outcome in Outcome:  # an alert needs infra errors to exist while they are zero
                 VERDICTS.labels(domain, outcome.value)
         routes = [
             Route("/v1/verify", self._verify, methods=["POST"]),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
         ]
-        self.headers = {WORKERS_HEADER: str(pool.workers)}
         self.application = Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
 
     async def _health(self, request: Request) -> Response:
-        """Whether to send work here; with the token also how much there is. A wrong token is refused, so that a client
-        can check its own."""
-        status = {"status": "draining" if self.draining else "ok"}
-        code = 503 if self.draining else 200
-        if "authorization" not in request.headers:
-            return JSONResponse(status, code)
-        self._authorize(request)
-        facts = {
-            "workers": self.pool.workers, "queued": self.pool.queued, "running": self.pool.running,
-            "isolation": self.isolation,
-        }  # fmt: skip
-        return JSONResponse(status | facts, code, self.headers)
+        """Whether to send work here; with the token also the load. Refuses a wrong token, so that a client can check
+        its own."""
+        status: dict[str, Any] = {"status": "draining" if self.draining else "ok"}
+        headers, pool = {}, self.pool
+        if "authorization" in request.headers:
+            self._authorize(request)
+            headers, status["isolation"] = self.headers, self.isolation
+            status |= {"workers": pool.workers, "queued": pool.queued, "running": pool.running}
+        return JSONResponse(status, 503 if self.draining else 200, headers)
 
     async def _metrics(self, request: Request) -> Response:
         self._authorize(request)
@@ -113,9 +108,9 @@ class RewardServer:
         return _VerdictStream(self, submissions)
 
     def _authorize(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").encode("latin-1")  # the bytes as they were sent
+        given = request.headers.get("authorization", "").encode("latin-1")  # the bytes as sent
         if not hmac.compare_digest(given, self._authorization):
-            raise HTTPException(401, f"the bearer token is missing or wrong: it is the server's {TOKEN_VARIABLE}")
+            raise HTTPException(401, f"the bearer token is missing or wrong: give the server's {TOKEN_VARIABLE}")
 
     def _admit(self, count: int) -> None:
         if self.draining:
@@ -148,8 +143,7 @@ class RewardServer:
 
 
 class _VerdictStream(StreamingResponse):
-    """The tickets of one request, from the pool to the client: one JSON line a verdict, in the order of completion. A
-    ticket that the server lets go of has none."""
+    """The verdicts of one request: one JSON line each, in order of completion. A dropped ticket has no line."""
 
     def __init__(self, server: RewardServer, submissions: list[tuple[Any, Submission]]) -> None:
         super().__init__(self._lines(), media_type="application/x-ndjson", headers=server.headers)
@@ -164,7 +158,7 @@ class _VerdictStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        finally:  # all is said, or the client is gone: what is still queued is dropped
+        finally:  # done, or the client is gone: drop what is still queued
             self._ended = True
             for withdraw in list(self._withdraw):
                 withdraw()
@@ -173,15 +167,15 @@ class _VerdictStream(StreamingResponse):
 
     async def _lines(self) -> AsyncIterator[bytes]:
         start = time.monotonic()
-        yield b"\n"  # the headers go out with it: the client knows that it was admitted
-        starting = asyncio.create_task(asyncio.to_thread(self._begin))  # the cheap tiers of math are judged in it
+        yield b"\n"  # sends the headers: the client knows that it was admitted
+        starting = asyncio.create_task(asyncio.to_thread(self._begin))  # judges math itself
         left = len(self._submissions)
         while left:
             try:
                 ticket, problem, verdict = await asyncio.wait_for(self._done.get(), HEARTBEAT_S)
             except TimeoutError:
                 if starting.done():
-                    starting.result()  # a defect must end the stream, not leave the client waiting
+                    starting.result()  # a bug must end the stream, not leave the client waiting
                 yield b"\n"
                 continue
             left -= 1
@@ -200,17 +194,16 @@ class _VerdictStream(StreamingResponse):
         for ticket, submission in self._submissions:
             deliver = functools.partial(self._deliver, ticket, submission.problem)
             try:
-                withdraw = self._server.pool.begin(submission, deliver)
+                self._withdraw.append(self._server.pool.begin(submission, deliver))
             except RuntimeError:  # closed meanwhile
                 deliver(CLOSED)
-                continue
-            self._withdraw.append(withdraw)
             if self._ended:
-                return withdraw()
+                for withdraw in self._withdraw:
+                    withdraw()
+                return
 
     def _deliver(self, ticket: Any, problem: Problem, verdict: Any) -> None:
-        """In a worker's thread."""
-        if not self._ended:
+        if not self._ended:  # in a worker's thread
             self._loop.call_soon_threadsafe(self._done.put_nowait, (ticket, problem, verdict))
 
 
@@ -219,14 +212,9 @@ def _refusal(_: Request, refused: Exception) -> Response:
     return JSONResponse({"error": refused.detail}, refused.status_code, refused.headers)
 
 
-# ---------------------------------------------------------------------------------------------- process
-
-
 def server_token(file: Path) -> tuple[str, str]:
-    """(token, where it is from): the environment's, else the file's, which is made when there is none.
-
-    Raises RatchetError when others can read the file, or it is empty.
-    """
+    """(token, its source): from the environment, else from the file, which is created if missing. Raises RatchetError
+    if the file is empty or others can read it."""
     if token := os.environ.get(TOKEN_VARIABLE, "").strip():
         return token, f"environment variable {TOKEN_VARIABLE}"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -234,35 +222,30 @@ def server_token(file: Path) -> tuple[str, str]:
         file.touch(0o600, exist_ok=False)
         file.write_text(secrets.token_urlsafe(32) + "\n")
     if file.stat().st_mode & 0o077:
-        raise RatchetError(f"{file} holds the judge's token and others can read it: chmod 600 {file}")
+        raise RatchetError(f"{file} has the judge's token and others can read it: chmod 600 {file}")
     if not (token := file.read_text().strip()):
-        raise RatchetError(f"{file} is empty: remove it, and a new token is made")
+        raise RatchetError(f"{file} is empty: remove it to get a new token")
     return token, str(file)
 
 
 def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT. Then take no more, let go what is queued (its clients ask elsewhere), wait at most
-    30 seconds for what is running, and return; a second signal ends the process at once."""
+    """Serve until SIGTERM or SIGINT. Then accept nothing new, drop the queue, wait at most 30 seconds for running work,
+    and return; a second signal ends the process at once."""
+    # Keep idle connections longer than clients do: a client never sends on one that was just closed.
     config = uvicorn.Config(
-        server.application,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        loop="asyncio",
-        timeout_graceful_shutdown=GRACE_S,
-        timeout_keep_alive=30,  # longer than clients keep idle connections: they never meet one that we just closed
-    )
+        server.application, log_level="warning", access_log=False, lifespan="off", loop="asyncio",
+        timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=30,
+    )  # fmt: skip
     http = uvicorn.Server(config)
+    closing = threading.Thread(target=server.pool.close)
 
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
+    def stop(sig: int, frame: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
         server.draining = http.should_exit = True
+        closing.start()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    thread = threading.Thread(target=http.run, args=([listening],), name="http")
-    thread.start()
-    while thread.is_alive() and not server.draining:
-        thread.join(0.1)
-    server.pool.close()
-    thread.join()
+    http.handle_exit = stop  # uvicorn's handler of both signals
+    http.run([listening])
+    if server.draining:
+        closing.join()

@@ -61,7 +61,7 @@ def test_what_cannot_be_judged_is_rejected_with_its_reason(tmp_path):
     assert reasons(split) == [
         (1, field, "unknown instruction 'keywords:rhyme'"),
         (2, field, "not a list of instructions with as many kwargs"),
-        (3, field, f"{WORDS}: num_words: 'many' is no whole number from 0"),
+        (3, field, f"{WORDS}: num_words: 'many' is not a whole number from 0"),
         (4, field, f"{WORDS}: it has no relation"),
         (5, field, "not a list of instructions with as many kwargs"),
         (6, "prompt", "missing or empty"),

@@ -63,7 +63,7 @@ def test_scibench(tmp_path):
     problems, dropped, _ = read(tmp_path, rows)
     assert problems[0].prompt == "How fast?\n\nThe unit of the answer is $\\mathrm{~m} / \\mathrm{s}$."
     assert (problems[0].answer, problems[1].prompt) == ("7.3", "How many?")
-    assert dropped == {"2": ("no_answer", "its answer '(1,2)' is no number")}
+    assert dropped == {"2": ("no_answer", "its answer '(1,2)' is not a number")}
 
 
 def test_pairs_without_a_reference_that_can_be_compared_are_dropped_with_the_reason(tmp_path):
