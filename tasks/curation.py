@@ -51,7 +51,7 @@ NORMALISE = Step("normalise", 8, "problems")
 RULES = Step("rules", 6, "problems")
 DECONTAMINATE = Step("decontaminate", 4, "problems")
 DEDUPLICATE = Step("deduplicate", 5, "problems")
-VALIDATE_TESTS = Step("validate_tests", 5, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
 CURATED = Step("curated", 3, "problems")
 
 

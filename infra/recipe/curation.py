@@ -172,13 +172,8 @@ class TestValidation(Section):
     __test__ = False  # not a pytest class
     min_tests: int = 3
     min_mutants_killed: float = Field(default=0.5, ge=0, le=1)
-    """Share of small faults put into the golden solution that the tests must notice, new ones included."""
+    """Share of small faults put into the golden solution that the tests must detect."""
     max_mutants: int = 12
-    generated_inputs: int = Field(default=48, ge=0)
-    """Inputs made where tests let a fault through, to see whether it is one; with 0 every such fault counts."""
-    max_added_tests: int = Field(default=8, ge=0)
-    """The most of those inputs that become tests of their problem; with 0, no tests are added, and only problems that
-    seem to miss `min_mutants_killed` are looked at so closely."""
 
 
 class Curation(Section):
