@@ -1,8 +1,8 @@
 """Teacher attempts: ask several times for each problem, and never pay for an answer twice.
 
-Every answer goes to a journal (`answer_index.py` defines its key). Failed calls are not written, so they are asked again.
-Requests are created as calls become free, and answers stay in the journal until the table is written, so that neither
-is held in memory.
+Every answer goes to a journal (`answer_index.py` defines its key). Failed calls are not written, so that they are asked
+again. Requests are created as calls become free, and answers stay in the journal until the table is written, so that
+neither is held in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -270,7 +270,7 @@ def test_what_is_decided_early_is_what_all_attempts_decide(answers):
 def test_an_endpoint_that_says_nothing_is_noticed_before_it_is_paid_for_long(tmp_path):
     table = to_table([{"problem_id": str(i), "domain": "math", "prompt": f"Problem {i}"} for i in range(40)])
     silent, journal = Answering(*["<think>\nhm\n</think>\n"] * 3), tmp_path / "journal.jsonl"
-    with pytest.raises(RatchetError, match="All 20 answers that came so far are empty"):
+    with pytest.raises(RatchetError, match="All 20 answers so far are empty"):
         collect(table, silent, journal)
     assert silent.asked == 20
     assert len(collect(table, Answering("one", "two", "three"), journal)) == 120, "what is mended goes on"
