@@ -1,12 +1,13 @@
-"""One problem, one row: copies by text, by near text and by address are found, and the best of each stays.
+"""One problem, one row: exact copies, near copies and problems of the same URL are found, and the best of each stays.
 
-Near copies are found with MinHash, and every candidate pair is then measured exactly. A row is always compared with the
-row that stays, so that a chain of small differences never removes a problem that resembles nothing kept.
+Near copies are found with MinHash, and each candidate pair is measured exactly. A row is always compared with the row
+that stays, so that a chain of small differences never removes a problem that resembles no kept row.
 """
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,38 +23,46 @@ from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Deduplication
 
 CHUNK = 8192
-"""Rows whose statements are Python text at the same time."""
+"""Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
 RULES = ("exact", "url", "near", "disagreement")
-BLOCK = 128
-"""Rows whose candidates are measured together."""
+BLOCK = 256
+"""Rows whose candidates are compared together."""
+MANY = 4096
+"""Rows with candidates; fewer are compared faster in this process than in new ones."""
+Pairs = list[tuple[int, int]]
+Compared = tuple[dict[int, dict[str, Any]], Pairs]
+"""The rows of some pairs, with the columns of `READ`, and the pairs."""
+Each = Callable[[Callable[[Compared], list[bool]], Iterable[Compared]], Iterable[list[bool]]]
+"""`map`, or a parallel `map` that keeps the order."""
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
-    """One table, as `judge` says."""
+    """As `judge`, for one table in memory."""
     verdicts, facts = judge(table, settings)
     return partition(STEP, RULES, table, verdicts, **facts)
 
 
 def splits(table: pa.Table, verdicts: Sequence[Rejection | None]) -> Iterator[Split]:
-    """The two sides of a table, some rows at a time."""
+    """Kept and rejected rows, in batches."""
     for first in range(0, max(len(table), 1), CHUNK):
         yield partition(STEP, RULES, table.slice(first, CHUNK), verdicts[first : first + CHUNK])
 
 
-def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | None], dict[str, Any]]:
+def judge(table: pa.Table, settings: Deduplication, each: Each = map) -> tuple[list[Rejection | None], dict[str, Any]]:
     """Reject all but the best row of each problem.
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
-    platform), `near` (token n-gram sets with a Jaccard similarity of at least `settings.jaccard`, and the same problem
-    by `same_problem`). Best is the row with a golden solution, then with more tests, then with the answer of most exact
-    copies, then the earlier. The evidence names the row that stays, the Jaccard similarity, and the answers where they
-    are not written alike; `by` is the row in between where one was the copy of a copy.
+    platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
+    `same_problem`). The best row has a golden solution, then more tests, then the answer of most exact copies, then
+    comes first. The evidence names the row that stays, the similarity, the answers where they differ, and, for the
+    copy of a copy, the row in between (`by`).
 
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
-    `settings.drop_disagreeing` none of them stays: rule `disagreement`, with all their answers.
+    `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.
 
-    Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
+    Pairs are compared by `each`, with the same result for any number of processes. Memory, beside the table: about 4
+    bytes per token, and 8 bytes per band of each row.
     """
     prompts = table.column("prompt")
     chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
@@ -80,7 +89,8 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     left = np.ones(len(table), bool)
     left[[*copies, *gone]] = False
     buckets = minhash.buckets(shingles, np.flatnonzero(left), settings)
-    for row, best in near_copies(shingles, buckets, settings, rows.preference, rows.same):
+    same = partial(rows.same, each=each if len(np.unique(buckets[0])) > MANY else map)
+    for row, best in near_copies(shingles, buckets, settings, rows.preference, same):
         copies[row] = best, "near"
 
     verdicts: list[Rejection | None] = [None] * len(table)
@@ -106,14 +116,14 @@ def _root(copies: Mapping[int, tuple[int, str]], row: int) -> int:
 
 
 class _Rows:
-    """What decides between copies, read only for rows that have one."""
+    """The values that decide between copies, read only for rows that have one."""
 
     def __init__(self, table: pa.Table, exact: list[list[int]]) -> None:
         self.exact = exact
         self._columns = {name: table.column(name) for name in ("problem_id", "source", "source_id", *READ)}
         lengths = pc.list_value_length(table.column("golden_solutions"))  # type: ignore  # made when pyarrow is imported
         self._has_golden = [bool(length) for length in lengths.to_pylist()]
-        self._votes: dict[int, int] = {}  # how many exact copies of a row give its answer, where it has copies
+        self._votes: dict[int, int] = {}  # of a row with exact copies: how many of them have its answer
         for group in exact:
             answers = {row: self._value("answer", row) for row in group}
             counts = Counter(answers.values())
@@ -126,7 +136,7 @@ class _Rows:
         return (not self._has_golden[row], -number, -self._votes.get(row, 1), row)
 
     def disputed(self) -> dict[int, list[str]]:
-        """Rows whose exact copies do not all have the same answer, each with all of these."""
+        """Rows with exact copies whose answers disagree, with these answers."""
         found: dict[int, list[str]] = {}
         for group in self.exact:
             answers = list(dict.fromkeys(a for row in group if (a := self._value("answer", row))))
@@ -135,8 +145,15 @@ class _Rows:
                 found |= dict.fromkeys(group, answers)
         return found
 
-    def same(self, row: int, other: int) -> bool:
-        return same_problem(*({name: self._value(name, each) for name in READ} for each in (row, other)))
+    def same(self, blocks: Iterable[Pairs], each: Each) -> Iterable[list[bool]]:
+        """For the pairs of each block, whether they are the same problem."""
+
+        def read() -> Iterator[Compared]:
+            for pairs in blocks:
+                rows = {row for pair in pairs for row in pair}
+                yield {row: {name: self._value(name, row) for name in READ} for row in rows}, pairs
+
+        return each(_compare, read())
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]
@@ -159,38 +176,54 @@ def _exact_groups(shingles: Shingles, table: pa.Table) -> list[list[int]]:
     return [order[start:end].tolist() for start, end in pairwise(ends.tolist()) if end - start > 1]
 
 
+def _compare(block: Compared) -> list[bool]:
+    rows, pairs = block
+    return [same_problem(rows[row], rows[other]) for row, other in pairs]
+
+
 def near_copies(
     shingles: Shingles,
     buckets: tuple[np.ndarray, np.ndarray],
     settings: Deduplication,
     preference: Callable[[int], Any],
-    same: Callable[[int, int], bool] = lambda row, other: True,
+    same: Callable[[Iterable[Pairs]], Iterable[list[bool]]] = lambda blocks: ([True] * len(block) for block in blocks),
 ) -> Iterator[tuple[int, int]]:
-    """(row, kept row) for each row that is near a better one that stays, and the `same`; the nearest, then the first,
-    of those. `buckets` are those of `minhash.buckets`: a row in none of them is near nothing."""
+    """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
+    best. `buckets` are those of `minhash.buckets`. `same` may read several blocks of pairs ahead: pairs with a row
+    that turned out to be a copy in the meantime are ignored."""
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
     sets = shingles.sets(rows)
     kept_in: dict[int, list[int]] = defaultdict(list)
     best_first = sorted(places, key=preference)
-    for first in range(0, len(best_first), BLOCK):
-        block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
-        pairs: list[tuple[int, int]] = []
-        for row, mine in block.items():  # compared with what was kept before, and with all of the block before it
-            pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
-            for number in mine:
-                kept_in[number].append(row)
+    waiting: deque[tuple[dict[int, list[int]], list[float], Pairs]] = deque()
+
+    def blocks() -> Iterator[Pairs]:
+        for first in range(0, len(best_first), BLOCK):
+            block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
+            pairs: Pairs = []
+            for row, mine in block.items():  # with the rows kept so far, and those before it in the block
+                pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
+                for number in mine:
+                    kept_in[number].append(row)
+            ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+            similarity = sets.jaccard(ones, others)
+            near = np.flatnonzero(similarity >= settings.jaccard)
+            pairs = [pairs[place] for place in near.tolist()]
+            waiting.append((block, similarity[near].tolist(), pairs))
+            yield pairs
+
+    copies: set[int] = set()
+    for agree in same(blocks()):
+        block, similarity, pairs = waiting.popleft()
         near: dict[int, list[tuple[float, int]]] = defaultdict(list)
-        ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
-        for (row, other), similarity in zip(pairs, sets.jaccard(ones, others).tolist(), strict=True):
-            if similarity >= settings.jaccard and same(row, other):
-                near[row].append((-similarity, other))
-        copies: set[int] = set()
+        for (row, other), how_similar, agrees in zip(pairs, similarity, agree, strict=True):
+            if agrees:
+                near[row].append((-how_similar, other))
         for row in near:  # in the order of the block
             if staying := [pair for pair in near[row] if pair[1] not in copies]:
                 copies.add(row)
                 yield row, min(staying)[1]
-        for row in copies:
-            for number in block[row]:
-                kept_in[number].remove(row)
+                for number in block[row]:
+                    kept_in[number].remove(row)

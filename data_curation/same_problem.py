@@ -10,6 +10,7 @@ answer and no test in common the words must be the same.
 import json
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from ratchet.data_curation.rules.pictures import without_pictures
@@ -57,8 +58,8 @@ def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two rows (with the columns of `READ`) that resemble each other state the same problem."""
-    texts = [_HEADING.sub("", _in_digits(without_pictures(row["prompt"]))) for row in (one, other)]
-    if Counter(_numbers(texts[0])) != Counter(_numbers(texts[1])):
+    (text, numbers), (its_text, its_numbers) = _read(one["prompt"]), _read(other["prompt"])
+    if numbers != its_numbers:
         return False
     agree, shared = (
         same_answer(one["domain"], one["answer"], other["answer"]),
@@ -69,8 +70,15 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return False
     if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
         return True
-    words, others = _only_in_one(*(_words(text) for text in texts))
+    words, others = _only_in_one(_words(text), _words(its_text))
     return not (words and others) if agree else not (words or others)
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(statement: str) -> tuple[str, Counter[str]]:
+    """A statement without pictures and heading, its numbers in digits; and these numbers."""
+    text = _HEADING.sub("", _in_digits(without_pictures(statement)))
+    return text, Counter(_numbers(text))
 
 
 def _in_digits(text: str) -> str:
