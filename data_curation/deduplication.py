@@ -5,9 +5,8 @@ that stays, so that a chain of small differences never removes a problem that re
 """
 
 import json
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -26,15 +25,8 @@ CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
 RULES = ("exact", "url", "near", "disagreement")
-BLOCK = 256
-"""Rows whose candidates are compared together."""
-MANY = 4096
-"""Rows with candidates; fewer are compared faster in this process than in new ones."""
-Pairs = list[tuple[int, int]]
-Compared = tuple[dict[int, dict[str, Any]], Pairs]
-"""The rows of some pairs, with the columns of `READ`, and the pairs."""
-Each = Callable[[Callable[[Compared], list[bool]], Iterable[Compared]], Iterable[list[bool]]]
-"""`map`, or a parallel `map` that keeps the order."""
+BLOCK = 128
+"""Rows whose candidates are measured together."""
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
@@ -49,7 +41,7 @@ def splits(table: pa.Table, verdicts: Sequence[Rejection | None]) -> Iterator[Sp
         yield partition(STEP, RULES, table.slice(first, CHUNK), verdicts[first : first + CHUNK])
 
 
-def judge(table: pa.Table, settings: Deduplication, each: Each = map) -> tuple[list[Rejection | None], dict[str, Any]]:
+def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | None], dict[str, Any]]:
     """Reject all but the best row of each problem.
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
@@ -61,8 +53,7 @@ def judge(table: pa.Table, settings: Deduplication, each: Each = map) -> tuple[l
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
     `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.
 
-    Pairs are compared by `each`, with the same result for any number of processes. Memory, beside the table: about 4
-    bytes per token, and 8 bytes per band of each row.
+    Memory, beside the table: about 4 bytes per token, and 8 bytes per band of each row.
     """
     prompts = table.column("prompt")
     chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
@@ -89,8 +80,7 @@ def judge(table: pa.Table, settings: Deduplication, each: Each = map) -> tuple[l
     left = np.ones(len(table), bool)
     left[[*copies, *gone]] = False
     buckets = minhash.buckets(shingles, np.flatnonzero(left), settings)
-    same = partial(rows.same, each=each if len(np.unique(buckets[0])) > MANY else map)
-    for row, best in near_copies(shingles, buckets, settings, rows.preference, same):
+    for row, best in near_copies(shingles, buckets, settings, rows.preference, rows.same):
         copies[row] = best, "near"
 
     verdicts: list[Rejection | None] = [None] * len(table)
@@ -145,15 +135,8 @@ class _Rows:
                 found |= dict.fromkeys(group, answers)
         return found
 
-    def same(self, blocks: Iterable[Pairs], each: Each) -> Iterable[list[bool]]:
-        """For the pairs of each block, whether they are the same problem."""
-
-        def read() -> Iterator[Compared]:
-            for pairs in blocks:
-                rows = {row for pair in pairs for row in pair}
-                yield {row: {name: self._value(name, row) for name in READ} for row in rows}, pairs
-
-        return each(_compare, read())
+    def same(self, row: int, other: int) -> bool:
+        return same_problem(*({name: self._value(name, each) for name in READ} for each in (row, other)))
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]
@@ -176,54 +159,38 @@ def _exact_groups(shingles: Shingles, table: pa.Table) -> list[list[int]]:
     return [order[start:end].tolist() for start, end in pairwise(ends.tolist()) if end - start > 1]
 
 
-def _compare(block: Compared) -> list[bool]:
-    rows, pairs = block
-    return [same_problem(rows[row], rows[other]) for row, other in pairs]
-
-
 def near_copies(
     shingles: Shingles,
     buckets: tuple[np.ndarray, np.ndarray],
     settings: Deduplication,
     preference: Callable[[int], Any],
-    same: Callable[[Iterable[Pairs]], Iterable[list[bool]]] = lambda blocks: ([True] * len(block) for block in blocks),
+    same: Callable[[int, int], bool] = lambda row, other: True,
 ) -> Iterator[tuple[int, int]]:
     """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
-    best. `buckets` are those of `minhash.buckets`. `same` may read several blocks of pairs ahead: pairs with a row
-    that turned out to be a copy in the meantime are ignored."""
+    first. `buckets` are those of `minhash.buckets`; a row in no bucket has no candidates."""
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
     sets = shingles.sets(rows)
     kept_in: dict[int, list[int]] = defaultdict(list)
     best_first = sorted(places, key=preference)
-    waiting: deque[tuple[dict[int, list[int]], list[float], Pairs]] = deque()
-
-    def blocks() -> Iterator[Pairs]:
-        for first in range(0, len(best_first), BLOCK):
-            block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
-            pairs: Pairs = []
-            for row, mine in block.items():  # with the rows kept so far, and those before it in the block
-                pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
-                for number in mine:
-                    kept_in[number].append(row)
-            ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
-            similarity = sets.jaccard(ones, others)
-            near = np.flatnonzero(similarity >= settings.jaccard)
-            pairs = [pairs[place] for place in near.tolist()]
-            waiting.append((block, similarity[near].tolist(), pairs))
-            yield pairs
-
-    copies: set[int] = set()
-    for agree in same(blocks()):
-        block, similarity, pairs = waiting.popleft()
+    for first in range(0, len(best_first), BLOCK):
+        block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
+        pairs: list[tuple[int, int]] = []
+        for row, mine in block.items():  # with the rows kept so far, and those before it in the block
+            pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
+            for number in mine:
+                kept_in[number].append(row)
         near: dict[int, list[tuple[float, int]]] = defaultdict(list)
-        for (row, other), how_similar, agrees in zip(pairs, similarity, agree, strict=True):
-            if agrees:
-                near[row].append((-how_similar, other))
+        ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+        for (row, other), similarity in zip(pairs, sets.jaccard(ones, others).tolist(), strict=True):
+            if similarity >= settings.jaccard and same(row, other):
+                near[row].append((-similarity, other))
+        copies: set[int] = set()
         for row in near:  # in the order of the block
             if staying := [pair for pair in near[row] if pair[1] not in copies]:
                 copies.add(row)
                 yield row, min(staying)[1]
-                for number in block[row]:
-                    kept_in[number].remove(row)
+        for row in copies:
+            for number in block[row]:
+                kept_in[number].remove(row)

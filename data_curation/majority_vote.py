@@ -3,7 +3,7 @@
 The verifier decides which answers match the reference, exactly as it does for a reward. The other answers are votes for
 something else, and equal ones are counted together (`0.5` and `1/2` are one vote). Equality is not transitive (3.14159
 and 3.14162 both round to 3.1416), so each class has a leader: the most frequent answer, of equals the first in
-alphabetical order, takes all answers equal to it; then the next. The result does not depend on the order of the answers.
+alphabetical order, takes all answers equal to it; then the next. The order of the answers does not matter.
 
 An attempt that is truncated or without an answer votes for nothing and counts among the attempts.
 """

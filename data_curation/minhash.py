@@ -43,8 +43,9 @@ class Sets:
             part = slice(first, first + _PART)
             mine, theirs = (np.searchsorted(self.texts, texts[part]) for texts in (ones, others))
             left, right = (_numbered(self.hashes, self.bounds, places) for places in (mine, theirs))
-            found = right[np.minimum(np.searchsorted(right, left), len(right) - 1)] == left
-            shared = np.bincount(left[found] >> _HALF, minlength=len(mine))
+            both = np.concatenate([left, right])
+            both.sort(kind="stable")  # merges two sorted runs
+            shared = np.bincount(both[1:][both[1:] == both[:-1]] >> _HALF, minlength=len(mine))
             sizes = np.diff(self.bounds)
             similarity[part] = shared / (sizes[mine] + sizes[theirs] - shared)
         return similarity

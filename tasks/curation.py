@@ -28,7 +28,6 @@ from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.workers import in_order
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.dask_runner import check_runner
 from ratchet.tasks.inputs import given_files
@@ -175,7 +174,7 @@ def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
     def make(draft: Draft) -> None:
         with _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow") as table:
-            verdicts, facts = deduplication.judge(table, settings, partial(in_order, workers=recipe.workers))
+            verdicts, facts = deduplication.judge(table, settings)
             write_splits(draft, deduplication.splits(table, verdicts), most_rejected(recipe, domain))
         draft.extra["summary"] |= facts
 
