@@ -1,4 +1,4 @@
-"""The second pass after decontamination: benchmark items in other words, where the recipe asks for it."""
+"""The optional second pass after decontamination: benchmark items in other words."""
 
 import importlib.util
 import os
@@ -23,18 +23,17 @@ from ratchet.tasks.teacher import ask_judge, check_judge
 PARAPHRASES = Step("paraphrases", 3, "problems")
 
 SAMPLE_ROWS = 20_000
-"""Rows whose words are counted, from all parts of the file, beside all items."""
-TOLD = 10
-"""Pairs of the shortlist that a page shows."""
+"""Rows from all parts of the file that the word counts are fitted to, beside all items."""
+SHOWN = 10
+"""Shortlisted pairs on the curated set's page."""
 
 
 def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
-    """The problems without those that are an item of a benchmark in other words; all of them where the recipe does not
-    ask for this step."""
+    """The problems without paraphrased benchmark items; unchanged where the recipe does not ask for this step."""
     settings = recipe.curation_of(domain).paraphrases
     if settings.by == "none":
-        asks = f"the recipe does not ask for it (curation.{domain}.paraphrases.by: words, for example)"
-        active_run().cannot_take(PARAPHRASES.name, asks)
+        reason = f"the recipe does not ask for it (set curation.{domain}.paraphrases.by, e.g. to words)"
+        active_run().cannot_take(PARAPHRASES.name, reason)
         return problems
     if settings.min_similarity is None:
         settings = settings.model_copy(update={"min_similarity": plan_of(domain).likeness})
@@ -59,7 +58,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])
         pq.write_table(shortlist, draft.path / "shortlist.parquet")
-        draft.extra["nearest"] = shortlist.slice(0, TOLD).to_pylist()
+        draft.extra["nearest"] = shortlist.slice(0, SHOWN).to_pylist()
         judged = None
         if settings.judge.kind != "none":
             judged = ask_judge(recipe, draft, finding.judge_prompts(batches, found), settings.judge, "paraphrases")
@@ -68,7 +67,9 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         counts = draft.extra["summary"]
         draft.extra["metrics"] |= {name: counts[name] for name in ("shortlisted", "pairs", "undecided")}
         if counts["undecided"]:
-            watcher.warning(f"{counts['undecided']:,} of {counts['pairs']:,} pairs got no verdict: their rows are kept")
+            watcher.warning(
+                f"The judge did not decide {counts['undecided']:,} of {counts['pairs']:,} pairs: these rows are kept"
+            )
 
     return run_step(
         PARAPHRASES, f"{domain}-paraphrases", parameters=settings, inputs=[problems, *benchmarks], make=make,
@@ -77,7 +78,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
 
 
 def _check(settings: Paraphrases) -> None:
-    """Raises RatchetError where what the step needs is missing."""
+    """Raises RatchetError where a library, an endpoint or the judge is missing."""
     if settings.by == "sentence-transformers" and importlib.util.find_spec("sentence_transformers") is None:
         embedding(settings, list)  # says what to install
     if settings.by == "endpoint":
