@@ -57,10 +57,7 @@ def contamination(
         draft.counts = {"training_rows": rows, "items_flagged": items_flagged}
         draft.extra["headline"] = f"{items_flagged} benchmark items among {rows:,} training rows"
 
-    parameters = {
-        "benchmarks": [[name, domain] for name, domain, _ in benchmarks],
-        "settings": settings,
-    }
+    parameters = {"benchmarks": [[name, domain] for name, domain, _ in benchmarks], "settings": settings}
     inputs = [*(problems for _, _, problems in benchmarks), *training]
     return run_step(CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination")
 

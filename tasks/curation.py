@@ -11,13 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import (
-    decontamination,
-    deduplication,
-    funnel,
-    rules,
-    validation,
-)
+from ratchet.data_curation import decontamination, deduplication, funnel, rules, validation
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
@@ -32,15 +26,7 @@ from ratchet.tasks import pipeline_run
 from ratchet.tasks.dask_runner import check_runner
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.row_steps import (
-    RowWise,
-    in_batches,
-    judge_rows,
-    judge_table,
-    most_rejected,
-    row_batches,
-    split_step,
-)
+from ratchet.tasks.row_steps import RowWise, in_batches, judge_rows, judge_table, most_rejected, row_batches, split_step
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool

@@ -133,14 +133,11 @@ _SPECIAL_JUDGE = {
         r"\bdeviation of (?:at most |up to )?\d",
         r"\|a\s*-\s*b\|\}?\{?\\max",
     ),
-    "random": any_of(
-        r"\bequal(?:ly)? (?:probability|likely|probable)\b",
-        r"\buniformly (?:at )?random\b",
-    ),
+    "random": any_of(r"\bequal(?:ly)? (?:probability|likely|probable)\b", r"\buniformly (?:at )?random\b"),
 }
 _RANDOM_ASKED = re.compile(r"\bimplement\b|\breturns? a random\b", re.IGNORECASE)
 _AN_OPERATION = any_of(  # done in any order, which says nothing of the output
-    r"\b(?:formed|concatenating)\b[^.?!]* in any\b",
+    r"\b(?:formed|concatenating)\b[^.?!]* in any\b"
 )
 
 
