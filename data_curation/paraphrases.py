@@ -1,7 +1,7 @@
 """Benchmark items in other words, which no n-gram finds: a second pass after decontamination, off by default.
 
-The items most similar to each row (`similarity.py`) are shortlisted, and a judge model reads each pair. Similarity alone
-rejects nothing: the same story with other numbers is as similar as a rephrased one.
+The items most similar to each row (`similarity.py`) are shortlisted, and a judge model reads each pair. Similarity
+rejects nothing by itself: the same story with other numbers is as similar as a rephrased one.
 """
 
 from array import array

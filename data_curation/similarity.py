@@ -1,6 +1,6 @@
-"""Similarity of statements with few words in common: each text as a unit vector, in one of three ways.
+"""Similarity of statements with few words in common: each text as a unit vector, by its words or by an endpoint.
 
-A threshold for their products holds for one of the ways only.
+The products of the two kinds are not comparable: each needs its own threshold.
 """
 
 import os
@@ -20,13 +20,6 @@ TEXTS_A_CALL = 64
 EMBEDDING_TRIES = 8
 
 
-def embedding(settings: Paraphrases, sample: Callable[[], Sequence[str]]) -> Embed:
-    """The recipe's embedding; `sample` gives texts for those that are fitted to a corpus."""
-    if settings.by == "words":
-        return by_words(sample())
-    return by_endpoint(settings) if settings.by == "endpoint" else by_sentence_transformer(settings.model)
-
-
 def by_words(sample: Sequence[str]) -> Embed:
     """TF-IDF of words and word pairs beside character 4-grams; needs no model. On rephrased items the two together
     rank better than either alone, and better than after a singular value decomposition (benchmarks/paraphrases.py)."""
@@ -40,25 +33,6 @@ def by_words(sample: Sequence[str]) -> Embed:
         TfidfVectorizer(analyzer="char_wb", ngram_range=(4, 4), sublinear_tf=True),
     ).fit(sample)
     return lambda texts: vectors.transform(texts) * 0.5**0.5
-
-
-def by_sentence_transformer(model: str) -> Embed:
-    """Raises RatchetError where the library or the model is missing."""
-    try:
-        from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise RatchetError(
-            "paraphrases.by: sentence-transformers is not installed: pip install 'ratchet-rl[paraphrases]', or use "
-            "by: words, which needs no model."
-        ) from error
-    try:
-        encoder = SentenceTransformer(model)
-    except Exception as error:  # of any type, depending on the model's files
-        raise RatchetError(
-            f"Cannot load the sentence-transformers model {model!r} ({' '.join(str(error).split())[:200]}): give "
-            "paraphrases.model a directory, or a name on the Hugging Face Hub."
-        ) from error
-    return lambda texts: encoder.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
 
 def by_endpoint(settings: Paraphrases) -> Embed:

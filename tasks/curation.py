@@ -35,10 +35,10 @@ from ratchet.verifiers.submission import JudgeSettings
 HELD_OUT = Step(pipeline_run.HELD_OUT, 7, "problems")
 NORMALISE = Step("normalise", 8, "problems")
 RULES = Step("rules", 6, "problems")
-DECONTAMINATE = Step("decontaminate", 4, "problems")
-DEDUPLICATE = Step("deduplicate", 5, "problems")
+DECONTAMINATE = Step("decontaminate", 5, "problems")
+DEDUPLICATE = Step("deduplicate", 6, "problems")
 VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
-CURATED = Step("curated", 3, "problems")
+CURATED = Step("curated", 4, "problems")
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:

@@ -1,5 +1,4 @@
-"""The page of a curated set and its data card, from the steps' manifests and tables: the funnel, and samples of the rows
-that each rule dropped."""
+"""The page of a curated set and its data card, from the steps' manifests and tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,11 +58,7 @@ def document(
         "made": [_made(manifest) for manifest in steps],
         "columns": _columns(kept),
     }
-    drawings = {
-        "funnel": funnel_drawing(funnel),
-        "kept": _kept_drawing(kept),
-        "contamination": decontaminated and _coverage_drawing(decontaminated),
-    }
+    drawings = {"funnel": funnel_drawing(funnel), "kept": _kept_drawing(kept)}
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
@@ -150,25 +145,6 @@ def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
     axes.bar_label(cast(BarContainer, axes.containers[0]), fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
     axes.grid(axis="y" if horizontal else "x", visible=False)
-
-
-def _coverage_drawing(decontaminated: Manifest) -> Drawing:
-    counts, threshold = decontaminated["summary"]["coverage_histogram"], decontaminated["parameters"]["coverage"]
-
-    def paint(axes: Axes) -> None:
-        edges = np.arange(len(counts)) / len(counts)
-        colors = [DROPPED if edge >= threshold - 1e-9 else LAST for edge in edges]
-        axes.bar(edges, counts, width=0.9 / len(counts), align="edge", color=colors)
-        axes.axvline(threshold, color=MUTED, linestyle=":", linewidth=1.5)
-        count_axis(axes, "rows")
-        if max(counts) > 20:  # most rows share a phrase at most
-            axes.set_yscale("symlog", linthresh=1)
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_ylim(0, max(*counts, 1) * 1.3)
-        axes.set_xlabel("coverage of the nearest benchmark item")
-        axes.grid(axis="x", visible=False)
-
-    return draw("coverage", [("", paint)], width=7.2)
 
 
 def _items_met(rejected: pa.Table) -> list[Row]:

@@ -1,6 +1,5 @@
 """The optional second pass after decontamination: benchmark items in other words."""
 
-import importlib.util
 import os
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation import paraphrases as finding
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.similarity import embedding
+from ratchet.data_curation.similarity import by_endpoint, by_words
 from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
@@ -51,9 +50,8 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     def make(draft: Draft) -> None:
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
-        found = finding.shortlist(
-            batches, items, embedding(settings, sample), settings, lambda done: watcher.progress(done, rows, {})
-        )
+        embed = by_words(sample()) if settings.by == "words" else by_endpoint(settings)
+        found = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
         tables = list(finding.pairs(batches, found))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])
@@ -78,9 +76,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
 
 
 def _check(settings: Paraphrases) -> None:
-    """Raises RatchetError where a library, an endpoint or the judge is missing."""
-    if settings.by == "sentence-transformers" and importlib.util.find_spec("sentence_transformers") is None:
-        embedding(settings, list)  # says what to install
+    """Raises RatchetError where an endpoint does not answer."""
     if settings.by == "endpoint":
         check_endpoint(settings.base_url, os.environ.get(settings.api_key_env))
     check_judge(settings.judge)

@@ -3,7 +3,7 @@
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, has
 from ratchet.data_curation.readers.instruction_formats import STATEMENTS, ifeval, plain_instructions, rlvr
-from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.evidence import no_answer
 
 
 def _statement(columns: set[str]) -> bool:

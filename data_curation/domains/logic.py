@@ -8,7 +8,7 @@ from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, Row, has, take_structure, take_text
 from ratchet.data_curation.readers.plain_formats import plain_any
 from ratchet.data_curation.readers.raw_files import Malformed
-from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.evidence import no_answer
 
 
 def reasoning_gym(row: Row) -> Row:

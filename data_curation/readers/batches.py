@@ -12,10 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import Row
+from ratchet.data_curation.readers import code_formats, plain_formats
+from ratchet.data_curation.readers.columns import (
+    Format,
+    Row,
+    has,
+    parse_structure,
+    take,
+    take_date,
+    take_statement,
+    unicode_text,
+)
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, parsed
-from ratchet.data_curation.readers.shared_formats import formats_of
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
@@ -54,6 +63,44 @@ class RawFile:
         if self.layout == OWN_COLUMNS:
             return lambda row: plan_of(self.domain).plain(row, self.columns)
         return next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
+
+
+def formats_of(domain: str) -> tuple[Format, ...]:
+    """In the order in which they are tried."""
+    return *SHARED_FORMATS, *plan_of(domain).formats
+
+
+def _ratchet(row: Row) -> Row:
+    """Our own Parquet: the output of one curation can be the input of another."""
+    problem = {name: row.pop(name, None) for name in PROBLEM_SCHEMA.names}
+    if not isinstance(problem["prompt"], str) or not problem["prompt"].strip():
+        raise Malformed("prompt", "missing or empty")
+    unicode_text("prompt", problem["prompt"])
+    return problem | {"released": take_date(problem, "released")}
+
+
+def _verl(row: Row) -> Row:
+    """verl, Eurus-2-RL, Skywork-OR1. The domain follows from `ability`, or from the shape of the ground truth."""
+    prompt = take_statement(row, "prompt")
+    reward = row.pop("reward_model", None)
+    reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
+    if not isinstance(reward, dict) or reward.get("ground_truth") in (None, "", []):
+        raise Malformed("reward_model", "no ground_truth")
+    truth = reward["ground_truth"]
+    ability = str(row.get("ability") or "").lower()
+    looks_like_tests = isinstance(truth, dict) or (isinstance(truth, str) and '"input' in truth[:200])
+    if "cod" in ability or (ability != "math" and looks_like_tests):
+        columns = code_formats.verl_code(row, truth) | {"domain": "code"}
+    else:
+        columns = plain_formats.verl_math(row, truth) | {"domain": "math"}
+    return columns | {"prompt": prompt, "source_url": take(row, "url")}
+
+
+SHARED_FORMATS = (
+    Format("ratchet", lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
+    Format("verl", lambda c: has(c, "prompt", "reward_model"), _verl),
+)
+"""Layouts whose rows name their own domain."""
 
 
 @dataclass

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, normalise
+from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.columns import Row
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
-from ratchet.data_curation.readers.shared_formats import formats_of
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import Split, joined
 from ratchet.infra.errors import RatchetError

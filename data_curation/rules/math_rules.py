@@ -2,8 +2,7 @@
 
 import re
 
-from ratchet.data_curation.rules.answers import no_answer
-from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
+from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
 from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import needed
