@@ -140,7 +140,7 @@ class Paraphrases(Section):
     nearest: int = Field(default=3, ge=1, le=50)
     """Shortlisted items per row, at most."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Smallest similarity on the shortlist. Default, for `words`: the domain's, 0.25, and 0.15 for code; embeddings need
+    """Smallest similarity on the shortlist. Default: 0.25, and 0.15 for code, measured for `words`; embeddings need
     a higher one."""
     judge: Judge = Judge()
     """Decides about each pair; with `kind: none` the shortlist is only reported."""
@@ -197,7 +197,7 @@ class Curation(Section):
     benchmarks: tuple[str, ...] = ()
     """Held-out files that kept problems must not contain, named as `inputs`."""
     columns: dict[str, str] = {}
-    """Maps a problem's fields, or `metadata.NAME`, to input columns, as in `{prompt: question, answer: target}`; default:
+    """Maps fields of a problem, or `metadata.NAME`, to input columns: `{prompt: question, answer: target}`. Default:
     a published layout, recognized by its columns."""
     max_rejected: float = Field(default=0.98, gt=0, le=1)
     """A step that rejects a larger share stops the run: something is wrong with the input."""
