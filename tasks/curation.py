@@ -32,8 +32,8 @@ from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 7, "problems")
-NORMALISE = Step("normalise", 8, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 8, "problems")
+NORMALISE = Step("normalise", 9, "problems")
 RULES = Step("rules", 6, "problems")
 DECONTAMINATE = Step("decontaminate", 5, "problems")
 DEDUPLICATE = Step("deduplicate", 6, "problems")

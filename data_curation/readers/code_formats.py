@@ -170,7 +170,7 @@ def plain_code(row: Row, columns: Columns) -> Row:
 
 
 def verl_code(row: Row, truth: Any) -> Row:
-    """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
+    """Code rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
     more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
     starter = more.pop("starter_code", None)

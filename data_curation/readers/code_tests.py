@@ -202,7 +202,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _calls(inputs: list[Any], outputs: list[Any], entry_point: str, texts: bool = False) -> TestSuite:
-    """Calls from lists of arguments, or from text: one JSON value per line (LiveCodeBench), or Python's `a = [1], b = 2`
+    """Calls from lists of arguments, or from text: a JSON value per line (LiveCodeBench), or Python's `a = [1], b = 2`
     (LeetCodeDataset). With `texts`, outputs are text too; otherwise, where every output is a list of one (APPS, TACO),
     that list is unwrapped."""
     wrapped = not texts and all(isinstance(output, list) and len(output) == 1 for output in outputs)
