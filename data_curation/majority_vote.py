@@ -22,6 +22,8 @@ from ratchet.verifiers.math.equivalence import equivalent, reference_fault, veri
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 STEP = "majority_vote"
+Attempt = dict[str, Any]
+"""A row of `ATTEMPTS_SCHEMA` with `answer` and `truncated` for `response`."""
 Verify = Callable[[str, str], Verdict]
 """From an answer and a reference."""
 RULES = (
@@ -30,14 +32,6 @@ RULES = (
 )  # fmt: skip
 CONFIDENT = 0.5
 """A wrong answer that more than this share of all attempts agree on suggests that the reference is wrong."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    answer: str | None
-    truncated: bool
-    tokens: int
-    counted_by: str
 
 
 @dataclass(frozen=True)
@@ -68,13 +62,13 @@ def vote(
             if row["finish_reason"] not in ANSWERED:
                 refusals[row["problem_id"]] = row["response"]
                 continue
-            truncated = row["finish_reason"] == "length"
-            answer = None if truncated else boxed_answer(row["response"])
-            by_problem[row["problem_id"]].append(Attempt(answer, truncated, row["tokens"], row["counted_by"]))
+            row["truncated"] = row["finish_reason"] == "length"
+            response = row.pop("response")  # long, and no longer needed
+            by_problem[row["problem_id"]].append(row | {"answer": None if row["truncated"] else boxed_answer(response)})
     facts, verdicts = [], []
     for problem_id, reference in zip(*(problems[name].to_pylist() for name in ("problem_id", "answer")), strict=True):
         given = by_problem[problem_id]
-        classes = count_votes([attempt.answer for attempt in given], reference, verify)
+        classes = count_votes([attempt["answer"] for attempt in given], reference, verify)
         facts.append(_facts(given, classes))
         verdicts.append(_judge(given, classes, reference, refusals.get(problem_id), min_votes))
     names = RULES if min_votes > 1 else [rule for rule in RULES if rule != "too_few_votes"]
@@ -118,12 +112,12 @@ def _matches(verdict: Verdict) -> bool | None:
 
 def _facts(given: list[Attempt], classes: list[Class]) -> dict[str, Any]:
     passes = sum(group.votes for group in classes if group.right)
-    return teacher_columns(passes, len(given), [attempt.tokens for attempt in given]) | {
+    return teacher_columns(passes, len(given), [attempt["tokens"] for attempt in given]) | {
         "votes": [[group.answer, group.votes] for group in classes],
-        "truncated": sum(attempt.truncated for attempt in given),
-        "unanswered": sum(attempt.answer is None and not attempt.truncated for attempt in given),
-        "tokens": sorted(attempt.tokens for attempt in given),
-        "counted_by": "+".join(sorted({attempt.counted_by for attempt in given})),
+        "truncated": sum(attempt["truncated"] for attempt in given),
+        "unanswered": sum(attempt["answer"] is None and not attempt["truncated"] for attempt in given),
+        "tokens": sorted(attempt["tokens"] for attempt in given),
+        "counted_by": "+".join(sorted({attempt["counted_by"] for attempt in given})),
     }
 
 
@@ -134,7 +128,7 @@ def _judge(
         "reference": reference,
         "votes": [[group.answer, group.votes] for group in classes],
         "attempts": len(given),
-        "truncated": sum(attempt.truncated for attempt in given),
+        "truncated": sum(attempt["truncated"] for attempt in given),
     }
     if not given:
         return Rejection("no_attempt", {"reason": refusal})

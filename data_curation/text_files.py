@@ -98,9 +98,9 @@ def common_schema(files: Sequence[TextFile]) -> pa.Schema:
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns of `schema`: cast, or null where it lacks them."""
-    there = table.column_names
-    columns = [table.column(f.name).cast(f.type) if f.name in there else pa.nulls(len(table), f.type) for f in schema]
-    return pa.table(columns, schema=schema)
+    return (
+        pa.concat_tables([schema.empty_table(), table], promote_options="permissive").select(schema.names).cast(schema)
+    )
 
 
 def _holds_text(kind: pa.DataType) -> bool:

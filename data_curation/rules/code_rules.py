@@ -25,8 +25,6 @@ def task_of(statement: str) -> str:
     return statement[: found.start()] if found else statement
 
 
-# ---------------------------------------------------------------------------------------- interactive
-
 _INTERACTIVE = any_of(
     r"\binteractive (?:problem|task|version|mode)\b",
     r"\b(?:problem|task) is interactive\b",
@@ -85,8 +83,6 @@ def interactive(problem: Problem, limits: Rules) -> Evidence | None:
     cues = [found for cue in _DIALOGUE if (found := cue.search(text))]
     return seen(cues[0], also=[cue[0] for cue in cues[1:]]) if len(cues) >= 2 else None
 
-
-# -------------------------------------------------------------------------------------- special judge
 
 _THINGS = (
     r"(?:answer|solution|list|arrangement|string|array|way|option|choice|result|output|ordering|order|permutation|path"
@@ -153,8 +149,6 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
     return None
 
 
-# ---------------------------------------------------------------------------------- platform template
-
 _OWN_CLASSES = any_of(
     r"\b(?:ListNode|TreeNode|PolyNode|NestedInteger)\b",
     r"\bclass Node\b|['\"]Node['\"]",
@@ -205,9 +199,6 @@ def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
         return seen(found)
     found = None if problem.entry_point else _DRIVEN.search(problem.prompt)
     return seen(found) if found else None
-
-
-# --------------------------------------------------------------------------------------- image, solution
 
 
 _FEW_WORDS = 40

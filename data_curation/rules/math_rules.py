@@ -29,8 +29,6 @@ _PART_ASKS = any_of(  # one part of a list, by its beginning or a question
     r"\?|\b(?:find|what is|how many)\b",
 )
 
-# ------------------------------------------------------------------------------------ multiple choice
-
 _DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option
 _CUE = any_of(
     r"\bwhich (?:one )?(?:of (?:the|these|those)|statement|option|expression|number|choice)",
@@ -80,8 +78,6 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
     return bool(_CUE.search(options.stem) or _CUE.search(last)) and options.kind != "ordinal"
 
 
-# ---------------------------------------------------------------------------------------- true or false
-
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
     r"(?:yes|no)(?:[.,;:!(\n]|\W*\Z)(?![^\n]*\d)",  # "no solution" is the answer to another question
@@ -117,8 +113,6 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
     return seen(found) if found else None
 
 
-# ------------------------------------------------------------------------------------------------ proof
-
 _START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
 _CLAIM = r"(?:identity|inequality|formula|fact|equality|relation|equivalence|claim|statement|theorem|following)"
 _PROOF = any_of(
@@ -147,8 +141,6 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
         return seen(found)
     return declared(problem, "question_type", "proof")
 
-
-# ---------------------------------------------------------------------------------------- sub-questions
 
 _EACH = r"\s+(?:each|all)\b[^.?!:]{0,40}"
 _THE_FOLLOWING = r"(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60}"  # a system is one thing
@@ -206,17 +198,12 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------------- figure
-
-
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture, or words that point at one, beside a text without a number of its own; or a question that only a
     picture can answer, which is then what the evidence shows."""
     found = needed(problem.prompt)
     return seen(found) if found else None
 
-
-# ------------------------------------------------------------------------------------------ long answer
 
 MAX_DIGITS = 30
 """Of one number; one with more is not an answer that a model is asked to get right."""

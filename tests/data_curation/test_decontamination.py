@@ -196,7 +196,7 @@ def test_shared_runs_are_all_that_cannot_be_made_longer(one, other, n):
     assert set(shared_runs(*hashes, n)) == found
 
 
-def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_and_the_others_too():
+def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named():
     words = [f"{a}{b}" for a in "abcdefgh" for b in "stuv"]
     torn = " ".join([*words[:10], "x", *words[12:22], "y", *words[23:32]])  # 10, 10 and 9 words of the row in a row
     whole = " ".join(words[:16])
@@ -204,7 +204,6 @@ def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_
     _, rejected = run(rows, against(whole, torn, " ".join(words[:29]), "nothing of this is in the row at all here"))
     evidence = rejected["0"][1]
     assert (evidence["item"], evidence["tokens"], evidence["coverage"]) == ("2", 29, 1.0)
-    assert [other["item"] for other in evidence["also"]] == ["0"]
 
 
 def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():
