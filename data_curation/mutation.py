@@ -25,7 +25,7 @@ def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> lis
     """Up to `limit` programs that differ from `source` by one small fault, spread over all kinds of fault (or `kinds`).
     The same source gives the same mutants; source that cannot be parsed has none.
 
-    Faults inside a `while` come last: such mutants may loop forever, which any test detects, but only by its time limit.
+    Faults inside a `while` come last: such mutants may loop forever, which costs a test its whole time limit.
     """
     try:
         tree = ast.parse(source)

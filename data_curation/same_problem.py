@@ -1,8 +1,8 @@
 """Whether two similar texts state the same problem: problems of a series differ in a number or the question only.
 
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
-both have tests, no input may have two outputs. How far words may differ depends on the evidence: with an answer that few
-problems have, or a test in common, they are free; with a common answer (`True`, 7), words may be added, but none
+both have tests, no input may have two outputs. How far words may differ depends on the evidence: with an answer that
+few problems have, or a test in common, they are free; with a common answer (`True`, 7), words may be added, but none
 replaced; with neither, they must be the same.
 """
 

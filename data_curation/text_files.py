@@ -98,9 +98,8 @@ def common_schema(files: Sequence[TextFile]) -> pa.Schema:
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns of `schema`: cast, or null where it lacks them."""
-    return (
-        pa.concat_tables([schema.empty_table(), table], promote_options="permissive").select(schema.names).cast(schema)
-    )
+    whole = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
+    return whole.select(schema.names).cast(schema)
 
 
 def _holds_text(kind: pa.DataType) -> bool:

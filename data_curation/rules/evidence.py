@@ -17,7 +17,7 @@ def any_of(*alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Patter
 
 
 def seen(found: re.Match[str], **more: Any) -> Evidence:
-    """The matched text and its place: characters `span[0]:span[1]` of the prompt; `filter_by_rules` makes it bytes."""
+    """The matched text and its characters `span` of the prompt, which `filter_by_rules` converts to bytes."""
     return {"text": found[0], "span": list(found.span())} | more
 
 
