@@ -9,14 +9,11 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.journal import read_lines
 from ratchet.infra.recipe.curation import Teacher
 
 MISSING, OPEN, FAILED = -1, -2, -3
@@ -106,13 +103,3 @@ class AnswerIndex:
 
 def _short(key: str) -> int:
     return int(key[:16], 16)
-
-
-def read_answers(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(place, record) of each answer in a journal. Takes no lock. Raises RatchetError for a line that is no answer."""
-    place = 0
-    for number, (end, record) in enumerate(read_lines(path), start=1):
-        if not {"key", "response"} <= record.keys():
-            raise RatchetError(f"{path}, line {number}: not an answer. Remove that line and run again.")
-        yield place, record
-        place = end

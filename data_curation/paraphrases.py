@@ -147,18 +147,17 @@ def reject_paraphrases(
                 {**(found.named(near[0]) if near else {}), **({"undecided": undecided} if undecided else {})}
             )
             same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
-            rejections.append(None if same is None else _rejection(found, same, settings, replies[same]))
+            evidence: dict[str, Any] = {}
+            if same is not None:
+                evidence = found.named(same) | {"item_text": found.items[found.item[same]].text}
+                evidence |= {"judge": settings.judge.model, "said": replies[same].shown}
+            rejections.append(Rejection("judged_same", evidence) if evidence else None)
         counts = {
             "shortlisted": sum(bool(facts) for facts in measured),
             "pairs": int(found.begins[first + len(batch)]) - int(found.begins[first]),
             "undecided": sum(facts.get("undecided", 0) for facts in measured),
         }
         yield partition(STEP, RULES, add_metadata(batch, STEP, measured), rejections, **counts)
-
-
-def _rejection(found: Shortlist, pair: int, settings: Paraphrases, reply: Reply) -> Rejection:
-    evidence = found.named(pair) | {"item_text": found.items[found.item[pair]].text}
-    return Rejection("judged_same", evidence | {"judge": settings.judge.model, "said": reply.shown})
 
 
 def _numbered(batches: Batches) -> Iterator[tuple[int, pa.Table]]:

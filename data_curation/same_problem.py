@@ -124,17 +124,14 @@ def _same_tests(one: str | None, other: str | None) -> bool | None:
     """False if an input has two outputs, True if both have an input; None otherwise."""
     if not one or not other:
         return None
-    known = {_asked(test): test.get("output") for test in _runs(one)}
-    shared = [test for test in _runs(other) if _asked(test) in known]
-    if any(known[_asked(test)] != test.get("output") for test in shared):
+    known, its = _outputs(one), _outputs(other)
+    shared = known.keys() & its.keys()
+    if any(known[given] != its[given] for given in shared):
         return False
     return True if shared else None
 
 
-def _runs(tests: str) -> list[dict[str, Any]]:
-    """The tests with an input and an output; checks and the tests of other domains have none."""
-    return [test for test in json.loads(tests) if isinstance(test, dict) and ("call" in test or "input" in test)]
-
-
-def _asked(test: dict[str, Any]) -> str:
-    return to_json(test.get("call") or test.get("input"))
+def _outputs(tests: str) -> dict[str, Any]:
+    """Outputs by input; checks and the tests of other domains have none."""
+    runs = [test for test in json.loads(tests) if isinstance(test, dict) and ("call" in test or "input" in test)]
+    return {to_json(test.get("call") or test.get("input")): test.get("output") for test in runs}

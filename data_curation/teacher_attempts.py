@@ -14,16 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.answer_index import (
-    FAILED,
-    MISSING,
-    OPEN,
-    AnswerIndex,
-    MoreNeeded,
-    Prompt,
-    Prompts,
-    read_answers,
-)
+from ratchet.data_curation.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
 from ratchet.data_curation.split import add_metadata, set_column
 from ratchet.data_curation.teacher_bill import Bill, money
 from ratchet.infra.errors import RatchetError
@@ -141,10 +132,14 @@ class _Collection:
     def read(self, journal_file: Path) -> None:
         """Read the answers that the journal has."""
         self._journal_file = journal_file
-        for place, record in read_answers(journal_file) if journal_file.exists() else ():
+        place = 0
+        for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
+            if not {"key", "response"} <= record.keys():
+                raise RatchetError(f"{journal_file}, line {line}: not an answer. Remove that line and run again.")
             number = self.index.find(record["key"])
             if number is not None and self.index.places[number] == MISSING:
                 self._enter(number, place, record, now=False)
+            place = end
         self._done()
 
     def ask(self, engine: TeacherEngine, journal: Journal, progress: Progress) -> None:

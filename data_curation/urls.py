@@ -56,14 +56,9 @@ def problem_key(url: str | None) -> str | None:
     path, query = unquote(parts.path).rstrip("/"), parse_qs(parts.query)
     path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of URL
     for platform, hosts, place in _ADDRESSES:
-        if re.fullmatch(hosts, host) and (name := _named(place, path, query)):
+        pattern, _, parameter = place.partition(" ")
+        found = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
+        name = found and (query.get(parameter, [""])[0] if parameter else "/".join(found.groups()))
+        if name:
             return f"{platform}:{name.strip().replace(' ', '_').lower()}"
     return None
-
-
-def _named(place: str, path: str, query: dict[str, list[str]]) -> str | None:
-    pattern, _, parameter = place.partition(" ")
-    found = re.match(pattern, path, re.IGNORECASE)
-    if not found:
-        return None
-    return query.get(parameter, [None])[0] if parameter else "/".join(found.groups())

@@ -1,4 +1,4 @@
-"""Curation of instruction following. No rule reads the statement: any prompt that its instructions fit will do."""
+"""Curation of instruction following. No rule reads the statement."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, has

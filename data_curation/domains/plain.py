@@ -1,4 +1,4 @@
-"""Curation of a domain that names no plan of its own: rules that read the statement only."""
+"""The default plan of domains, with rules that read the statement only."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.plain_formats import plain_any
