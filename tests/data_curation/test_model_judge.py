@@ -23,7 +23,7 @@ from tests.infra.judging_endpoint import JudgingEndpoint
 JUDGE = Judge(kind="openai", model="rules", concurrency=2)
 SPEED = json.dumps({"unit": "m/s", "tolerance": 0.05})
 PROBLEMS = {  # answer, tests, what the teacher's attempts have in the box
-    "number": ("10", SPEED, ["10 m/s", "ten metres each second", "11 m/s", "12"]),
+    "number": ("10", SPEED, ["10 m/s", "ten meters each second", "11 m/s", "12"]),
     "choice": ("B", json.dumps({"options": ["up", "down"]}), ["B", "it goes down", "A"]),
     "words": ("\\text{an SN2 reaction}", None, ["\\text{bimolecular substitution}", "\\text{SN1}", "42"]),
     "open": ("\\text{entropy}", None, ["\\text{whatever}", "\\text{whatever}"]),
@@ -35,7 +35,7 @@ def says(reference: str, answer: str) -> str:
         return "Hard to say. SAME or DIFFERENT?"
     return (
         "SAME"
-        if answer in ("ten metres each second", "it goes down", "\\text{bimolecular substitution}")
+        if answer in ("ten meters each second", "it goes down", "\\text{bimolecular substitution}")
         else "DIFFERENT"
     )
 
@@ -87,10 +87,10 @@ def test_it_is_asked_only_about_what_the_verifier_could_not_compare(endpoint, tm
         split = grade(*tables(PROBLEMS), pool, 7, ask=asking(endpoint.url, tmp_path))
     asked = {answer for _, answer in endpoint.asked}
     assert asked == {
-        "ten metres each second", "it goes down", "\\text{bimolecular substitution}", "\\text{SN1}", "42",
+        "ten meters each second", "it goes down", "\\text{bimolecular substitution}", "\\text{SN1}", "42",
         "\\text{whatever}",
     }  # fmt: skip
-    assert ("10 m/s", "ten metres each second") in endpoint.asked and ("B. down", "it goes down") in endpoint.asked
+    assert ("10 m/s", "ten meters each second") in endpoint.asked and ("B. down", "it goes down") in endpoint.asked
     assert set(endpoint.asked.values()) == {1}, "one question, however many attempts gave the answer"
     kept = {row["problem_id"]: row for row in split.kept.to_pylist()}
     passes = {name: (row["teacher_passes"], row["teacher_attempts"]) for name, row in kept.items()}

@@ -37,7 +37,7 @@ FORMAT = PromptFormat(math="{prompt}")
 
 
 class CountingTeacher(ProceduralTeacher):
-    """The procedural teacher behind a line that counts what is asked, and breaks when told to."""
+    """The procedural teacher behind a line that counts what is asked, and fails on command."""
 
     def __init__(self, break_after: int | None = None, fail_every: int | None = None) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ def test_an_endpoint_that_says_nothing_is_noticed_before_it_is_paid_for_long(tmp
     with pytest.raises(RatchetError, match="All 20 answers so far are empty"):
         collect(table, silent, journal)
     assert silent.asked == 20
-    assert len(collect(table, Answering("one", "two", "three"), journal)) == 120, "what is mended goes on"
+    assert len(collect(table, Answering("one", "two", "three"), journal)) == 120, "once fixed, it continues"
 
 
 def test_answers_without_a_text_are_counted(problems, tmp_path):
