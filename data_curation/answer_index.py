@@ -1,7 +1,7 @@
-"""Which answers of a teacher are wanted, and where in the journal they are: some thirty bytes for each, however long.
+"""Which answers of a teacher are needed, and where in the journal they are: about thirty bytes per answer.
 
-Every answer stands in the journal under a key made of its content (model, sampling, messages, sample number), not of
-its row, so that a changed or reordered input keeps what was paid for.
+The key of an answer is a hash of its request (model, sampling, messages, sample number), not of its row, so that a
+changed or reordered input keeps the answers that were paid for.
 """
 
 import hashlib
@@ -9,22 +9,19 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.journal import read_lines
 from ratchet.infra.recipe.curation import Teacher
 
 MISSING, OPEN, FAILED = -1, -2, -3
-"""Instead of a place in the journal: not asked for, asked for, no answer to be had."""
+"""Instead of a place in the journal: not asked for, asked for, failed."""
 
 
 class Prompt(NamedTuple):
-    """One question, to be asked several times."""
+    """One question, asked several times."""
 
     problem_id: str
     text: str
@@ -33,16 +30,16 @@ class Prompt(NamedTuple):
 
 
 Prompts = Callable[[], Iterable[Prompt]]
-"""All questions, read anew at each call: they are never in memory together."""
+"""Reads all questions from the start; they are never in memory together."""
 MoreNeeded = Callable[[str | None, list[str | None], int], int]
-"""From a reference, the responses so far (None for an attempt without one), and how many attempts are left: how many of
-these it takes at the least to decide; 0 when it is decided."""
+"""From a reference, the responses so far (None for an attempt without one) and the number of attempts left: the least
+number of these that could decide; 0 when it is decided."""
 
 
 class AnswerIndex:
-    """`places[n]` is the byte of the journal at which answer n begins, or one of the constants above. Answers that two
-    questions have in common are one. Keys are told apart by 64 of their 128 bits: of ten million, two are alike once in
-    four hundred thousand runs.
+    """`places[n]` is the byte of the journal at which answer n begins, or one of the constants above. Equal questions
+    share their answers. Keys are compared by 64 of their 128 bits: among ten million, two collide in one of four
+    hundred thousand runs.
     """
 
     def __init__(self, prompts: Prompts, teacher: Teacher, seed: int, early_stop: bool) -> None:
@@ -55,25 +52,24 @@ class AnswerIndex:
         self._hashes, first = np.unique(np.array(hashes, np.uint64), return_index=True)
         self.characters = np.array(lengths, np.int64)[first // teacher.attempts]
         self.places = np.full(len(self._hashes), MISSING, np.int64)
-        # Of each question, how many attempts are wanted by now. A majority of all decides at the earliest.
+        # The attempts needed so far, by question. More than half of all attempts is the earliest that decides.
         self._wanted = np.full(len(lengths), teacher.attempts // 2 + 1 if early_stop else teacher.attempts, np.int32)
         self._settled = np.full(len(lengths), not early_stop)
 
     def find(self, key: str) -> int | None:
-        """The number of the answer under a key, if it is wanted."""
+        """The number of the answer with this key, if it is needed."""
         (at,) = self._numbers([key])
         return at if at < len(self._hashes) and int(self._hashes[at]) == _short(key) else None
 
     def questions(self) -> Iterator[tuple[Prompt, list[tuple[str, int]]]]:
-        """Each question with the (key, number) of every attempt that is wanted by now."""
+        """Each question with the (key, number) of every attempt that is needed so far."""
         for row, prompt in enumerate(self.prompts()):
             keys = self._keys(prompt.text, int(self._wanted[row]))
             yield prompt, list(zip(keys, self._numbers(keys), strict=True))
 
     def settle(self, response: Callable[[int], str | None], more_needed: MoreNeeded) -> tuple[bool, np.ndarray]:
-        """Want more attempts at the questions that those so far do not decide. Returns whether all are decided, and
-        which answers may be wanted in the end. `response` gives the text of an answer by its place, None for one that
-        was truncated."""
+        """Add attempts to the questions that are not decided. Returns whether all are decided, and which answers may
+        still be needed. `response` gives the text of an answer by its place, None for a truncated one."""
         decided, possible = True, np.zeros(len(self.places), bool)
         for row, prompt in enumerate(self.prompts()):
             numbers = self._numbers(self._keys(prompt.text, self.teacher.attempts))
@@ -82,9 +78,9 @@ class AnswerIndex:
                 if np.any(places == MISSING):
                     decided = False
                     break
-                said = [response(place) if place >= 0 else None for place in places.tolist()]
-                left = len(numbers) - len(said)
-                more = more_needed(prompt.reference, said, left) if left else 0
+                responses = [response(place) if place >= 0 else None for place in places.tolist()]
+                left = len(numbers) - len(responses)
+                more = more_needed(prompt.reference, responses, left) if left else 0
                 self._wanted[row] += more
                 self._settled[row] = not more
             possible[numbers[: self._wanted[row]] if self._settled[row] else numbers] = True
@@ -107,14 +103,3 @@ class AnswerIndex:
 
 def _short(key: str) -> int:
     return int(key[:16], 16)
-
-
-def read_answers(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(place, record) of each answer in a journal. Takes no lock and changes nothing. Raises RatchetError for a line in
-    the middle that is no answer."""
-    place = 0
-    for number, (end, record) in enumerate(read_lines(path), start=1):
-        if not {"key", "response"} <= record.keys():
-            raise RatchetError(f"{path}, line {number}: not an answer. Remove that line and run again.")
-        yield place, record
-        place = end

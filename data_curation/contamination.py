@@ -1,11 +1,11 @@
-"""What texts share with the items of benchmarks: how much of which item, and where.
+"""Text shared with benchmark items: how much of which item, and where.
 
-Finding is done on 64-bit hashes of token n-grams, some rows at a time; what is found is then compared as text, so that
-nothing is claimed on the word of a hash. An item shorter than n tokens has no n-gram, and is matched whole.
+Candidates are found by 64-bit hashes of token n-grams, in batches of rows, and then confirmed as text. An item of fewer
+than n tokens has no n-gram and is matched whole.
 
-**Coverage** of a row and an item is the share of the n-grams of the shorter of them that the other has as well: a whole
-item inside a long row and a row that is part of a long item are copies alike. The code of drawings does not count
-where a text has enough words besides, as all drawings look alike.
+**Coverage** of a row and an item is the share of the shorter text's n-grams that the other one has too: a whole item in
+a long row and a row that is part of a long item both count as copies. N-grams of drawings in code are ignored where a
+text has enough other n-grams, because all drawings look alike.
 """
 
 from collections import defaultdict
@@ -20,32 +20,28 @@ from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenis
 from ratchet.infra.recipe.curation import Decontamination
 
 MIN_CONTAINED_TOKENS = 5
-"""A shorter item must be the whole row: "Find x" inside a longer problem is no copy of it."""
+"""A shorter item must equal the whole row: "Find x" in a longer problem is no copy."""
 MIN_PROSE_NGRAMS = 12
-"""With fewer n-grams outside its drawings, a text is too much like others to go by them alone."""
-OTHER_ITEMS = 4
-"""How many more items the evidence of a match names."""
+"""Texts with fewer n-grams outside of drawings are compared with their drawings."""
+TIED_ITEMS = 5
+"""Items with the same coverage whose shared texts are compared."""
 CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
-"""The facts of a row that shares no n-gram with any item."""
+"""The facts of a row that shares no n-gram with an item."""
 DRAWINGS = (
     (b"[asy]", b"[/asy]"), (rb"\begin{tikzpicture}", rb"\end{tikzpicture}"),
-    # The form of an answer is drawn as alike, and says as little.
+    # Instructions about the form of the answer are as uninformative.
     *((words, b".") for words in (b"enter your answer", b"express your answer", b"can be written", b"can be expressed",
                                   b"in the form", b"enter the letter")),
 )  # fmt: skip
 _SEEN_BITS, _SHORT_BITS = 22, 16
-_PLACES = 16  # of an n-gram that repeats in an item, how many are followed
+_PLACES = 16  # repetitions of an n-gram within an item that are followed
 
 
 @dataclass(frozen=True)
 class Overlaps:
-    """How rows meet items; every array has one entry a row.
-
-    `item` is the one with the highest `coverage` (-1: none), and of several the one that shares more, then the earlier.
-    `shared` is the number of distinct n-grams that the row shares with it. `items_hit` counts the items that share at
-    least one n-gram: the paper's rule is `items_hit > 0`. `whole` is an item of fewer than n tokens that is the row or
-    stands in it (-1: none).
-    """
+    """One entry per row: the `item` with the highest `coverage` (-1: none; of several, the one that shares more, then
+    the earlier), the number of distinct n-grams `shared` with it, the number of items that share an n-gram (the
+    paper's rule is `items_hit > 0`), and an item of fewer than n tokens that the row contains `whole` (-1: none)."""
 
     item: np.ndarray
     coverage: np.ndarray
@@ -56,7 +52,7 @@ class Overlaps:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Every (row, item) that share an n-gram, sorted by row, with their coverage and number of shared n-grams."""
+    """Every (row, item) with a shared n-gram, sorted by row, with coverage and number of shared n-grams."""
 
     rows: np.ndarray
     items: np.ndarray
@@ -65,7 +61,7 @@ class Pairs:
 
 
 class BenchmarkIndex:
-    """The n-grams of all benchmark items. `texts[i]` is named by `names[i]`, (benchmark, item id)."""
+    """The n-grams of all benchmark items; `names[i]` is the (benchmark, item id) of `texts[i]`."""
 
     def __init__(self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int):
         self.texts, self.names, self.n = list(texts), list(names), n
@@ -76,21 +72,21 @@ class BenchmarkIndex:
         for text in range(len(self.texts)):
             for touched in _drawn_ngrams(self.tokens, text, n, DRAWINGS):
                 drawn[touched] = True
-        # An n-gram that stands twice in an item counts once, as prose if it is that in one place.
+        # A repeated n-gram of an item counts once, as prose if one occurrence is outside of drawings.
         order = np.lexsort((drawn[first], grams, owners))
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
         new = _first_of_equals(grams, owners)
         grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
         self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
         self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
-        # To each n-gram the places, in the order of items, where it stands in one.
+        # The occurrences of each n-gram, in the order of items.
         self._places = np.argsort(grams, kind="stable")
         self._grams, self._first_place, self._place_counts = np.unique(
             grams[self._places], return_index=True, return_counts=True
         )
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
-        # Of each length below n: the hashes of whole items, sorted, and the items.
+        # For each length below n: the sorted hashes of whole items, and the items.
         self._short: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         lengths = np.diff(self.tokens.bounds)
         for length in sorted(set(lengths[(lengths > 0) & (lengths < n)].tolist())):
@@ -103,7 +99,7 @@ class BenchmarkIndex:
         self._short_seen = _bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
 
     def compare(self, tokens: Tokens) -> tuple[Overlaps, Pairs]:
-        """How each text of `tokens` meets the items."""
+        """Compare each text of `tokens` with all items."""
         rows = len(tokens.bounds) - 1
         pairs = self._pairs(tokens)
         best = np.lexsort((-pairs.items, pairs.shared, pairs.coverage, pairs.rows))
@@ -120,12 +116,12 @@ class BenchmarkIndex:
 
     def _pairs(self, tokens: Tokens) -> Pairs:
         grams = tokens.runs(self.n)
-        at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # nearly all n-grams of clean rows end here
+        at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
         known = np.minimum(np.searchsorted(self._grams, grams[at]), len(self._grams) - 1)
         rows, inside = _rows_of(tokens, at, self.n)
         same = inside & (self._grams[known] == grams[at])
         rows, known = rows[same], known[same]
-        # One line for each (row, n-gram, item), those of a row and item together. What a row has twice counts once.
+        # One line for each distinct (row, n-gram, item), grouped by row and item.
         counts = self._place_counts[known]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = self._places[np.repeat(self._first_place[known], counts) + offsets]
@@ -141,14 +137,14 @@ class BenchmarkIndex:
     def _coverage(
         self, tokens: Tokens, rows: np.ndarray, items: np.ndarray, shared: np.ndarray, shared_prose: np.ndarray
     ) -> Pairs:
-        """Coverage of pairs that share so many n-grams, and so many outside of drawings."""
+        """Coverage of pairs from the numbers of shared n-grams, in all and outside of drawings."""
         total = np.maximum(np.diff(tokens.bounds) - self.n + 1, 0)
         prose = total.copy()
         drawings = _drawings(tokens)
         for row in rows[_first_of_equals(rows)].tolist() if drawings else ():
             for touched in _drawn_ngrams(tokens, row, self.n, drawings):
                 prose[row] -= touched.stop - touched.start
-        # Without the drawings where both have enough words besides, else with them.
+        # Without drawings where both texts have enough other n-grams.
         plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
         shared = np.where(plain, shared_prose, shared)
         shorter = np.where(
@@ -157,7 +153,7 @@ class BenchmarkIndex:
         return Pairs(rows, items, np.minimum(shared / np.maximum(shorter, 1), 1), shared)
 
     def _whole_matches(self, tokens: Tokens) -> np.ndarray:
-        """For each row the longest of the items too short for an n-gram that are the row or stand in it as a whole."""
+        """For each row the longest contained item that is too short for an n-gram."""
         matches = np.full(len(tokens.bounds) - 1, -1)
         row_lengths = np.diff(tokens.bounds)
         held = np.flatnonzero(_look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
@@ -175,8 +171,8 @@ class BenchmarkIndex:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in a column of texts: `overlaps`; what each preset says of each row, by n-grams alone; and for
-    every row that the preset in force, or a whole match, condemns: why."""
+    """The comparison of a column of texts: overlaps, whether each preset hits a row by n-grams, and the rejections by
+    the active preset or a whole match."""
 
     index: BenchmarkIndex
     overlaps: Overlaps
@@ -185,7 +181,7 @@ class Findings:
     rejections: dict[int, Rejection]
 
     def facts(self, row: int) -> dict[str, Any]:
-        """What is put on record of every row, kept or not."""
+        """The facts recorded for every row, kept or not."""
         if (item := int(self.overlaps.item[row])) < 0:
             return CLEAN
         return named(self.index, item) | {
@@ -198,8 +194,8 @@ class Findings:
 
 
 def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Findings:
-    """Compare every text with every item. Rejections have rule `whole_match` or `ngram`, and as evidence benchmark,
-    item and the longest text that both share, with its span in either, in bytes of UTF-8."""
+    """Compare every text with every item. Rejections have the rule `whole_match` or `ngram`; their evidence is the
+    benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8."""
     parts: list[Overlaps] = []
     found: dict[int, tuple[str, dict[str, Any]]] = {}
     first = 0
@@ -211,7 +207,7 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
             whole = int(overlaps.whole[row])
             if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
                 found[first + row] = ("whole_match", evidence)
-            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs, settings)):
+            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
                 found[first + row] = ("ngram", evidence)
         parts.append(overlaps)
         first += len(overlaps.item)
@@ -223,14 +219,13 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
 
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> np.ndarray:
-    """Of each text whether `find` would reject it, at a fraction of the cost: without saying why."""
+    """Whether `find` would reject each text; far cheaper, without evidence."""
     found = [index.compare(tokens)[0] for tokens in tokenised_batches(texts)]
     return np.concatenate([_hits(index, overlaps, settings) | (overlaps.whole >= 0) for overlaps in found])
 
 
 def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, int, int]]:
-    """(place in one, place in the other, length) of every run of at least n hashes that both have and that cannot be
-    made longer."""
+    """(place in one, place in the other, length) of every maximal common run of at least n hashes."""
     places: dict[int, list[int]] = defaultdict(list)
     for at, gram in enumerate(run_hashes(other, n).tolist()):
         same = places[gram]
@@ -242,7 +237,7 @@ def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, i
     for start, found in starts:
         for at in found:
             if start and at and mine[start - 1] == its[at - 1]:
-                continue  # inside a run that was told already
+                continue  # inside a run found before
             length = 0
             while start + length < len(mine) and at + length < len(its) and mine[start + length] == its[at + length]:
                 length += 1
@@ -257,42 +252,30 @@ def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
 
 
 def _hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
-    """Rows that the preset in force drops, by n-grams."""
+    """Rows that the active preset drops by n-grams."""
     return overlaps.items_hit > 0 if settings.preset == "paper" else _coverage_hits(index, overlaps, settings)
 
 
 def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
-    """Rows that the preset `coverage` drops. An item with fewer n-grams than the minimum is protected by all it has."""
-    counts = np.append(index.gram_counts, 1)[overlaps.item]  # of item -1 a number that is never used
+    """Rows that `coverage` drops. For an item with fewer n-grams than the minimum, all must be shared."""
+    counts = np.append(index.gram_counts, 1)[overlaps.item]  # a value for item -1, never used
     enough = overlaps.shared >= np.minimum(settings.min_shared_ngrams, counts)
     return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
 
 
-def _best_evidence(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs, settings: Decontamination
-) -> dict[str, Any] | None:
-    """Of the items that the row covers most, the one with the longest shared text; then others that it covers."""
+def _best_evidence(index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs) -> dict[str, Any] | None:
+    """Of the items with the highest coverage, the one with the longest shared text."""
     mine = slice(*np.searchsorted(pairs.rows, [row, row + 1]))
     items, coverage = pairs.items[mine], pairs.coverage[mine]
-    order = np.lexsort((items, -coverage))
-    tied = items[order[coverage[order] == coverage.max()]][: OTHER_ITEMS + 1].tolist()
-    candidates = [_shared_text(index, tokens, row, text, item, index.n) for item in tied]
-    best = max((c for c in candidates if c), key=lambda evidence: evidence["tokens"], default=None)
-    if best is None:
-        return None
-    also = [
-        named(index, int(items[i])) | {"coverage": round(float(coverage[i]), 4)}
-        for i in order
-        if coverage[i] >= settings.coverage and index.names[items[i]] != (best["benchmark"], best["item"])
-    ]
-    return best | ({"also": also[:OTHER_ITEMS]} if also else {})
+    best = items[coverage == coverage.max()][:TIED_ITEMS].tolist()
+    found = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
+    return max(found, key=lambda evidence: evidence["tokens"], default=None)
 
 
 def _shared_text(
     index: BenchmarkIndex, tokens: Tokens, row: int, text: str, item: int, n: int | None
 ) -> dict[str, Any] | None:
-    """The item, and the longest text of at least n tokens (None: the whole item) that it shares with the row; None when
-    there is no such text, which means that hashes agreed by accident."""
+    """The item and the longest shared text of at least n tokens (None: the whole item); None after a hash collision."""
     row_first, row_end = tokens.bounds[row : row + 2].tolist()
     item_first, item_end = index.tokens.bounds[item : item + 2].tolist()
     mine, its = tokens.hashes[row_first:row_end], index.tokens.hashes[item_first:item_end]
@@ -313,13 +296,12 @@ def _shared_text(
 
 
 def _drawings(tokens: Tokens) -> list[tuple[bytes, bytes]]:
-    """The kinds of drawings in these texts."""
+    """The kinds of drawings that these texts contain."""
     return [kind for kind in DRAWINGS if kind[0] in tokens.folded]
 
 
 def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> list[slice]:
-    """The n-grams of a text, by their first tokens, that touch the code of a drawing; one that is not closed reaches to
-    the end of its text. No two slices overlap."""
+    """Disjoint slices of a text's n-grams, by first tokens, that touch a drawing; unclosed ones end with the text."""
     begin, stop = tokens.offsets[text : text + 2].tolist()
     spans = []
     for opening, closing in drawings:
@@ -342,13 +324,13 @@ def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[by
 
 
 def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The row that each run of `length` tokens begins in, and whether it ends in it."""
+    """The row in which each run of `length` tokens begins, and whether it ends there."""
     rows = np.searchsorted(tokens.bounds, at, side="right") - 1
     return rows, at + length <= tokens.bounds[rows + 1]
 
 
 def _first_of_equals(*columns: np.ndarray) -> np.ndarray:
-    """Of sorted values whether each differs from the one before it."""
+    """Whether each of sorted values differs from the one before it."""
     new = np.ones(len(columns[0]), bool)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return new

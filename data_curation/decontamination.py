@@ -1,9 +1,8 @@
-"""Keeping held-out problems held out: rows that share text with a benchmark item are dropped, with the text.
+"""Decontamination: rows that share text with a benchmark item are dropped, with the text as evidence.
 
-Two presets. `paper` (AceReason, section 3.1) drops a row for a single shared n-gram; boilerplate such as "relatively
-prime positive integers" makes most of its hits false. `coverage` drops a row that holds at least the given share of
-**one** item's distinct n-grams. What both would say is written into every row's metadata, so that either can be quoted
-from one run.
+The preset `paper` (AceReason, section 3.1) drops a row for one shared n-gram; most of its hits are boilerplate such as
+"relatively prime positive integers". `coverage` drops a row that shares a large part of **one** item's n-grams. Both
+results are recorded in every row's metadata.
 """
 
 from dataclasses import replace
@@ -24,10 +23,8 @@ RULES = ("released_after", "undated", "url", "whole_match", "ngram")
 
 
 class Decontaminator:
-    """The items of benchmarks, ready to be compared with batches of rows, here or in another process.
-
-    `benchmarks` has `PROBLEM_SCHEMA`; its `source` and `source_id` name benchmark and item.
-    """
+    """Compares batches of rows with the items of `benchmarks`, whose `source` and `source_id` name benchmark and item.
+    Can be pickled."""
 
     def __init__(self, benchmarks: pa.Table, settings: Decontamination) -> None:
         names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
@@ -36,16 +33,14 @@ class Decontaminator:
         self.urls = item_keys(benchmarks.column("source_url"))
 
     def split(self, table: pa.Table) -> Split:
-        """Reject rows that share text (`ngram`, `whole_match`) or address (`url`) with an item, or that were released
-        after the settings' date, or, with `undated: drop`, nobody knows when.
+        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that were released after
+        the settings' date, or, with `undated: drop`, have no date.
 
-        Each kept row's metadata gains `decontaminate`: `coverage` of the item it covers most, that item, `paper_hit`
-        and `coverage_hit`. The summary counts what both presets would have taken.
+        Each kept row's metadata gains `decontaminate`: the item with the highest coverage, that `coverage`,
+        `paper_hit` and `coverage_hit`. The summary counts the hits of both presets.
         """
         findings = find(table.column("prompt"), self.index, self.settings)
-        rejections = reject(
-            findings, self.settings, table.column("released"), table.column("source_url"), self.urls
-        )  # fmt: skip
+        rejections = reject(findings, self.settings, table["released"], table["source_url"], self.urls)
         measured = [CLEAN] * len(table)
         for row in np.flatnonzero(findings.overlaps.item >= 0).tolist():
             measured[row] = findings.facts(row)
@@ -56,7 +51,7 @@ class Decontaminator:
         return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, **counted)
 
     def facts(self) -> dict[str, Any]:
-        """What the summary says of the items, and how the step did on disguised copies of them (`self_test`)."""
+        """The summary's facts about the items, with the recall on disguised copies (`self_test`)."""
         return {
             "items": len(self.index.texts),
             "items_without_ngram": int((self.index.gram_counts == 0).sum()),
@@ -65,7 +60,7 @@ class Decontaminator:
 
 
 def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontamination) -> Split:
-    """One table against benchmarks: the `Decontaminator`'s split, with its facts in the summary."""
+    """`Decontaminator.split` of one table, with its facts in the summary."""
     decontaminator = Decontaminator(benchmarks, settings)
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
@@ -78,8 +73,8 @@ def reject(
     urls: pa.ChunkedArray | None,
     item_urls: dict[str, int],
 ) -> dict[int, Rejection]:
-    """Row to the one rule that takes it: date, then address, then text. `released` are dates; either column may be
-    absent. A null in one says nothing, unless the settings drop undated rows."""
+    """Rejections by row: for the date, else the URL, else the text. Nulls reject nothing unless the settings drop
+    undated rows."""
     rejections = dict(findings.rejections)
     if item_urls and urls is not None:
         for row in np.flatnonzero(urls.is_valid()).tolist():
@@ -97,13 +92,12 @@ def reject(
 
 
 def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
-    """The problems of known platforms that the items are, each to the item."""
+    """From problem keys of known platforms to items."""
     return {key: item for item, url in enumerate(urls.to_pylist()) if (key := problem_key(url))}
 
 
 def counts(findings: Findings) -> dict[str, Any]:
-    """What both presets say of the rows, whichever is in force, and how much of an item they cover (twentieths, rows
-    that share nothing left out)."""
+    """Hits of both presets, and a histogram of coverage in twentieths, without rows that share nothing."""
     coverage = findings.overlaps.coverage
     return {
         "paper_hits": int(findings.paper_hit.sum()),

@@ -1,7 +1,7 @@
-"""One problem, one row: copies by text, by near text and by address are found, and the best of each stays.
+"""One problem, one row: exact copies, near copies and problems of the same URL are found, and the best of each stays.
 
-Near copies are found with MinHash, and every candidate pair is then measured exactly. A row is always compared with the
-row that stays, so that a chain of small differences never removes a problem that resembles nothing kept.
+Near copies are found with MinHash, and each candidate pair is measured exactly. A row is always compared with the row
+that stays, so that a chain of small differences never removes a problem that resembles no kept row.
 """
 
 import json
@@ -22,7 +22,7 @@ from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Deduplication
 
 CHUNK = 8192
-"""Rows whose statements are Python text at the same time."""
+"""Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
 RULES = ("exact", "url", "near", "disagreement")
 BLOCK = 128
@@ -30,13 +30,13 @@ BLOCK = 128
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
-    """One table, as `judge` says."""
+    """As `judge`, for one table in memory."""
     verdicts, facts = judge(table, settings)
     return partition(STEP, RULES, table, verdicts, **facts)
 
 
 def splits(table: pa.Table, verdicts: Sequence[Rejection | None]) -> Iterator[Split]:
-    """The two sides of a table, some rows at a time."""
+    """Kept and rejected rows, in batches."""
     for first in range(0, max(len(table), 1), CHUNK):
         yield partition(STEP, RULES, table.slice(first, CHUNK), verdicts[first : first + CHUNK])
 
@@ -45,15 +45,15 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     """Reject all but the best row of each problem.
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
-    platform), `near` (token n-gram sets with a Jaccard similarity of at least `settings.jaccard`, and the same problem
-    by `same_problem`). Best is the row with a golden solution, then with more tests, then with the answer of most exact
-    copies, then the earlier. The evidence names the row that stays, the Jaccard similarity, and the answers where they
-    are not written alike; `by` is the row in between where one was the copy of a copy.
+    platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
+    `same_problem`). The best row has a golden solution, then more tests, then the answer of most exact copies, then
+    comes first. The evidence names the row that stays, the similarity, the answers where they differ, and, for the
+    copy of a copy, the row in between (`by`).
 
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
-    `settings.drop_disagreeing` none of them stays: rule `disagreement`, with all their answers.
+    `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.
 
-    Memory, beside the table: about 4 bytes a token and 8 bytes a band for each row.
+    Memory, beside the table: about 4 bytes per token, and 8 bytes per band of each row.
     """
     prompts = table.column("prompt")
     chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
@@ -106,14 +106,14 @@ def _root(copies: Mapping[int, tuple[int, str]], row: int) -> int:
 
 
 class _Rows:
-    """What decides between copies, read only for rows that have one."""
+    """The values that decide between copies, read only for rows that have one."""
 
     def __init__(self, table: pa.Table, exact: list[list[int]]) -> None:
         self.exact = exact
         self._columns = {name: table.column(name) for name in ("problem_id", "source", "source_id", *READ)}
         lengths = pc.list_value_length(table.column("golden_solutions"))  # type: ignore  # made when pyarrow is imported
         self._has_golden = [bool(length) for length in lengths.to_pylist()]
-        self._votes: dict[int, int] = {}  # how many exact copies of a row give its answer, where it has copies
+        self._votes: dict[int, int] = {}  # of a row with exact copies: how many of them have its answer
         for group in exact:
             answers = {row: self._value("answer", row) for row in group}
             counts = Counter(answers.values())
@@ -126,7 +126,7 @@ class _Rows:
         return (not self._has_golden[row], -number, -self._votes.get(row, 1), row)
 
     def disputed(self) -> dict[int, list[str]]:
-        """Rows whose exact copies do not all have the same answer, each with all of these."""
+        """Rows with exact copies whose answers disagree, with these answers."""
         found: dict[int, list[str]] = {}
         for group in self.exact:
             answers = list(dict.fromkeys(a for row in group if (a := self._value("answer", row))))
@@ -166,8 +166,8 @@ def near_copies(
     preference: Callable[[int], Any],
     same: Callable[[int, int], bool] = lambda row, other: True,
 ) -> Iterator[tuple[int, int]]:
-    """(row, kept row) for each row that is near a better one that stays, and the `same`; the nearest, then the first,
-    of those. `buckets` are those of `minhash.buckets`: a row in none of them is near nothing."""
+    """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
+    first. `buckets` are those of `minhash.buckets`; a row in no bucket has no candidates."""
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
@@ -177,7 +177,7 @@ def near_copies(
     for first in range(0, len(best_first), BLOCK):
         block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
         pairs: list[tuple[int, int]] = []
-        for row, mine in block.items():  # compared with what was kept before, and with all of the block before it
+        for row, mine in block.items():  # with the rows kept so far, and those before it in the block
             pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
             for number in mine:
                 kept_in[number].append(row)

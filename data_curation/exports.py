@@ -1,8 +1,8 @@
-"""Curated problems in the formats other trainers read: rows of `PROBLEM_SCHEMA` in, rows of theirs out.
+"""Curated problems in the formats of other trainers.
 
-verl: `data_source`, `prompt` (a chat), `ability`, `reward_model` {style, ground_truth} and `extra_info`. Its own reward
-functions are chosen by `data_source`; tests of code are JSON `{"inputs", "outputs", "fn_name"?}`, arguments one JSON
-value a line. TRL: a prompt-only data set, `prompt` as a chat, and columns that reward functions get by name.
+verl: `data_source`, `prompt` (a chat), `ability`, `reward_model` {style, ground_truth} and `extra_info`. `data_source`
+selects verl's reward function; tests of code are JSON `{"inputs", "outputs", "fn_name"?}`, arguments one JSON value per
+line. TRL: a prompt-only data set, `prompt` as a chat, and columns that reward functions get by name.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ TRL_SCHEMA = pa.schema([("prompt", _CHAT), ("answer", pa.large_string()), ("test
 class Export:
     schema: pa.Schema
     convert: Callable[[Problem, int, PromptFormat, str], Row]
-    """(problem, its number, prompt, verl's reward function or "" for the domain's) to a row. Raises NotExpressible."""
+    """From (problem, its number, prompt, verl's reward function or "" for the domain's). Raises NotExpressible."""
 
 
 def to_verl(problem: Problem, index: int, prompt: PromptFormat, data_source: str = "") -> Row:

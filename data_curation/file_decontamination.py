@@ -1,10 +1,10 @@
-"""Decontamination on its own: any files in, `kept.parquet` and `rejected.parquet` out, with all columns of the input.
+"""Decontamination of any files: `kept.parquet` and `rejected.parquet` have all columns of the input.
 
     from ratchet.data_curation.file_decontamination import decontaminate_files
     summary = decontaminate_files(["train.parquet"], ["math500.json", "aime24.json"], "clean")
 
-Rows are read, judged and written some thousands at a time, so memory does not grow with the input. The output appears
-under its name only when it is complete.
+Rows are read, judged and written in batches, so memory does not grow with the input. The output gets its name only when
+it is complete.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, ar
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Decontamination
 
-VERSION = 5
+VERSION = 6
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -41,7 +41,7 @@ FACTS = pa.schema(
         pa.field(PREFIX + "coverage", pa.float64()),
         pa.field(PREFIX + "paper_hit", pa.bool_()),
         pa.field(PREFIX + "coverage_hit", pa.bool_()),
-        pa.field(PREFIX + "benchmark", pa.string()),  # the item with that coverage; null when nothing is shared
+        pa.field(PREFIX + "benchmark", pa.string()),  # of the item with that coverage; null when nothing is shared
         pa.field(PREFIX + "item", pa.string()),
     ]
 )
@@ -60,15 +60,14 @@ def decontaminate_files(
 ) -> dict[str, Any]:
     """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary.
 
-    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`, whose spans of an item count
-    from where its statement begins. A row without text is rejected as `malformed`. The same call again finds its own
-    output and returns; an output made of anything else is an error, as are files without a column of text:
-    RatchetError, with the file and the column.
+    Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`, whose item spans count from
+    the beginning of the item's statement. A row without text is rejected as `malformed`. A repeated call finds its
+    output and returns. Raises RatchetError for an output of other files or settings, and for files without texts.
     """
     settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
     settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
     if not inputs or not benchmarks or settings.released_after:
-        raise RatchetError("Give at least one input and one benchmark, and no date: files are compared by text.")
+        raise RatchetError("Give at least one input and one benchmark, and no released_after: files have no dates.")
     store = ArtifactStore(output.parent)
     parameters = {"decontaminate": settings, "text_column": text_column, "inputs": len(inputs)}
     given = [store.file(path) for path in [*inputs, *benchmarks]]
@@ -96,7 +95,7 @@ def decontaminate_files(
 def _read_items(
     benchmarks: Sequence[str | Path], text_column: str | None
 ) -> tuple[list[str], list[tuple[str, str]], list[str], list[str]]:
-    """The items of all files: texts without the templates around them, names, addresses; and names of empty ones."""
+    """The items of all files: texts without templates, names, URLs; and the names of items without text."""
     texts, names, urls, without_text = [], [], [], []
     paths = [Path(path) for path in benchmarks]
     for path, benchmark in zip(paths, source_names(paths), strict=True):
@@ -115,7 +114,7 @@ def _read_items(
                 urls.append(str(addresses[at].as_py()) if addresses is not None else "")
             first += len(found)
     if not texts:
-        raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item with a text. Are these the right files?")
+        raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item has a text. Are these the right files?")
     return texts, names, urls, without_text
 
 
@@ -159,7 +158,7 @@ def _judge(
 
 
 def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
-    """The columns of `FACTS`, of rows from number `first` on."""
+    """The columns of `FACTS` for rows that start at number `first` of the file."""
     overlaps = findings.overlaps
     best = pa.array(overlaps.item, mask=overlaps.item < 0)
     benchmarks, items = (pa.array(side).take(best) for side in zip(*findings.index.names, strict=True))
@@ -171,20 +170,20 @@ def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
 
 
 def _finished(target: Artifact) -> dict[str, Any]:
-    """The summary of an output that was made before, of the same files with the same settings."""
+    """The summary of an existing output. Raises RatchetError unless it is of the same files and settings."""
     try:
         made = json.loads((target.path / MANIFEST).read_text())
     except (OSError, ValueError):
         made = {}
     if made.get("key") != target.key:
-        what = "was made of other files or settings" if made.get("key") else "is there already and no output of this"
+        what = "was made from other files or settings" if made.get("key") else "exists and is no output of this command"
         raise RatchetError(f"{target.path} {what}. Choose another output, or delete it first.")
     return made["summary"]
 
 
 @contextmanager
 def _draft(output: Path) -> Iterator[Draft]:
-    """A directory beside the output, for one process at a time; what an interrupted one left in it is thrown away."""
+    """An empty directory beside the output, for one process at a time."""
     path = output.with_name(f".{output.name}.partial")
     with disk_errors(output.parent):
         path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The funnel: how many rows each rule of each step took, as a table, and samples of what was taken."""
+"""The funnel, the number of rows dropped by each rule of each step; and samples of dropped rows."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -11,7 +11,7 @@ FUNNEL_SCHEMA = pa.schema([("step", pa.string()), ("rule", pa.string()), *((name
 
 
 def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """One row a rule, in the order of the chain, from the summaries of its steps; rules that took nothing included."""
+    """One row per rule, in the order of the steps, from their summaries."""
     rows = []
     for summary in summaries:
         rows_in = summary["rows_in"]
@@ -22,7 +22,7 @@ def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """To each (step, rule), in order of first use, up to `count` of its rows, from all parts of the table."""
+    """Up to `count` rows of each (step, rule), evenly spread over the table."""
     places: dict[tuple[str, str], list[int]] = {}
     names = (zip(*batch.to_pydict().values(), strict=True) for batch in rejected.select(["step", "rule"]).to_batches())
     for place, (step, rule) in enumerate(chain.from_iterable(names)):

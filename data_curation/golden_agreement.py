@@ -1,121 +1,191 @@
 """Golden solutions against tests: which of the two is wrong where they disagree.
 
-A test that most of the independent golden solutions contradict is wrong: it is repaired where most of them give one
-other output, and dropped where they do not. A golden solution that contradicts a test most others pass is wrong itself.
-One golden solution alone proves nothing against a test.
+A test that most of the independent golden solutions contradict is wrong and is dropped. A golden solution that fails
+any remaining test is wrong itself. A single golden solution is no evidence against a test.
 """
 
+import ast
 import json
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from ratchet.data_curation.split import Rejection
-from ratchet.data_curation.validation_case import Case, check_judged, verdicts
-from ratchet.infra.problems import CodeTest
-from ratchet.verifiers.code.judge import TestResult, examine, record
-from ratchet.verifiers.outcome import Verdict
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.problems import CodeTest, Problem
+from ratchet.verifiers.code.judge import TestResult, examine
+from ratchet.verifiers.code.published_checks import read_check
+from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST
 
+MAX_GOLDEN = 3
+"""Independent golden solutions that are run per problem: enough for a majority."""
 QUICK_S = 0.2
-"""CPU seconds a test may take a mutant where the golden solution needs less: many mutants loop for ever."""
+"""CPU seconds per test for mutants of a golden solution that stays below it: many mutants loop forever."""
 MAX_WRONG = 0.5
-"""Share of a problem's tests that may be repaired or dropped; with more, the golden solutions are what is strange."""
-SHOWN = 300
+"""Largest share of a problem's tests that may be dropped; above it, the golden solutions are suspect instead."""
+SHOWN_CHARACTERS = 300
+
+
+@dataclass
+class Case:
+    """A problem during test validation."""
+
+    problem: Problem
+    tests: list[CodeTest]
+    golden: list[str]
+    """Golden solutions that differ in more than layout; after `settle`, those that pass all tests."""
+    time_limit_s: float | None
+    """For golden solutions, and for their mutants."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Measurements for the problem's metadata."""
+    rejection: Rejection | None = None
+    failed_golden: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Case":
+        tests = [part for test in problem.code_tests() for part in _assertions(test)]
+        independent = {_structure(source): source for source in reversed(problem.golden_solutions or [])}
+        golden = list(reversed(independent.values()))[:MAX_GOLDEN]
+        return cls(problem, tests, golden, problem.time_limit_s)
+
+    def programs(self, sources: Iterable[str], time_limit_s: float | None = None) -> list[tuple[Problem, str]]:
+        """The sources as a pool takes them. They share one problem, so that its tests are read once."""
+        limit = time_limit_s or self.time_limit_s
+        problem = replace(self.problem, tests=_tests_json(self.tests), time_limit_s=limit)
+        return [(problem, source) for source in sources]
+
+    def count_tests(self) -> int:
+        """A check counts its assertions."""
+        return sum(1 if test.check is None else test.check.count("assert") for test in self.tests)
+
+    def outcome(self) -> dict[str, Any]:
+        """The changes to the row, as JSON: `rejection`, `facts`; `tests` and `golden`, None where unchanged."""
+        passing = [source for source in self.problem.golden_solutions or [] if source not in self.failed_golden]
+        return {
+            "rejection": asdict(self.rejection) if self.rejection else None,
+            "facts": {"tests": self.count_tests()} | self.facts,
+            "tests": _tests_json(self.tests) if "dropped" in self.facts else None,
+            "golden": passing if self.failed_golden else None,
+        }
 
 
 def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
-    """Leave each case with the tests that hold and the golden solutions that pass all of them, or with the rejection
+    """Leave each case with valid tests and the golden solutions that pass all of them, or with the rejection
     `golden_fails`."""
     failures = _run_golden(cases, pool)
     disputed = [case for case in cases if len(case.golden) > 1 and failures[id(case)]]
-    if disputed:
-        changed = _settle_disputes(disputed, pool)
-        failures |= _run_golden(changed, pool)
+    failures |= _run_golden(_drop_contradicted(disputed, pool), pool)
     for case in cases:
         failed = failures[id(case)]
-        if len(failed) < len(case.golden):
-            case.failed_golden = list(failed)
-            case.golden = [source for source in case.golden if source not in failed]
-            if failed:
-                case.facts["golden_failed"] = len(failed)
-        else:
+        if len(failed) == len(case.golden):
             shown = [
-                {"decided_by": verdict.decided_by, "detail": verdict.detail[:SHOWN]} for verdict in failed.values()
+                {"decided_by": verdict.decided_by, "detail": verdict.detail[:SHOWN_CHARACTERS]}
+                for verdict in failed.values()
             ]
             case.rejection = Rejection("golden_fails", {"failures": shown} | case.facts)
+        elif failed:
+            case.failed_golden, case.facts["golden_failed"] = list(failed), len(failed)
+            case.golden = [source for source in case.golden if source not in failed]
+
+
+def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+    """Raises RatchetError for a program that cannot be judged on this machine."""
+    found = pool.run_programs(programs)
+    for (problem, _), verdict in zip(programs, found, strict=True):
+        _check_judged(problem, verdict)
+    return found
 
 
 def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str, Verdict]]:
-    """The golden solutions that fail, with why. One that keeps to the mutants' time limit is right, and so gives its
-    mutants that limit; the others get what the problem allows, and so do their mutants."""
+    """The failing golden solutions of each case (by `id`), with their verdicts. Solutions are run with the mutants'
+    short limit first; where all pass, their mutants get that limit too."""
     failures: dict[int, dict[str, Verdict]] = {id(case): {} for case in cases}
     asked = [(case, case.golden) for case in cases]
     for limit in (QUICK_S, None):
-        programs = [program for case, sources in asked for program in case.programs(sources, time_limit_s=limit)]
+        programs = [program for case, sources in asked for program in case.programs(sources, limit)]
         found = iter(verdicts(pool, programs))
         again = []
         for case, sources in asked:
             failed = {source: verdict for source in sources if not (verdict := next(found)).passed}
-            if limit and not failed:
-                case.time_limit_s = limit
-            elif limit:
+            if limit and failed:
                 again.append((case, list(failed)))
+            elif limit:
+                case.time_limit_s = limit
             else:
                 failures[id(case)] = failed
         asked = again
     return failures
 
 
-def _settle_disputes(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
-    """Repair or drop tests that most golden solutions contradict; the cases that changed."""
+def _drop_contradicted(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
+    """Drop the tests to which more than half of the golden solutions give a wrong answer; returns the changed cases.
+    The evidence goes into their facts."""
     programs = [program for case in cases for program in case.programs(case.golden)]
     examined = iter(pool.map_programs(partial(examine, settings=EVERY_TEST), programs))
-    recorded = iter(pool.map_programs(record, programs))
     changed = []
     for case in cases:
-        results: list[list[TestResult]] = []
-        for verdict, found in (next(examined) for _ in case.golden):
-            check_judged(case.problem, verdict)
-            results.append(found)
-        if _vote(case, results, [next(recorded) for _ in case.golden]):
+        wrong: dict[int, list[TestResult]] = {}
+        for verdict, results in (next(examined) for _ in case.golden):
+            _check_judged(case.problem, verdict)
+            for result in results:
+                if result.status == "wrong_answer":
+                    wrong.setdefault(result.index, []).append(result)
+        voters = len(case.golden)
+        dropped = [
+            {
+                "test": number,
+                "differences": [result.difference[:SHOWN_CHARACTERS] for result in results],
+                "golden": f"{len(results)} of {voters}",
+            }
+            for number, results in sorted(wrong.items())
+            if 2 * len(results) > voters
+        ]
+        if len(dropped) > MAX_WRONG * len(case.tests):
+            case.facts["contradicted_tests"] = len(dropped)
+        elif dropped:
+            gone = {evidence["test"] for evidence in dropped}
+            case.facts["dropped"] = dropped
+            case.tests = [test for number, test in enumerate(case.tests) if number not in gone]
             changed.append(case)
     return changed
 
 
-def _vote(case: Case, results: list[list[TestResult]], recorded: list[list[CodeTest | None]]) -> bool:
-    """Whether the case's tests changed; the evidence for each change goes into its facts."""
-    voters = len(case.golden)
-    tests: list[CodeTest] = []
-    repaired, dropped = [], []
-    for number, test in enumerate(case.tests):
-        contradicting = sum(
-            result.index == number and result.status == "wrong_answer" for found in results for result in found
+def _check_judged(problem: Problem, verdict: Verdict) -> None:
+    if verdict.outcome is Outcome.INFRA_ERROR:
+        raise RatchetError(
+            f"Problem {problem.problem_id} ({problem.source}, row {problem.source_id}) could not be judged: "
+            f"{verdict.detail}. `ratchet doctor` says what is wrong with the sandbox."
         )
-        if 2 * contradicting <= voters:
-            tests.append(test)
-            continue
-        outputs = Counter(json.dumps(gave.output) for given in recorded if (gave := given[number]) is not None)
-        output, votes = outputs.most_common(1)[0] if outputs else ("", 0)
-        evidence = {"test": number, "expected": _short(test.output if test.check is None else test.check)}
-        if 2 * votes > voters:
-            repaired.append({**evidence, "now": _short(json.loads(output)), "golden": f"{votes} of {voters}"})
-            tests.append(replace(test, output=json.loads(output)))
+
+
+def _tests_json(tests: Sequence[CodeTest]) -> str:
+    """Tests as the JSON of the `tests` column."""
+    rows = []
+    for test in tests:
+        if test.check is not None:
+            rows.append({"check": test.check})
         else:
-            given = [_short(json.loads(text)) for text in outputs]
-            dropped.append({**evidence, "given": given, "golden": f"{contradicting} of {voters}"})
-    if not repaired and not dropped:
-        return False
-    if len(repaired) + len(dropped) > MAX_WRONG * len(case.tests):
-        case.facts["contradicted_tests"] = len(repaired) + len(dropped)
-        return False
-    case.facts |= ({"repaired": repaired} if repaired else {}) | ({"dropped": dropped} if dropped else {})
-    case.tests, case.is_changed = tests, True
-    return True
+            given = {"input": test.input} if test.call is None else {"call": test.call}
+            rows.append({**given, "output": test.output, **({"exact": True} if test.exact else {})})
+    return json.dumps(rows, ensure_ascii=False)
 
 
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+def _assertions(test: CodeTest) -> list[CodeTest]:
+    """A check split as the judge reads it: each independent assertion becomes a test."""
+    if test.check is None:
+        return [test]
+    try:
+        return [CodeTest(**part) for part in read_check(test.check)]
+    except ValueError:
+        return [test]
+
+
+def _structure(source: str) -> str:
+    """Equal for programs that differ only in comments and layout."""
+    try:
+        return ast.dump(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source

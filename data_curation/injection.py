@@ -1,4 +1,4 @@
-"""A test of decontamination on itself: benchmark items are disguised and searched for; how many are found?"""
+"""Decontamination's self-test: disguise benchmark items and measure how many are found."""
 
 import re
 from collections.abc import Callable
@@ -12,52 +12,41 @@ from ratchet.infra.recipe.curation import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
 ITEMS = 500
-SIGNS = {
-    r"\\leq?\b": "≤", r"\\geq?\b": "≥", r"\\neq?\b": "≠", r"\\(times|cdot)\b": "×", r"\\infty\b": "∞", r"\\pi\b": "π ",
-    "-": "−", "'": "’", " ": "\u00a0",
-}  # fmt: skip
+Replacements = tuple[tuple[str, str], ...]
+DOLLARS: Replacements = ((r"\$([^$]+)\$", r"\\(\1\\)"),)
+FRACTIONS: Replacements = ((r"\\dfrac\b", r"\\?frac"), (r"\\frac\b", r"\\dfrac"), (r"\\\?frac", r"\\frac"))
+SPACING: Replacements = ((r"([-+=<>(),])", r" \1 "), (r"\s+", "  \n"))
+PUNCTUATION: Replacements = ((r"[.,;:]\s", " "), (r"[.?! ]+\Z", ""))
+SIGNS: Replacements = (
+    (r"\\leq?\b", "≤"), (r"\\geq?\b", "≥"), (r"\\neq?\b", "≠"), (r"\\(times|cdot)\b", "×"), (r"\\infty\b", "∞"),
+    (r"\\pi\b", "π "), ("-", "−"), ("'", "’"), (" ", "\u00a0"),
+)  # fmt: skip
 
 
-def _other_dollars(text: str) -> str:
-    return re.sub(r"\$([^$]+)\$", r"\\(\1\\)", text)
-
-
-def _other_fractions(text: str) -> str:
-    return re.sub(r"\\d?frac\b", lambda found: "\\frac" if found[0] == "\\dfrac" else "\\dfrac", text)
-
-
-def _other_spacing(text: str) -> str:
-    return re.sub(r"\s+", "  \n", re.sub(r"([-+=<>(),])", r" \1 ", text))
-
-
-def _other_punctuation(text: str) -> str:
-    return re.sub(r"[.,;:]\s", " ", text).rstrip(".?! ")
-
-
-def _unicode_signs(text: str) -> str:
-    for command, sign in SIGNS.items():
-        text = re.sub(command, sign, text)
+def replaced(text: str, replacements: Replacements) -> str:
+    for pattern, replacement in replacements:
+        text = re.sub(pattern, replacement, text)
     return text
 
 
 DISGUISES: dict[str, Callable[[str], str]] = {
     "verbatim": str,
-    "dollars": _other_dollars,
-    "fractions": _other_fractions,
-    "spacing": _other_spacing,
-    "punctuation": _other_punctuation,
-    "unicode": _unicode_signs,
+    "dollars": lambda text: replaced(text, DOLLARS),
+    "fractions": lambda text: replaced(text, FRACTIONS),
+    "spacing": lambda text: replaced(text, SPACING),
+    "punctuation": lambda text: replaced(text, PUNCTUATION),
+    "unicode": lambda text: replaced(text, SIGNS),
     "capitals": str.upper,
-    "all": lambda text: _other_punctuation(_other_spacing(_other_fractions(_other_dollars(text)))).lower(),
+    "all": lambda text: replaced(text, DOLLARS + FRACTIONS + SPACING + PUNCTUATION).lower(),
     "embedded": lambda text: f"{CARRIER}{text} Explain each step of your solution to a friend.",
 }
 
 
 def self_test(index: BenchmarkIndex, settings: Decontamination) -> dict[str, Any]:
-    """The share of disguised items that are found, of all disguises and of each, for up to `ITEMS` items.
+    """The share of disguised items that are found, overall and by disguise, for up to `ITEMS` items.
 
-    `unprotected` names the items, of all, of which not even a copy as it stands is found; `missed` some that a disguise
-    hid, as `disguise benchmark:item`.
+    `unprotected` names the items of which not even a verbatim copy is found; `missed` up to ten examples, as
+    `disguise benchmark:item`.
     """
     unprotected = np.flatnonzero(~condemned(index.texts, index, settings)).tolist()
     sample = sorted(Random(0).sample(range(len(index.texts)), min(ITEMS, len(index.texts))))

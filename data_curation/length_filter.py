@@ -1,4 +1,4 @@
-"""Length filter: what the teacher solves in few tokens teaches a reasoning model little."""
+"""Length filter: problems that the teacher solves in few tokens teach a reasoning model little."""
 
 import json
 
@@ -14,11 +14,8 @@ RULES = ("too_short", "downsampled")
 
 
 def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Split:
-    """By `teacher_tokens`, the teacher's mean response length: drop below the first limit, thin out below the second.
-
-    Which rows of the middle band stay follows from (seed, problem_id) alone, so one row more or less in the input
-    changes nothing for the others. The evidence says who counted the tokens: the teacher itself, or a tokenizer. Raises
-    ValueError when a row has no `teacher_tokens`: the vote comes first.
+    """By `teacher_tokens`, the teacher's mean response length: drop rows below the first limit, downsample below the
+    second. Downsampling depends on (seed, problem_id) only. Raises ValueError for a row without `teacher_tokens`.
     """
     verdicts = []
     columns = (problems[name].to_pylist() for name in ("problem_id", "teacher_tokens", "metadata"))

@@ -1,8 +1,8 @@
-"""MinHash of a whole column of texts: datasketch's signatures, bit for bit, made and compared as arrays.
+"""MinHash of a column of texts: datasketch's signatures, bit for bit, computed and compared as arrays.
 
-A text is a set of token n-grams, its shingles. Texts whose signatures agree in one whole band share a bucket; only
-those are ever compared, and exactly. What is held for a text are its shingles (4 bytes each) and one key a band (8
-bytes): signatures live for a block of texts only.
+A text is a set of token n-grams, its shingles. Texts whose signatures agree in a whole band share a bucket, and only
+those are compared, exactly. Memory per text: its shingles (4 bytes each) and a key per band (8 bytes); signatures exist
+for a block of texts at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,35 +16,34 @@ from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.infra.recipe.curation import Deduplication
 
 SCHEME = "affine32"
-"""Of datasketch's hash families; signatures of another are not comparable with these."""
+"""The family of hash functions in datasketch; signatures of different schemes are not comparable."""
 SEED = 1
 MAX_MISSED = 0.01
 _BLOCK = 1 << 16
-"""Shingles permuted at a time: a quarter of a megabyte, which stays in the processor's cache."""
-
-
+"""Shingles permuted at a time: a quarter of a megabyte fits the processor's cache."""
 _PART = 1 << 14
-"""Texts, or pairs of them, whose sets are handled at a time."""
+"""Texts, or pairs of texts, whose sets are handled at a time."""
 _HALF = np.uint64(32)
 
 
 @dataclass(frozen=True)
 class Sets:
-    """The shingles of some texts without repeats: `texts[i]` has `hashes[bounds[i]:bounds[i + 1]]`, sorted."""
+    """The distinct shingles of some texts: `texts[i]` has `hashes[bounds[i]:bounds[i + 1]]`, sorted."""
 
     texts: np.ndarray
     hashes: np.ndarray
     bounds: np.ndarray
 
     def jaccard(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Of each pair of texts `ones[i]`, `others[i]`: the size of the intersection over the size of the union."""
+        """The Jaccard similarity of each pair of texts `ones[i]`, `others[i]`."""
         similarity = np.empty(len(ones))
         for first in range(0, len(ones), _PART):
             part = slice(first, first + _PART)
             mine, theirs = (np.searchsorted(self.texts, texts[part]) for texts in (ones, others))
             left, right = (_numbered(self.hashes, self.bounds, places) for places in (mine, theirs))
-            found = right[np.minimum(np.searchsorted(right, left), len(right) - 1)] == left
-            shared = np.bincount(left[found] >> _HALF, minlength=len(mine))
+            both = np.concatenate([left, right])
+            both.sort(kind="stable")  # merges two sorted runs
+            shared = np.bincount(both[1:][both[1:] == both[:-1]] >> _HALF, minlength=len(mine))
             sizes = np.diff(self.bounds)
             similarity[part] = shared / (sizes[mine] + sizes[theirs] - shared)
         return similarity
@@ -73,7 +72,7 @@ class Shingles:
 
 
 def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.ndarray:
-    """The hashes of some texts, one text after another, with its position among `texts` in the upper half."""
+    """The hashes of some texts in order, each with its text's position in the upper half."""
     counts = bounds[texts + 1] - bounds[texts]
     ends = np.cumsum(counts)
     places = np.arange(ends[-1]) + np.repeat(bounds[texts] - ends + counts, counts)
@@ -81,7 +80,7 @@ def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.n
 
 
 def shingle(chunks: Iterable[Sequence[str]], n: int) -> Shingles:
-    """The shingles of all texts, which come in chunks. A text of fewer than `n` tokens has one shingle, the whole."""
+    """The shingles of all texts, given in chunks. A text of fewer than `n` tokens is one shingle."""
     parts = [_shingle_chunk(tokenise(texts), n) for texts in chunks if len(texts)]
     if not parts:
         return Shingles(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, np.uint64))
@@ -108,8 +107,7 @@ def _shingle_chunk(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def bands_of(settings: Deduplication) -> tuple[int, int]:
-    """(bands, rows of a band): the longest bands with which a pair at the threshold is missed at most one time in a
-    hundred. Longer ones mean fewer candidates, and candidates are cheap: each is measured exactly."""
+    """(bands, rows per band): the longest bands that miss at most one in a hundred pairs at the threshold."""
     for rows in range(settings.permutations, 0, -1):
         bands = settings.permutations // rows
         if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
@@ -118,7 +116,7 @@ def bands_of(settings: Deduplication) -> tuple[int, int]:
 
 
 def described(settings: Deduplication) -> dict[str, int | str]:
-    """What makes two signatures comparable, for the record."""
+    """The parameters of the signatures, for the manifest."""
     bands, rows = bands_of(settings)
     return {
         "scheme": SCHEME, "seed": SEED, "permutations": settings.permutations, "bands": bands, "rows": rows,
@@ -127,8 +125,8 @@ def described(settings: Deduplication) -> dict[str, int | str]:
 
 
 def buckets(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> tuple[np.ndarray, np.ndarray]:
-    """Who may be near whom: pairs of a text of `texts` and a bucket it is in, sorted by text. Buckets with one text are
-    left out; there is one for each band and each value of it."""
+    """(text, bucket) pairs of those of `texts` that share a bucket with another one, sorted by text. There is a bucket
+    for each value of each band."""
     keys = _band_keys(shingles, texts, settings)
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for band, values in enumerate(keys):
@@ -163,7 +161,7 @@ def _band_keys(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -
 def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.ndarray:
     """(permutations, texts): datasketch's affine32 signatures. The shingles of text i, at least one, are
     `hashes[bounds[i]:bounds[i + 1]]`."""
-    from datasketch import MinHash  # brings SciPy along, which a plan does without
+    from datasketch import MinHash  # imports SciPy, which plans do without
 
     drawn = MinHash(num_perm=permutations, seed=SEED, scheme=SCHEME)
     factors, terms = np.asarray(drawn.permutations)

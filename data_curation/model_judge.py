@@ -1,7 +1,7 @@
-"""A judge model: asked whether two texts say the same, and read strictly. Paraphrases of benchmark items ask it, and
-answers of a teacher that a verifier could not compare with the reference.
+"""A judge model: asked whether two texts say the same, with strictly parsed replies. Used for paraphrases of benchmark
+items, and for a teacher's answers that a verifier could not compare with the reference.
 
-It is asked as a teacher is (`teacher_attempts.py`): each question once, however often a run is killed.
+It is asked like a teacher (`teacher_attempts.py`): each question once, however often a run is killed.
 """
 
 import re
@@ -46,39 +46,39 @@ _CLOSING_TAG = re.compile(r"</(?=problem>|reference>|answer>)")
 
 
 class Reply(NamedTuple):
-    """What most replies to a question say: `same` is None where none says either, or as many say one as the other."""
+    """The majority of the replies to a question; `same` is None without a verdict, and in a tie."""
 
     same: bool | None
     shown: str
-    """The end of a reply that says so."""
+    """The end of such a reply."""
 
 
 class Question(NamedTuple):
-    """An answer to a problem, which the verifier could not compare with the reference."""
+    """An answer that the verifier could not compare with the problem's reference."""
 
     problem: Problem
     answer: str
 
 
 Ask = Callable[[Sequence[Question]], Sequence[Reply]]
-"""Has all questions answered, in their order."""
+"""Answers all questions, in their order."""
 
 
 def agreement_prompts(questions: Sequence[Question]) -> Prompts:
-    """What the judge is asked, under each question's place."""
+    """The judge's prompts; the id of each is the question's index."""
 
     def read() -> Iterator[Prompt]:
         for place, (problem, answer) in enumerate(questions):
             reference = domain_of(problem.domain).reference(problem)
             texts = {"problem": problem.prompt, "reference": reference, "answer": answer}
-            apart = {name: _CLOSING_TAG.sub("< /", text) for name, text in texts.items()}  # no text ends its own part
+            apart = {name: _CLOSING_TAG.sub("< /", text) for name, text in texts.items()}  # no text closes its own tag
             yield Prompt(str(place), AGREEMENT.format(**apart))
 
     return read
 
 
 def replies(attempts: Iterable[pa.RecordBatch]) -> dict[int, Reply]:
-    """By the place of the question, from the judge's replies; one that was truncated or refused says nothing."""
+    """By the question's index. A reply that was truncated or refused has no verdict."""
     given: dict[int, list[Reply]] = {}
     for batch in attempts:
         for row in batch.to_pylist():
@@ -89,7 +89,7 @@ def replies(attempts: Iterable[pa.RecordBatch]) -> dict[int, Reply]:
 
 
 def verdict(response: str) -> bool | None:
-    """Whether the last line of a reply, after its thinking, is SAME; None when it is neither of the two words."""
+    """Whether the last line of a reply, after its thinking, is SAME; None if it is neither of the two words."""
     lines = (after_thinking(response) or "").strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1]) if lines else None
     return found[1].upper() == "SAME" if found else None
@@ -104,12 +104,11 @@ def _most(given: Sequence[Reply]) -> Reply:
 
 
 def counted(replies: Iterable[Reply], alone: int) -> dict[str, int]:
-    """How many questions were answered how, and of how many rows no answer is right but by the judge's word `alone`:
-    for a step's summary."""
+    """Counts for a step's summary; `alone` is the number of rows with no answer that passes without the judge."""
     counts = Counter({True: "agreed", False: "disagreed", None: "undecided"}[reply.same] for reply in replies)
     return {name: counts[name] for name in ("agreed", "disagreed", "undecided")} | {"rows_by_judge_alone": alone}
 
 
 def decisions(asked: Mapping[str, Reply]) -> list[dict[str, Any]]:
-    """Every decision about one problem's answers, for its row."""
+    """Every decision about one problem's answers, for its metadata."""
     return [{"answer": answer, "same": reply.same, "said": reply.shown} for answer, reply in asked.items()]

@@ -1,7 +1,4 @@
-"""Small faults put into a program, one at a time: what a set of tests should notice.
-
-A fault is one field of one node of the syntax tree set to something else. Nothing here runs a program.
-"""
+"""Mutants of a program, with one small fault each, which a set of tests should detect. Nothing here runs a program."""
 
 import ast
 from collections.abc import Container, Iterator
@@ -18,17 +15,17 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "set": "list", "abs": "int"}
-_LEFT_ALONE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)  # without them nothing runs: no subtle fault
+_LEFT_ALONE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)  # their faults are not subtle: nothing runs
 
 Fault = tuple[str, str, Any]
-"""Its kind, the field of the node, and what the field becomes."""
+"""Its kind, the changed field of a syntax tree's node, and the field's new value."""
 
 
 def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> list[str]:
-    """Up to `limit` programs that differ from `source` by one small fault, spread over the kinds of fault (of `kinds`).
+    """Up to `limit` programs that differ from `source` by one small fault, spread over all kinds of fault (or `kinds`).
+    The same source gives the same mutants; source that cannot be parsed has none.
 
-    Those with a fault inside a `while` come last: they may loop for ever, which any test notices, after its time limit.
-    The same source gives the same mutants. None when it is not Python, or too deep for Python's own parser.
+    Faults inside a `while` come last: such mutants may loop forever, which costs a test its whole time limit.
     """
     try:
         tree = ast.parse(source)
@@ -40,7 +37,7 @@ def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> lis
         rng = Random(source)
         queues = [rng.sample(found, len(found)) for _, found in sorted(by_kind.items())]
         chosen: dict[str, bool] = {}
-        while len(chosen) < limit and any(queues):  # one kind after the other, so that constants crowd nothing out
+        while len(chosen) < limit and any(queues):  # one of each kind in turn, as most faults are constants
             for queue in queues:
                 if queue and len(chosen) < limit:
                     node, in_while, fault = queue.pop()
@@ -61,7 +58,7 @@ def _with_fault(tree: ast.Module, node: ast.AST, fault: Fault) -> str:
 
 
 def _working_nodes(node: ast.AST, in_while: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes that decide what a program does (no annotations, docstrings or imports), and whether in a `while`."""
+    """The nodes that affect what a program does, and whether they are in a `while`."""
     if isinstance(node, _LEFT_ALONE):
         return
     in_while = in_while or isinstance(node, ast.While)
@@ -110,12 +107,12 @@ def _faults(node: ast.AST) -> Iterator[Fault]:
 
 
 def _without_one(field: str, statements: list[ast.stmt]) -> Iterator[Fault]:
-    """Each statement left out that changes something and that others do not need in order to run at all."""
+    """Deletions of statements without which the others still run."""
     for i, statement in enumerate(statements):
         match statement:
             case ast.AugAssign() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Call()):
                 spare = True
-            case ast.Assign(targets=targets, value=value):  # x = f(x), without which x still has a value
+            case ast.Assign(targets=targets, value=value):  # x = f(x): without it, x still has a value
                 spare = bool(_names(targets) & _names([value]))
             case _:
                 spare = False

@@ -1,8 +1,7 @@
-"""Benchmark items in other words: no n-gram finds them. A second pass after decontamination, off by default.
+"""Benchmark items in other words, which no n-gram finds: a second pass after decontamination, off by default.
 
-Each row is compared with every item by how alike they are (`similarity.py`), and the nearest items are shortlisted.
-Then a judge, a model behind an endpoint, reads each pair. Likeness alone decides nothing, unless the recipe says from
-where on it does: the same story with other numbers is as near as a rephrased one.
+The items most similar to each row (`similarity.py`) are shortlisted, and a judge model reads each pair. Similarity
+rejects nothing by itself: the same story with other numbers is as similar as a rephrased one.
 """
 
 from array import array
@@ -51,7 +50,7 @@ PAIR_SCHEMA = pa.schema(
     ]
 )
 Batches = Callable[[], Iterable[pa.Table]]
-"""The rows, read anew at each call."""
+"""Reads the rows from the start."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The pairs that are worth a closer look, by row, the nearest item first; `begins[i]` is the first of row i."""
+    """The shortlisted pairs, ordered by row, the most similar item first; `begins[i]` is the first pair of row i."""
 
     items: Sequence[Item]
     begins: np.ndarray
@@ -72,6 +71,11 @@ class Shortlist:
 
     def of(self, row: int) -> range:
         return range(int(self.begins[row]), int(self.begins[row + 1]))
+
+    def named(self, pair: int) -> dict[str, Any]:
+        item = self.items[self.item[pair]]
+        similarity = round(float(self.similarity[pair]), 4)
+        return {"benchmark": item.benchmark, "item": item.item, "similarity": similarity}
 
 
 def items_of(benchmarks: Iterable[pa.Table]) -> list[Item]:
@@ -86,84 +90,74 @@ def shortlist(
     settings: Paraphrases,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Shortlist:
-    """Of each row, the `nearest` items that are at least `min_similarity` like it."""
+    """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
     of_items = embed([item.text for item in items])
-    begins, chosen, likeness = array("q", [0]), array("i"), array("f")
+    begins, chosen, similarity = array("q", [0]), array("i"), array("f")
     for batch in batches():
         for start in range(0, len(batch), ROWS_AT_ONCE):
-            texts = batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()
-            likenesses = embed(texts) @ of_items.T
-            scores = likenesses if isinstance(likenesses, np.ndarray) else likenesses.toarray()
+            products = embed(batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()) @ of_items.T
+            scores = products if isinstance(products, np.ndarray) else products.toarray()
             order = np.argsort(-scores, axis=1, kind="stable")[:, : settings.nearest]
             for row, near in enumerate(order):
                 near = near[scores[row, near] >= least]
                 chosen.extend(near.tolist())
-                likeness.extend(scores[row, near].tolist())
+                similarity.extend(scores[row, near].tolist())
                 begins.append(len(chosen))
             progress(len(begins) - 1)
-    return Shortlist(items, np.array(begins), np.array(chosen, np.int32), np.array(likeness, np.float32))
+    return Shortlist(items, np.array(begins), np.array(chosen, np.int32), np.array(similarity, np.float32))
 
 
 def pairs(batches: Batches, found: Shortlist) -> Iterator[pa.Table]:
     """The shortlist with names, in tables with `PAIR_SCHEMA`."""
     for first, batch in _numbered(batches):
         rows = batch.select(["problem_id", "source", "source_id"]).to_pylist()
-        named = [row | _named(found, pair) for at, row in enumerate(rows, first) for pair in found.of(at)]
+        named = [row | found.named(pair) for at, row in enumerate(rows, first) for pair in found.of(at)]
         yield pa.Table.from_pylist(named, schema=PAIR_SCHEMA)
 
 
 def judge_prompts(batches: Batches, found: Shortlist) -> Prompts:
-    """What the judge is asked, under each pair's number."""
+    """The judge's prompts; the id of each is the pair's number."""
 
     def read() -> Iterator[Prompt]:
         for first, batch in _numbered(batches):
             for at, text in enumerate(batch["prompt"].to_pylist(), first):
                 for pair in found.of(at):
-                    item = found.items[found.item[pair]]
-                    yield Prompt(str(pair), JUDGE.format(item=item.text, row=text))
+                    yield Prompt(str(pair), JUDGE.format(item=found.items[found.item[pair]].text, row=text))
 
     return read
 
 
 def reject_paraphrases(
-    batches: Batches,
-    found: Shortlist,
-    settings: Paraphrases,
-    judged: Mapping[int, Reply] | None = None,
+    batches: Batches, found: Shortlist, settings: Paraphrases, judged: Mapping[int, Reply] | None = None
 ) -> Iterator[Split]:
-    """The step, batch by batch: reject rows that the judge takes for an item (`judged_same`); none without a judge.
+    """Reject, in batches, the rows that the judge takes for an item (`judged_same`); none without a judge.
 
-    Evidence: benchmark and item with its text, the similarity, and the judge's name and words. Each kept row's metadata
-    gains `paraphrases`: the nearest item that was shortlisted, and how many pairs the judge could not decide.
+    Evidence: benchmark and item with its text, the similarity, and the judge's name and reply. Each kept row's metadata
+    gains `paraphrases`: the most similar shortlisted item, and the number of pairs the judge could not decide.
     """
     for first, batch in _numbered(batches):
         rejections: list[Rejection | None] = []
         measured: list[dict[str, Any]] = []
-        undecided = 0
         for row in range(first, first + len(batch)):
             near = found.of(row)
-            unsure = sum(judged[pair].same is None for pair in near) if judged is not None else 0
-            undecided += unsure
-            measured.append({**(_named(found, near[0]) if near else {}), **({"undecided": unsure} if unsure else {})})
-            rejections.append(_reject(found, near, settings, judged) if judged is not None else None)
-        shortlisted = sum(bool(facts) for facts in measured)
-        last = int(found.begins[first + len(batch)])
-        counts = {"shortlisted": shortlisted, "pairs": last - int(found.begins[first]), "undecided": undecided}
+            replies = {pair: judged[pair] for pair in near} if judged is not None else {}
+            undecided = sum(reply.same is None for reply in replies.values())
+            measured.append(
+                {**(found.named(near[0]) if near else {}), **({"undecided": undecided} if undecided else {})}
+            )
+            same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
+            evidence: dict[str, Any] = {}
+            if same is not None:
+                evidence = found.named(same) | {"item_text": found.items[found.item[same]].text}
+                evidence |= {"judge": settings.judge.model, "said": replies[same].shown}
+            rejections.append(Rejection("judged_same", evidence) if evidence else None)
+        counts = {
+            "shortlisted": sum(bool(facts) for facts in measured),
+            "pairs": int(found.begins[first + len(batch)]) - int(found.begins[first]),
+            "undecided": sum(facts.get("undecided", 0) for facts in measured),
+        }
         yield partition(STEP, RULES, add_metadata(batch, STEP, measured), rejections, **counts)
-
-
-def _reject(found: Shortlist, near: range, settings: Paraphrases, judged: Mapping[int, Reply]) -> Rejection | None:
-    for pair in near:  # the nearest first
-        if judged[pair].same:
-            evidence = _named(found, pair) | {"item_text": found.items[found.item[pair]].text}
-            return Rejection("judged_same", evidence | {"judge": settings.judge.model, "said": judged[pair].shown})
-    return None
-
-
-def _named(found: Shortlist, pair: int) -> dict[str, Any]:
-    item = found.items[found.item[pair]]
-    return {"benchmark": item.benchmark, "item": item.item, "similarity": round(float(found.similarity[pair]), 4)}
 
 
 def _numbered(batches: Batches) -> Iterator[tuple[int, pa.Table]]:

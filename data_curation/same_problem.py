@@ -1,15 +1,15 @@
-"""Do two texts that are nearly alike ask for the same? Series of problems share all but a number or the question.
+"""Whether two similar texts state the same problem: problems of a series differ in a number or the question only.
 
-The numbers must be the same, in digits or in words. Where both have answers these must agree by the verifier, and
-where both have tests no input may have two outputs. Then the words: those that only one of the two has must be none
-that decide. How strict that is depends on the evidence. With an answer that few problems have, or a test in common, the
-wording is free. With an answer that many have (`True`, 7) words may be added, but none exchanged for another. With no
-answer and no test in common the words must be the same.
+The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
+both have tests, no input may have two outputs. How far words may differ depends on the evidence: with an answer that
+few problems have, or a test in common, they are free; with a common answer (`True`, 7), words may be added, but none
+replaced; with neither, they must be the same.
 """
 
 import json
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from ratchet.data_curation.rules.pictures import without_pictures
@@ -21,8 +21,8 @@ from ratchet.verifiers.math.tokens import VOCABULARY, tokenize
 from ratchet.verifiers.math.words import numbered
 
 READ = ("domain", "prompt", "answer", "tests", "entry_point")
-"""The columns that are looked at."""
-_HEADING = re.compile(  # "Problem 12.", "Exercise 3:"; the number of a problem is none of its numbers
+"""The columns that are compared."""
+_HEADING = re.compile(  # "Problem 12.", "Exercise 3:": not numbers of the problem
     r"\A[#*\s]*(?:solve the following problem\W+"
     r"|(?:problem|exercise|question|example|task)?\s*\(?\d{1,3}(?:[.:)]|\s*$))",
     re.IGNORECASE | re.MULTILINE,
@@ -41,24 +41,23 @@ INSTRUCTION_WORDS = """
     calculate evaluate determine solve simplify express give state write print output return define make code say tell
     start begin take have has put down get left problem exercise question example task number value result answer total
     note solution equation mathrm align aligned array end"""
-"""They instruct and join, and say nothing of what is asked."""
+"""Words that say nothing about the problem itself."""
 _SAYS_NOTHING = frozenset(INSTRUCTION_WORDS.split())
 _INFORMATIVE = 3
-"""Digits and signs of an answer that few problems share."""
+"""An answer with so many digits and signs is shared by few problems."""
 
 
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
-    """Whether two reference answers agree, by the verifier where the domain compares answers; None where one is
-    missing."""
+    """Whether two reference answers agree, by the verifier where the domain has one; None if one is missing."""
     if not one or not other:
         return None
     return one == other or (domain_of(domain).answers_vote and equivalent(one, other))
 
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two rows (with the columns of `READ`) that resemble each other state the same problem."""
-    texts = [_HEADING.sub("", _in_digits(without_pictures(row["prompt"]))) for row in (one, other)]
-    if Counter(_numbers(texts[0])) != Counter(_numbers(texts[1])):
+    """Whether two similar rows, with the columns of `READ`, state the same problem."""
+    (text, numbers), (its_text, its_numbers) = _read(one["prompt"]), _read(other["prompt"])
+    if numbers != its_numbers:
         return False
     agree, shared = (
         same_answer(one["domain"], one["answer"], other["answer"]),
@@ -69,12 +68,19 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return False
     if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
         return True
-    words, others = _only_in_one(*(_words(text) for text in texts))
+    words, others = _only_in_one(_words(text), _words(its_text))
     return not (words and others) if agree else not (words or others)
 
 
+@lru_cache(maxsize=1 << 14)
+def _read(statement: str) -> tuple[str, Counter[str]]:
+    """A statement without pictures and heading, its numbers in digits; and these numbers."""
+    text = _HEADING.sub("", _in_digits(without_pictures(statement)))
+    return text, Counter(_numbers(text))
+
+
 def _in_digits(text: str) -> str:
-    """With each number word as the number that it is: "a dozen" is 12, "twice" is 2 times."""
+    """With number words in digits: "a dozen" is 12, "twice" is 2 times."""
     for word, digits in _TIMES:
         text = word.sub(digits, text)
     return _IN_WORDS.sub(
@@ -83,7 +89,7 @@ def _in_digits(text: str) -> str:
 
 
 def _numbers(text: str) -> list[str]:
-    """`10^{5}`, `10^5` and the 105 that plain text makes of it are one number, and so are 1,000 and 1000."""
+    """`10^{5}`, `10^5` and the 105 of plain text are one number, as are 1,000 and 1000."""
     return re.findall(r"\d+", re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text))
 
 
@@ -94,7 +100,7 @@ def _words(text: str) -> Counter[str]:
 
 
 def _only_in_one(one: Counter[str], other: Counter[str]) -> tuple[list[str], list[str]]:
-    """The words that each has more often, without slips of the pen."""
+    """The words that only one text has, without typos."""
     mine, its = sorted((one - other).elements()), sorted((other - one).elements())
     for word in list(mine):
         if (slip := next((w for w in its if _is_slip(word, w)), None)) is not None:
@@ -104,7 +110,7 @@ def _only_in_one(one: Counter[str], other: Counter[str]) -> tuple[list[str], lis
 
 
 def _is_slip(one: str, other: str) -> bool:
-    """Letters exchanged, or one of them wrong, missing or too many, in a word of some length; or a plural."""
+    """A typo in a longer word (letters swapped, or one wrong, missing or added), or a plural."""
     if min(len(one), len(other)) < 4:
         return one.rstrip("s") == other.rstrip("s")
     if sorted(one) == sorted(other):
@@ -115,20 +121,17 @@ def _is_slip(one: str, other: str) -> bool:
 
 
 def _same_tests(one: str | None, other: str | None) -> bool | None:
-    """False where an input has two outputs, True where an input is in both; None where nothing can be said."""
+    """False if an input has two outputs, True if both have an input; None otherwise."""
     if not one or not other:
         return None
-    known = {_asked(test): test.get("output") for test in _runs(one)}
-    shared = [test for test in _runs(other) if _asked(test) in known]
-    if any(known[_asked(test)] != test.get("output") for test in shared):
+    known, its = _outputs(one), _outputs(other)
+    shared = known.keys() & its.keys()
+    if any(known[given] != its[given] for given in shared):
         return False
     return True if shared else None
 
 
-def _runs(tests: str) -> list[dict[str, Any]]:
-    """Those with an input and an output; checks have none, nor has what other domains than code judge by."""
-    return [test for test in json.loads(tests) if isinstance(test, dict) and ("call" in test or "input" in test)]
-
-
-def _asked(test: dict[str, Any]) -> str:
-    return to_json(test.get("call") or test.get("input"))
+def _outputs(tests: str) -> dict[str, Any]:
+    """Outputs by input; checks and the tests of other domains have none."""
+    runs = [test for test in json.loads(tests) if isinstance(test, dict) and ("call" in test or "input" in test)]
+    return {to_json(test.get("call") or test.get("input")): test.get("output") for test in runs}

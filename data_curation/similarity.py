@@ -1,6 +1,6 @@
-"""How alike two statements are, whatever their words have in common: each text as a unit vector, in one of three ways.
+"""Similarity of statements with few words in common: each text as a unit vector, by its words or by an endpoint.
 
-Their products are what is compared; what number means "the same problem" differs from one to the next.
+The products of the two kinds are not comparable: each needs its own threshold.
 """
 
 import os
@@ -13,29 +13,16 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Paraphrases
 
 Embed = Callable[[Sequence[str]], Any]
-"""Texts to a matrix, dense or sparse, whose rows are unit vectors."""
+"""From texts to a matrix, dense or sparse, whose rows are unit vectors."""
 WORDS = r"(?u)\w+|\\[a-zA-Z]+"
 """Words, numbers and LaTeX commands."""
 TEXTS_A_CALL = 64
 EMBEDDING_TRIES = 8
 
 
-def embedding(settings: Paraphrases, sample: Callable[[], Sequence[str]]) -> Embed:
-    """How the recipe compares statements. `sample` is asked for texts where their words have to be counted first."""
-    match settings.by:
-        case "words":
-            return by_words(sample())
-        case "sentence-transformers":
-            return by_sentence_transformer(settings.model)
-        case "endpoint":
-            return by_endpoint(settings)
-    raise ValueError(settings.by)
-
-
 def by_words(sample: Sequence[str]) -> Embed:
-    """Words and pairs of words beside runs of four characters, each weighted by how rare it is in `sample`: what needs
-    no model. Rephrased functions are found better so than by either alone, word problems as well, and both better than
-    after a singular value decomposition (benchmarks/paraphrases.py)."""
+    """TF-IDF of words and word pairs beside character 4-grams; needs no model. On rephrased items the two together
+    rank better than either alone, and better than after a singular value decomposition (benchmarks/paraphrases.py)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union
 
@@ -48,37 +35,17 @@ def by_words(sample: Sequence[str]) -> Embed:
     return lambda texts: vectors.transform(texts) * 0.5**0.5
 
 
-def by_sentence_transformer(model: str) -> Embed:
-    """Raises RatchetError where the library or the model is missing."""
-    try:
-        from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise RatchetError(
-            "paraphrases.by: sentence-transformers needs a library that is not installed: "
-            "pip install 'ratchet-rl[paraphrases]'. Without a model, by: words needs none."
-        ) from error
-    try:
-        encoder = SentenceTransformer(model)
-    except Exception as error:  # the library raises whatever the files make it stumble over
-        raise RatchetError(
-            f"Cannot load the sentence-transformers model {model!r} ({' '.join(str(error).split())[:200]}): give "
-            "paraphrases.model a directory, or a name on the Hugging Face Hub."
-        ) from error
-    return lambda texts: encoder.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-
-
 def by_endpoint(settings: Paraphrases) -> Embed:
-    """`/v1/embeddings` of an OpenAI-compatible endpoint. A call raises RatchetError when it fails for good."""
+    """`/v1/embeddings` of an OpenAI-compatible endpoint. A call that finally fails raises RatchetError."""
     import openai
 
-    client = openai.OpenAI(
-        api_key=os.environ.get(settings.api_key_env) or "none", base_url=settings.base_url, max_retries=EMBEDDING_TRIES
-    )
+    key = os.environ.get(settings.api_key_env) or "none"
+    client = openai.OpenAI(api_key=key, base_url=settings.base_url, max_retries=EMBEDDING_TRIES)
 
     def embed(texts: Sequence[str]) -> np.ndarray:
         rows: list[list[float]] = []
         for start in range(0, len(texts), TEXTS_A_CALL):
-            asked = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # an empty text is refused
+            asked = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # endpoints refuse empty texts
             try:
                 found = client.embeddings.create(model=settings.model, input=asked, encoding_format="float").data
             except openai.OpenAIError as error:

@@ -1,7 +1,7 @@
-"""What every step of curation returns: the rows that go on, the rows that do not, and the counts.
+"""The result of every curation step: kept rows, rejected rows, and counts.
 
-A step is a function from a table to a `Split`. It judges each row, in order, as kept or rejected by exactly one rule,
-and says why; `partition` does the rest, so no step can lose a row or drop one without evidence.
+A step is a function from a table to a `Split`. It keeps each row or rejects it by exactly one rule, with evidence;
+`partition` does the rest, so that no step can lose a row or drop one without evidence.
 """
 
 import json
@@ -15,12 +15,12 @@ from ratchet.infra.problems import PROBLEM_SCHEMA
 
 REJECTED_SCHEMA = pa.schema(
     [
-        pa.field("problem_id", pa.string()),  # null for a row that could not be read
+        pa.field("problem_id", pa.string()),  # null for unreadable rows
         pa.field("source", pa.string()),
         pa.field("source_id", pa.string()),
         pa.field("step", pa.string(), nullable=False),
         pa.field("rule", pa.string(), nullable=False),
-        pa.field("evidence", pa.large_string(), nullable=False),  # JSON object: what the rule saw
+        pa.field("evidence", pa.large_string(), nullable=False),  # JSON object
         pa.field("prompt", pa.large_string()),
     ]
 )
@@ -28,7 +28,7 @@ REJECTED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why one row does not go on. `evidence` must be JSON; a `span` in it counts bytes of the prompt's UTF-8."""
+    """The reason for rejecting a row. `evidence` must be JSON; a `span` in it counts UTF-8 bytes of the prompt."""
 
     rule: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -36,12 +36,9 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Split:
-    """The outcome of one step.
-
-    `kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order. `summary` is a small JSON
-    object with at least `step`, `rows_in`, `rows_out` and `dropped`: rule to number of rows, every rule of the step in
-    the order in which it is applied, zeros included.
-    """
+    """`kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order. `summary` is a small JSON
+    object with at least `step`, `rows_in`, `rows_out` and `dropped`: the number of rows by rule, in the order in which
+    rules are applied, zeros included."""
 
     kept: pa.Table
     rejected: pa.Table
@@ -62,7 +59,7 @@ class Split:
 def partition(
     step: str, rules: Sequence[str], table: pa.Table, verdicts: Sequence[Rejection | None], **measured: Any
 ) -> Split:
-    """Split `table` by one verdict a row (None keeps it). `measured` joins the summary."""
+    """Split `table` by one verdict per row (None keeps it). `measured` is added to the summary."""
     keep = pa.array([verdict is None for verdict in verdicts], pa.bool_())
     drop = pa.array([verdict is not None for verdict in verdicts], pa.bool_())
     dropped = table.filter(drop).select(["problem_id", "source", "source_id", "prompt"]).to_pylist()
@@ -84,14 +81,14 @@ def assemble(step: str, rules: Sequence[str], kept: pa.Table, rejected: list[dic
 
 
 def joined(splits: Iterable[Split]) -> Split:
-    """One `Split` of many, in their order: a step taken batch by batch is the step."""
+    """One `Split` of those of all batches."""
     parts = list(splits)
     kept, rejected = (pa.concat_tables([getattr(part, side) for part in parts]) for side in ("kept", "rejected"))
     return Split(kept, rejected, merged([part.summary for part in parts]))
 
 
 def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of a whole from those of its parts: numbers add up, by name or place too."""
+    """The summary of all batches: numbers are added, in mappings and lists too."""
     whole: dict[str, Any] = {}
     for summary in summaries:
         for key, value in summary.items():
@@ -108,7 +105,7 @@ def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON, the same for the same value, whatever the order of its keys."""
+    """JSON on one line with sorted keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -119,9 +116,8 @@ def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
 
 
 def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """`table` with `values[i]` under `key` in the JSON metadata of row i: how a step hands on what it measured.
-
-    Metadata can be long and values alike: text is appended to, and only parsed where the key may be there already."""
+    """`table` with `values[i]` under `key` in the JSON metadata of row i. Metadata can be long: it is only parsed where
+    the key may exist already."""
     written = {id(value): to_json(value) for value in values}
     old = table.column("metadata").to_pylist()
     merged = [_with(text, key, value, written[id(value)]) for text, value in zip(old, values, strict=True)]

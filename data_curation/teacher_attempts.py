@@ -1,11 +1,11 @@
 """Teacher attempts: ask several times for each problem, and never pay for an answer twice.
 
-Every answer goes to a journal (`answer_index.py` says under which key). Failed calls are not written: they are asked
-again. Requests are made as places for calls become free, and answers stay in the journal until the table is written, so
-that memory holds neither.
+Every answer goes to a journal (`answer_index.py` defines its key). Failed calls are not written, so that they are asked
+again. Requests are created as calls become free, and answers stay in the journal until the table is written, so that
+neither is held in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.answer_index import (
-    FAILED,
-    MISSING,
-    OPEN,
-    AnswerIndex,
-    MoreNeeded,
-    Prompt,
-    Prompts,
-    read_answers,
-)
+from ratchet.data_curation.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
+from ratchet.data_curation.split import add_metadata, set_column
 from ratchet.data_curation.teacher_bill import Bill, money
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
@@ -39,22 +31,23 @@ ATTEMPTS_SCHEMA = pa.schema(
         pa.field("problem_id", pa.string(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
         pa.field("response", pa.large_string(), nullable=False),
-        # stop; length: cut, an attempt without an answer; refused, error: no attempt, `response` is the reason
+        # stop; length: truncated, no answer; refused, error: no attempt, `response` has the reason
         pa.field("finish_reason", pa.string(), nullable=False),
         pa.field("tokens", pa.int32(), nullable=False),
-        pa.field("counted_by", pa.string()),  # teacher: its own usage numbers; else the tokenizer
+        pa.field("counted_by", pa.string()),  # teacher: its usage numbers; tokenizer
         pa.field("prompt_tokens", pa.int32()),
     ]
 )
+ANSWERED = ("stop", "length")
+"""Finish reasons of attempts; with any other, the call failed."""
 LEVELS = 8
-"""Difficulty is failures scaled to eight attempts, the paper's scale."""
+"""The paper's scale of difficulty: failures of eight attempts."""
 MAX_FAILED = 0.01
-"""Share of calls that may fail for good (an endpoint refuses a prompt) without holding up all others."""
+"""Share of calls that may fail for good (an endpoint rejects a prompt) without ending the step."""
 EMPTY_AT_MOST = 20
-"""So many answers, none of which has a text, and no more are paid for."""
+"""The step ends when this many answers have arrived and none has a text."""
 ROWS_AT_ONCE = 512
 Progress = Callable[[int, int, Mapping[str, Any]], None]
-_TokenCounter = Callable[[str], int | None]
 
 
 def collect_attempts(
@@ -69,12 +62,12 @@ def collect_attempts(
     more_needed: MoreNeeded | None = None,
 ) -> Bill:
     """Write `teacher.attempts` answers to each of `prompts` to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, in
-    their order and by sample; returns what they cost. With `more_needed`, no more of them than it takes to decide.
+    order of prompts and samples; returns what they cost. With `more_needed`, only as many as it takes to decide.
 
-    The journal is read first and appended to. `note` is told the estimate before the first call. Calls without an
-    answer are in the table with the reason, and not in the journal. Raises RatchetError when more than a few failed
-    (`MAX_FAILED`), when every prompt is refused or answered with nothing, when `max_cost` is reached, when nothing
-    counts the tokens, or when the journal is damaged: the same command then asks only for what is missing.
+    The journal is read first and appended to. `note` gets the estimate before the first call. Failed calls are in the
+    table with the reason, and not in the journal. Raises RatchetError when too many failed (`MAX_FAILED`), when every
+    prompt is refused or every answer is empty, when `max_cost` is reached, when nothing counts the tokens, or when the
+    journal is damaged; the same command then asks only for what is missing.
     """
     engine.tell = note
     collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None), more_needed)
@@ -83,7 +76,7 @@ def collect_attempts(
         bill = collection.bill
         if bill.answered < bill.answers:
             note(bill.estimate())
-        progress(bill.answered, bill.answers, bill)
+        progress(bill.answered, bill.answers, bill.progress())
         try:
             collection.ask(engine, journal, progress)
         except RatchetError as error:
@@ -95,7 +88,7 @@ def collect_attempts(
             note(f"{len(failed):,} calls without an answer, the last ({failed[-1].finish_reason}) with: "
                  f"{failed[-1].error}")  # fmt: skip
         if bill.empty:
-            note(f"{bill.empty:,} of {bill.answered:,} answers hold no text, or thinking alone: they count as attempts "
+            note(f"{bill.empty:,} of {bill.answered:,} answers have no text after the thinking: they count as attempts "
                  "without an answer.")  # fmt: skip
         collection.write(journal, output)
     return bill
@@ -104,14 +97,14 @@ def collect_attempts(
 def known_attempts(
     prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int, more_needed: MoreNeeded | None = None
 ) -> Bill:
-    """What `collect_attempts` would ask for, and how much of it is in the journal. Asks nothing and writes nothing."""
+    """What `collect_attempts` would ask for, and how much of it the journal has. Reads only."""
     collection = _Collection(prompts, teacher, seed, None, more_needed)
     collection.read(journal_file)
     return collection.bill
 
 
 def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: PromptFormat) -> Prompts:
-    """The problems' user turns, with their answers as references; `batches` are read anew each time."""
+    """The problems' user turns, with their answers as references."""
 
     def read() -> Iterator[Prompt]:
         for batch in batches():
@@ -122,7 +115,7 @@ def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: Pr
 
 
 class _Collection:
-    """The answers to one step's questions, and the state of having them."""
+    """The answers that one step needs, and which of them it has."""
 
     def __init__(
         self, prompts: Prompts, teacher: Teacher, seed: int, traffic: Any, more_needed: MoreNeeded | None
@@ -137,16 +130,20 @@ class _Collection:
         self._journal_file = Path()
 
     def read(self, journal_file: Path) -> None:
-        """Take in what is in the journal already."""
+        """Read the answers that the journal has."""
         self._journal_file = journal_file
-        for place, record in read_answers(journal_file) if journal_file.exists() else ():
+        place = 0
+        for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
+            if not {"key", "response"} <= record.keys():
+                raise RatchetError(f"{journal_file}, line {line}: not an answer. Remove that line and run again.")
             number = self.index.find(record["key"])
             if number is not None and self.index.places[number] == MISSING:
                 self._enter(number, place, record, now=False)
+            place = end
         self._done()
 
     def ask(self, engine: TeacherEngine, journal: Journal, progress: Progress) -> None:
-        """Ask for what the journal lacks. Raises RatchetError when it makes no sense to go on, after the open calls."""
+        """Ask for what the journal lacks. Raises RatchetError with the reason of `_stop`, after the open calls."""
         bill, places = self.bill, self.index.places
         begun = finished = 0
 
@@ -163,16 +160,16 @@ class _Collection:
                         request_seed = derive_seed(self.index.seed, prompt.problem_id, sample)
                         yield Request((number, key), request_seed, messages=messages)
 
-        while True:  # again near the ceiling, and where the first attempts do not decide
+        while True:  # repeated near the cost ceiling, and where the first attempts do not decide
             if reason := self._stop():
                 raise RatchetError(reason)
-            places[places == OPEN] = MISSING  # whatever an engine did not give back
+            places[places == OPEN] = MISSING  # not returned by the engine
             if self._done():
                 return
             if not bill.affords(0):
                 raise RatchetError(
-                    f"The answers have cost {money(bill.cost)}, and one more may pass max_cost "
-                    f"{money(bill.teacher.max_cost or 0)}. Raise it to go on: all would cost about "
+                    f"The answers have cost {money(bill.cost)}, and one more may exceed max_cost "
+                    f"{money(bill.teacher.max_cost or 0)}. Raise it to continue: all would cost about "
                     f"{money(bill.expected_cost)}."
                 )
             for completion in engine.generate(wanted(), self.index.sampling):
@@ -194,10 +191,10 @@ class _Collection:
                 self._came_empty += completion.empty
                 self._counted(record)
                 self._enter(number, journal.append(record), record, now=True)
-                progress(bill.answered, bill.answers, bill)
+                progress(bill.answered, bill.answers, bill.progress())
 
     def write(self, journal: Journal, output: Path) -> None:
-        """The attempts as a table, a few at a time: all of them together may be larger than memory."""
+        """Write the attempts as a table, in parts: together they may be larger than memory."""
 
         def attempt(number: int) -> dict[str, Any]:
             if number in self.failed:
@@ -225,8 +222,7 @@ class _Collection:
         return record
 
     def _done(self) -> bool:
-        """Whether everything that is wanted was answered, or cannot be. Where what there is does not decide, more is
-        wanted."""
+        """Whether all attempts that are needed were answered or have failed."""
         if self._more_needed is None:
             return not np.any(self.index.places == MISSING)
 
@@ -243,15 +239,15 @@ class _Collection:
         total = self.bill.answers
         last = next(reversed(self.failed.values())).error if self.failed else ""
         if self._uncounted:
-            return "The endpoint does not count tokens: say with curation.<domain>.teacher.tokenizer what does."
+            return "The endpoint does not count tokens: set curation.<domain>.teacher.tokenizer to count them here."
         if self._errors > MAX_FAILED * total:
             return f"{self._errors:,} of {total:,} teacher calls failed, the last with: {last}."
         if len(self.failed) == total > 0:
             return f"The teacher refuses all {total:,} prompts, the last with: {last}."
         if self._came_empty == self._came >= EMPTY_AT_MOST:
             return (
-                f"All {self._came:,} answers that came are without a text. Does the endpoint's reasoning parser fit "
-                "the model? Without their lines in the journal they are asked for again."
+                f"All {self._came:,} answers so far are empty. Does the endpoint's reasoning parser fit the model? To "
+                "ask for them again, remove their lines from the journal."
             )
         return ""
 
@@ -263,8 +259,27 @@ def difficulty(passes: int, attempts: int) -> int:
     return min(max(round(LEVELS * (attempts - passes) / attempts), 1), LEVELS - 1)
 
 
-def _token_counter(name: str) -> _TokenCounter:
-    """Counts the tokens of an answer whose endpoint did not; None where the recipe names no tokenizer."""
+def teacher_columns(passes: int, attempts: int, tokens: Sequence[int]) -> dict[str, Any]:
+    """The columns of a problem that the judged attempts fill; `tokens` are their lengths."""
+    return {
+        "teacher_passes": passes,
+        "teacher_attempts": attempts,
+        "teacher_tokens": sum(tokens) / len(tokens) if tokens else None,
+        "difficulty": difficulty(passes, attempts) if attempts else None,
+    }
+
+
+def with_facts(problems: pa.Table, step: str, facts: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """`problems` with `teacher_columns` set from `facts`; the other facts become metadata of `step`."""
+    columns = teacher_columns(0, 0, ())
+    for name in columns:
+        problems = set_column(problems, name, [fact[name] for fact in facts])
+    rest = [{name: value for name, value in fact.items() if name not in columns} for fact in facts]
+    return add_metadata(problems, step, rest)
+
+
+def _token_counter(name: str) -> Callable[[str], int | None]:
+    """Counts the tokens of an answer whose endpoint did not; gives None where the recipe names no tokenizer."""
     if not name:
         return lambda text: None
     from tokenizers import Tokenizer
@@ -272,9 +287,9 @@ def _token_counter(name: str) -> _TokenCounter:
     file = Path(name, "tokenizer.json")
     try:
         tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
-    except Exception as error:  # the library raises nothing more exact
+    except Exception as error:  # the library raises nothing more specific
         raise RatchetError(
-            f"Cannot load the teacher's tokenizer {name!r} ({error}): give a directory that holds tokenizer.json, or a "
-            "hub name."
+            f"Cannot load the teacher's tokenizer {name!r} ({error}): give a directory with tokenizer.json, or a name "
+            "on the Hugging Face Hub."
         ) from error
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

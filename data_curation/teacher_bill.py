@@ -1,22 +1,19 @@
-"""What a teacher's answers cost: estimated before the first call, corrected with each answer, held below a ceiling."""
+"""What a teacher's answers cost: estimated before the first call, corrected with each answer, kept below a ceiling."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ratchet.infra.inference.protocol import says_nothing
 from ratchet.infra.recipe.curation import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
-"""Of English with formulas; until the endpoint's own count of the prompts says better."""
+"""Of English with formulas; used until the endpoint has counted prompt tokens itself."""
 MILLION = 1_000_000
 
 
-class Bill(Mapping[str, float]):
-    """The account of one step; as a mapping, what a watcher shows, read anew each time it looks.
-
-    `characters` are those of the prompts of all `answers`; `answered` counts what was paid for in earlier runs too.
-    """
+class Bill:
+    """The account of one step, answers of earlier runs included. `traffic` is the engine's count of its calls."""
 
     def __init__(self, teacher: Teacher, answers: int, characters: int, traffic: Any = None) -> None:
         self.teacher, self.traffic = teacher, traffic
@@ -27,11 +24,11 @@ class Bill(Mapping[str, float]):
         self._began = time.monotonic()
 
     def expect(self, answers: int, characters: int) -> None:
-        """So many answers are asked for at the most."""
+        """The most answers the step may need, and the characters of their prompts."""
         self.answers, self._characters = answers, characters
 
     def add(self, characters: int, facts: Mapping[str, Any], now: bool = True) -> None:
-        """Count one answer to a prompt of so many characters; `now` if it came in this run."""
+        """Count one answer to a prompt of so many characters; `now`: it arrived in this run."""
         self.answered += 1
         self.empty += says_nothing(facts["response"], facts["finish_reason"])
         self.truncated += facts["finish_reason"] == "length"
@@ -41,8 +38,6 @@ class Bill(Mapping[str, float]):
             self.prompt_tokens += facts["prompt_tokens"]
             self._counted_characters += characters
             self._counted += 1
-
-    # ------------------------------------------------------------------------------- tokens and cost
 
     @property
     def tokens_per_answer(self) -> float:
@@ -63,17 +58,21 @@ class Bill(Mapping[str, float]):
 
     @property
     def cost(self) -> float:
-        """Of all answers so far, and of the calls of this run that broke off."""
-        uncounted = (self.answered - self._counted) * self.prompt_tokens_per_answer
-        lost = self._lost("lost_calls") * self.prompt_tokens_per_answer
-        return self._price(self.prompt_tokens + uncounted + lost, self.response_tokens + self._lost("lost_pieces"))
+        """Of all answers so far, and of this run's interrupted calls."""
+        lost_calls, lost_pieces = (getattr(self.traffic, name, 0) for name in ("lost_calls", "lost_pieces"))
+        uncounted = (self.answered - self._counted + lost_calls) * self.prompt_tokens_per_answer
+        return self._price(self.prompt_tokens + uncounted, self.response_tokens + lost_pieces)
 
     @property
     def expected_cost(self) -> float:
         return self.cost + (self.answers - self.answered) * self.cost_per_answer
 
+    @property
+    def priced(self) -> bool:
+        return self.teacher.prompt_price > 0 or self.teacher.response_price > 0
+
     def affords(self, open_calls: int) -> bool:
-        """Whether one more call, beside those that are open, is expected to stay below the ceiling."""
+        """Whether one call more than the open ones is expected to stay below the ceiling."""
         ceiling = self.teacher.max_cost
         return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
 
@@ -81,30 +80,23 @@ class Bill(Mapping[str, float]):
         teacher = self.teacher
         return (prompt_tokens * teacher.prompt_price + response_tokens * teacher.response_price) / MILLION
 
-    def _lost(self, name: str) -> int:
-        return getattr(self.traffic, name, 0)
-
-    @property
-    def priced(self) -> bool:
-        return self.teacher.prompt_price > 0 or self.teacher.response_price > 0
-
     def estimate(self) -> str:
-        """One sentence, before anything is asked."""
+        """One sentence, before the first call."""
         missing = self.answers - self.answered
-        said = "up to " if self.teacher.early_stop else ""
-        said += f"{missing:,} of {self.answers:,} answers to ask for"
-        said += " (the journal has the others)" if self.answered else ""
+        text = "up to " if self.teacher.early_stop else ""
+        text += f"{missing:,} of {self.answers:,} answers to ask for"
+        text += " (the journal has the others)" if self.answered else ""
         prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
-        said += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"
+        text += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"
         if self.priced:
-            said += f", about {money(missing * self.cost_per_answer)}"
-            said += f" besides {money(self.cost)} paid before" if self.answered else ""
+            text += f", about {money(missing * self.cost_per_answer)}"
+            text += f" besides {money(self.cost)} paid before" if self.answered else ""
         if self.teacher.max_cost is not None and self.expected_cost > self.teacher.max_cost:
-            said += f"; more than max_cost {money(self.teacher.max_cost)}: will stop there"
-        return said + "."
+            text += f"; more than max_cost {money(self.teacher.max_cost)}: will stop there"
+        return text + "."
 
     def totals(self) -> dict[str, float]:
-        """For the record, once all answers are in."""
+        """For the manifest, once all answers have arrived."""
         found = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
         found |= {"empty_answers": self.empty} if self.empty else {}
         if self._counted == self.answered:
@@ -114,30 +106,17 @@ class Bill(Mapping[str, float]):
         return found | ({"cost": round(self.cost, 6)} if self.priced else {})
 
     def summary(self) -> str:
-        said = f"{_count(self.response_tokens)} tokens"
-        said += f", {self.truncated / max(1, self.answered):.1%} truncated" if self.truncated else ""
-        said += f", {self.empty:,} empty" if self.empty else ""
-        return said + (f", cost {money(self.cost)}" if self.priced else "")
+        text = f"{_count(self.response_tokens)} tokens"
+        text += f", {self.truncated / max(1, self.answered):.1%} truncated" if self.truncated else ""
+        text += f", {self.empty:,} empty" if self.empty else ""
+        return text + (f", cost {money(self.cost)}" if self.priced else "")
 
-    # -------------------------------------------------------------------------------- what is shown
-
-    def __getitem__(self, name: str) -> float:
-        if name == "tokens_per_second":
-            seconds = max(1e-9, time.monotonic() - self._began)
-            return max(self._now, getattr(self.traffic, "pieces", 0)) / seconds
-        if name == "open_calls" and self.traffic is not None:
-            return self.traffic.open
-        if name == "cost" and self.priced:
-            return self.cost
-        if name == "expected_cost" and self.priced:
-            return self.expected_cost
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in ("tokens_per_second", "open_calls", "cost", "expected_cost") if name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    def progress(self) -> dict[str, float]:
+        """For the terminal, while calls are open."""
+        seconds = max(1e-9, time.monotonic() - self._began)
+        shown = {"tokens_per_second": max(self._now, getattr(self.traffic, "pieces", 0)) / seconds}
+        shown |= {"open_calls": self.traffic.open} if self.traffic is not None else {}
+        return shown | ({"cost": self.cost, "expected_cost": self.expected_cost} if self.priced else {})
 
 
 def money(amount: float) -> str:

@@ -1,7 +1,6 @@
-"""What data sets put around a statement, and how to take it off.
+"""Templates that published data sets put around a statement ("Let's think step by step …"), and their removal.
 
-Published sets wrap each statement in instructions of their own ("Let's think step by step …"). Left in, these are the
-n-grams that all rows share, and the recipe's own prompt would be put around someone else's.
+Otherwise all rows would share the n-grams of a template, and the recipe's own prompt would enclose another one.
 """
 
 import re
@@ -16,7 +15,7 @@ def _suffix(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{text})\s*\Z", re.DOTALL | re.IGNORECASE)
 
 
-# A template is cut only at the very start or end of a statement. Each is named after where it is found.
+# Removed only at the start or the end of a statement. Each is named after its source.
 TEMPLATES: dict[str, re.Pattern[str]] = {
     "leetcode_dataset_code": _suffix(r"\n[^\n]*please complete the following python code precisely:\s*```.*?```"),
     "rllm_code": _prefix(
@@ -55,19 +54,19 @@ _INVISIBLE = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u00ad\u200b-\u2
 
 
 def clean_statement(text: str) -> tuple[str, list[str]]:
-    """The statement without accidents and templates, and the names of the templates that were found."""
+    """The statement without typographic accidents and templates, and the names of the templates."""
     return strip_templates(clean_text(text))
 
 
 def clean_text(text: str) -> str:
-    """NFC, one kind of line end, one kind of space, no invisible characters, no blanks at the ends."""
+    """NFC, one kind of line end and of space, no invisible characters, no blanks at the ends."""
     text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
     text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip()
 
 
 def strip_templates(text: str) -> tuple[str, list[str]]:
-    """The statement without the templates around it, and the names of those found, outermost first."""
+    """The statement without templates, and their names, outermost first."""
     names: list[str] = []
     found = True
     while found:

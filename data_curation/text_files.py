@@ -1,10 +1,11 @@
-"""Any table with a column of text: Parquet, or whatever `read_rows` reads, with whatever other columns it has.
+"""Any table with a column of text, whatever its other columns: Parquet, or a format that `read_rows` reads.
 
 Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has
-no schema: the file is read once for it. A column whose values are of several types, or objects, is kept as JSON text.
+no schema, so the file is read once for the types; a column of lists, objects or mixed types is kept as JSON text.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,10 +23,10 @@ TEXT_COLUMNS = (
     "problem", "question", "prompt", "text", "statement", "question_content", "description", "instruction", "query",
     "input", "content", "messages", "conversations", "conversation",
 )  # fmt: skip
-_CHATS = (("role", "content"), ("from", "value"))  # OpenAI's names for who speaks and what, and ShareGPT's
+_CHATS = (("role", "content"), ("from", "value"))  # of OpenAI and of ShareGPT
 BATCH_ROWS = 8192
 Batch = tuple[pa.Table, pa.Array, dict[int, str]]
-"""Some rows; the text of each, null where it has none; and of these the reason."""
+"""Some rows; the text of each, null where it has none; and the reasons of the nulls by row."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class TextFile:
     json_columns: frozenset[str]
 
     def batches(self) -> Iterator[Batch]:
-        """Every row of the file, in order. Raises RatchetError when the file turns out to be damaged."""
+        """Every row of the file, in order. Raises RatchetError for a damaged file."""
         for chunk in _chunks(self.path):
             table = self._typed(chunk) if isinstance(chunk, list) else chunk
             rows = chunk if isinstance(chunk, list) else chunk[self.text_column].to_pylist()
@@ -64,9 +65,8 @@ class TextFile:
 
 
 def open_text_file(path: Path, text_column: str | None = None) -> TextFile:
-    """The file with its schema. `text_column` defaults to the first of `TEXT_COLUMNS` that holds text, or a chat, of
-    which the last user's message is the text. Raises RatchetError for a file that cannot be read or has no such column.
-    """
+    """The file with its schema. `text_column` defaults to the first of `TEXT_COLUMNS` that has text or chats; the text
+    of a chat is the last user message. Raises RatchetError for a file that cannot be read or has no such column."""
     schema, rows, json_columns = _shape(path)
     there = f"its columns are {', '.join(schema.names)}"
     if text_column is not None and text_column not in schema.names:
@@ -82,13 +82,13 @@ def open_text_file(path: Path, text_column: str | None = None) -> TextFile:
 
 
 def named_column(table: pa.Table, names: Sequence[str]) -> pa.ChunkedArray | None:
-    """The first of these columns that the table has, in any case."""
+    """The first of these columns that the table has, ignoring case."""
     by_name = {name.lower(): name for name in reversed(table.column_names)}
     return next((table.column(by_name[name]) for name in names if name in by_name), None)
 
 
 def common_schema(files: Sequence[TextFile]) -> pa.Schema:
-    """The columns of all files. Raises RatchetError for one that is of types in two files that do not go together."""
+    """The columns of all files. Raises RatchetError for a column of incompatible types in two files."""
     try:
         return pa.unify_schemas([file.schema for file in files], promote_options="permissive")
     except pa.ArrowException as error:
@@ -97,10 +97,9 @@ def common_schema(files: Sequence[TextFile]) -> pa.Schema:
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of `schema`: cast, or null where it has none."""
-    there = table.column_names
-    columns = [table.column(f.name).cast(f.type) if f.name in there else pa.nulls(len(table), f.type) for f in schema]
-    return pa.table(columns, schema=schema)
+    """The table with the columns of `schema`: cast, or null where it lacks them."""
+    whole = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
+    return whole.select(schema.names).cast(schema)
 
 
 def _holds_text(kind: pa.DataType) -> bool:
@@ -112,44 +111,35 @@ def _holds_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+_TYPES = {
+    frozenset[type](): pa.string(), frozenset({bool}): pa.bool_(), frozenset({str}): pa.large_string(),
+    frozenset({int}): pa.int64(), frozenset({float}): pa.float64(), frozenset({int, float}): pa.float64(),
+}  # fmt: skip
+
+
 def _shape(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
     """Types of all columns, the number of rows, and the columns that are kept as JSON text."""
-    kinds: dict[str, pa.DataType | None] = {}  # None: JSON text
+    kinds: dict[str, set[type]] = {}
     rows = 0
     for chunk in _chunks(path):
         if not isinstance(chunk, list):
             return chunk.schema.remove_metadata(), pq.read_metadata(path).num_rows, frozenset()
         rows += len(chunk)
-        records = [row for row in chunk if not isinstance(row, Malformed)]
-        for name in dict.fromkeys(name for record in records for name in record):
-            kind = _kind([record.get(name) for record in records])
-            kinds[name] = _common(kinds.get(name, pa.null()), kind)
+        for record in chunk:
+            for name, value in {} if isinstance(record, Malformed) else record.items():
+                kinds.setdefault(name, set()).update(() if value is None else (_kind(value),))
     if not kinds:
         raise RatchetError(f"{path}: no row of it can be read. Is it the right file?")
-    as_text = {name: pa.large_string() if kind is None else kind for name, kind in kinds.items()}
-    schema = pa.schema([(name, pa.string() if kind == pa.null() else kind) for name, kind in as_text.items()])
-    return schema, rows, frozenset(name for name, kind in kinds.items() if kind is None)
+    types = {name: _TYPES.get(frozenset(found)) for name, found in kinds.items()}
+    schema = pa.schema([(name, kind or pa.large_string()) for name, kind in types.items()])
+    return schema, rows, frozenset(name for name, kind in types.items() if kind is None)
 
 
-def _kind(values: Sequence[Any]) -> pa.DataType | None:
-    """The Arrow type of plain values and lists of them; None for anything else."""
-    try:
-        kind = pa.array(values).type
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        return None
-    inner = kind.value_type if pa.types.is_list(kind) else kind
-    return None if pa.types.is_nested(inner) else pa.large_string() if kind == pa.string() else kind
-
-
-def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
-    """The type that holds values of both; None when there is none."""
-    if one is None or other is None:
-        return None
-    try:
-        schemas = [pa.schema([("both", one)]), pa.schema([("both", other)])]
-        return pa.unify_schemas(schemas, promote_options="permissive").field("both").type
-    except pa.ArrowException:
-        return None
+def _kind(value: Any) -> type:
+    """The type of a plain value; `object` for one that only JSON text can hold."""
+    if isinstance(value, str):
+        return str if value.isascii() or not re.search("[\ud800-\udfff]", value) else object
+    return object if type(value) is int and not -(2**63) <= value < 2**63 else type(value)
 
 
 def _chunks(path: Path) -> Iterator[pa.Table | list[Row | Malformed]]:

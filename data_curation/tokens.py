@@ -1,13 +1,11 @@
-r"""Tokens of statements in which LaTeX and prose mix, for finding texts that say the same.
+r"""Tokens of statements with LaTeX and prose, for finding equal texts.
 
-A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation say
-nothing. A LaTeX command is a word like any other, except that those that only change the look (`\left`, `\text`,
-`\displaystyle`) are no tokens and that synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one; single letters with
-blanks between them are one word, as formulas are written `A x` by some and `Ax` by others. So `$\dfrac{1}{2}x y$,` and
-`\(\frac 1 2 xy\)` have the same tokens, while another number is another token.
+A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation are
+ignored. A LaTeX command is a word, but commands of appearance (`\left`, `\text`, `\displaystyle`) are ignored, and
+synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token. Single letters separated by blanks are one word: `A x` is
+`Ax`. So `$\dfrac{1}{2}x y$,` and `\(\frac 1 2 xy\)` have the same tokens. Numbers are never folded.
 
-Whole columns are tokenised at once, as arrays of the bytes of their UTF-8: every position is a byte of the text, so
-that evidence can be cut out of it, and nothing is done a character or a word at a time.
+Columns are tokenized as arrays of UTF-8 bytes, never by character or word; positions are bytes of the text.
 """
 
 import sys
@@ -36,15 +34,15 @@ SYNONYMS = {
     "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "pi": "π",
     "alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "lambda": "λ", "omega": "ω", "sigma": "σ",
 }  # fmt: skip
-"""What a command is written as otherwise; what stands on the right has no synonym itself."""
-# The same sign in other typefaces; the right one takes no more bytes than the left one.
+"""Other spellings of commands; the right sides have no synonyms themselves."""
+# The same sign in other typefaces; the right one has no more bytes than the left one.
 FOLDED = dict(zip("−–—×·∗⋅’‘“”⩽⩾∶", "---****''\"\"≤≥:", strict=True))
 _PLANE = 0x10000
-_BASE = 0x9E3779B97F4A7C15  # odd, so that no information is lost modulo 2^64
-_BATCH_BYTES = 1 << 19  # a batch and its temporaries stay in the processor's cache
+_BASE = 0x9E3779B97F4A7C15  # odd, so that multiplication modulo 2^64 is invertible
+_BATCH_BYTES = 1 << 19  # a batch and its temporaries fit the processor's cache
 _PAD = bytes(8)
 _BACKSLASH = ord("\\")
-_MAX_GAP = 4  # bytes between letters that are one word
+_MAX_GAP = 4  # largest distance in bytes between letters of one word
 _BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
 _BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
 
@@ -53,11 +51,9 @@ Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of several texts, one after another.
-
-    Token i has hash `hashes[i]` (uint64); text t owns the tokens `bounds[t]:bounds[t + 1]`. `starts` and `ends` are
-    positions in `folded`, the bytes of all texts without case, in which text t begins at `offsets[t]`.
-    """
+    """The tokens of several texts in order. Token i has hash `hashes[i]` (uint64); text t has the tokens
+    `bounds[t]:bounds[t + 1]`. `starts` and `ends` are positions in `folded`, the lower-case bytes of all texts, where
+    text t begins at `offsets[t]`."""
 
     hashes: np.ndarray
     bounds: np.ndarray
@@ -68,34 +64,34 @@ class Tokens:
 
     @cached_property
     def texts(self) -> np.ndarray:
-        """For each token the text it is of."""
+        """The text of each token."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def ngrams(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Hashes of all n-grams inside a text, and for each the index of its first token."""
+        """Hashes of all n-grams within texts, and the index of the first token of each."""
         grams = self.runs(n)
         ends = np.repeat(self.bounds[1:], np.diff(self.bounds))[: len(grams)]
         inside = np.flatnonzero(np.arange(n, len(grams) + n) <= ends)
         return grams[inside], inside
 
     def runs(self, n: int) -> np.ndarray:
-        """Hashes of any n tokens in a row, also of those that reach into the next text."""
+        """Hashes of any n consecutive tokens, also across texts."""
         return run_hashes(self.hashes, n)
 
     def runs_at(self, at: np.ndarray, n: int) -> np.ndarray:
-        """The same for the n tokens from each token of `at`, all of which must be there."""
+        """`runs` from each token of `at`; all n tokens must exist."""
         grams = self.hashes[at]
         for place in range(1, n):
             grams = grams * _power(1) + self.hashes[at + place]
         return grams
 
     def span(self, text: int, first: int, last: int) -> tuple[int, int]:
-        """The bytes of `text`, in UTF-8, that its tokens `first` to `last` (with it) are written in."""
+        """The UTF-8 bytes of `text` that its tokens `first` to `last`, inclusive, cover."""
         base = int(self.offsets[text])
         return int(self.starts[first]) - base, int(self.ends[last]) - base
 
     def words(self, first: int, end: int) -> list[bytes]:
-        """What is hashed of the tokens `first:end`: folded, and of synonyms the one that stands for all."""
+        """The hashed forms of the tokens `first:end`: lower case, synonyms replaced."""
         words, canonical = [], _canonical()
         for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
             word = self.folded[start:stop]
@@ -106,7 +102,7 @@ class Tokens:
 
 
 def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
-    """Hashes of every n values in a row: a polynomial of them, made by doubling."""
+    """Polynomial hashes of every n consecutive values, computed by doubling."""
     if len(hashes) < n:
         return hashes[:0]
     if n == 1:
@@ -117,7 +113,7 @@ def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
 
 
 def tokenise(texts: Texts) -> Tokens:
-    """Tokens of all texts; runs at some tens of megabytes a second. A null is a text without tokens."""
+    """Tokens of all texts, at tens of megabytes per second. A null is a text without tokens."""
     batches = list(tokenised_batches(texts))
     if len(batches) == 1:
         return batches[0]
@@ -136,7 +132,7 @@ def tokenise(texts: Texts) -> Tokens:
 
 
 def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
-    """The same some texts at a time, at least once: what is in work then fits the processor's cache."""
+    """`tokenise` in batches that fit the processor's cache; at least one."""
     chunks = _columns(texts)
     for column in chunks:
         _, offset_buffer, data = column.buffers()
@@ -153,13 +149,13 @@ def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
 
 
 def byte_span(text: str, start: int, end: int) -> list[int]:
-    """Characters `start:end` of a text as a span of bytes of its UTF-8, which is how all evidence counts."""
+    """Characters `start:end` of a text as a span of its UTF-8 bytes, as in all evidence."""
     before = len(text[:start].encode(errors="replace"))
     return [before, before + len(text[start:end].encode(errors="replace"))]
 
 
 def cut(text: str, span: Sequence[int]) -> str:
-    """The bytes `span[0]:span[1]` of a text's UTF-8: what the evidence of a match points at."""
+    """The UTF-8 bytes `span[0]:span[1]` of a text: the inverse of `byte_span`."""
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
@@ -171,13 +167,13 @@ def _columns(texts: Any) -> list[pa.LargeStringArray]:
     else:
         try:
             column = pa.array(texts, pa.large_string())
-        except UnicodeEncodeError:  # half a surrogate pair, as broken JSON escapes give: no text, but no reason to stop
+        except UnicodeEncodeError:  # half of a surrogate pair, from a broken JSON escape
             column = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
     return [pc.fill_null(column, "") if column.null_count else column]
 
 
 def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
-    raw = raw.replace(b"^{}", b"   ")  # the empty superscript that AoPS's editor leaves behind
+    raw = raw.replace(b"^{}", b"   ")  # an empty superscript, left by AoPS's editor
     kinds = np.frombuffer(raw.translate(_ASCII_KINDS), np.uint8)
     folded = raw.lower()
     inner = None
@@ -190,18 +186,18 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
     if inner is not None:
         edges[inner] = False
     edges[offsets] = True
-    said = kinds != NOTHING
-    starts = np.flatnonzero(edges[:-1] & said)
-    ends = np.flatnonzero(edges[1:] & said) + 1
+    visible = kinds != NOTHING
+    starts = np.flatnonzero(edges[:-1] & visible)
+    ends = np.flatnonzero(edges[1:] & visible) + 1
     padded = np.frombuffer(folded + _PAD, np.uint8)
     hashes = _word_hashes(padded, starts, ends)
 
     dropped = np.zeros(len(hashes), bool)
     bounds = np.searchsorted(starts, offsets)
     dropped[_join_letters(padded, kinds, bounds, hashes, starts, ends)] = True
-    after_backslash = padded[starts - 1] == _BACKSLASH  # of the very first byte, the padding
+    after_backslash = padded[starts - 1] == _BACKSLASH  # for the first byte, the padding
     opening = bounds[bounds < len(starts)]
-    after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # that is the text before
+    after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # belongs to the previous text
     commands = np.flatnonzero(after_backslash)
     known, meant, hidden = _command_hashes()
     place = np.minimum(np.searchsorted(known, hashes[commands]), len(known) - 1)
@@ -216,7 +212,7 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
 
 
 def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Eight bytes of a word at a time, read as one number. Words of up to eight bytes never collide."""
+    """Hash eight bytes of a word at a time. Words of up to eight bytes never collide."""
     if not len(starts):
         return np.empty(0, np.uint64)
     eight = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the number that starts at each byte
@@ -234,8 +230,8 @@ def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np
 def _join_letters(
     padded: np.ndarray, kinds: np.ndarray, bounds: np.ndarray, hashes: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Single letters with blanks between them become the word that they make, up to eight of them; `hashes` and `ends`
-    of the first letter are made the word's. Returns the tokens that are then part of another."""
+    """Join up to eight single letters separated by blanks into a word: `hashes` and `ends` of the first letter become
+    the word's. Returns the other letters."""
     single = np.flatnonzero((ends - starts == 1) & (kinds[starts] == LETTER))
     after = single[1:][np.diff(single) == 1]  # letters after letters
     gap = starts[after] - ends[after - 1]
@@ -258,7 +254,7 @@ def _join_letters(
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
-    """The 64-bit finaliser of MurmurHash3: one to one, and every bit depends on every other."""
+    """The 64-bit finalizer of MurmurHash3, a bijection."""
     return _mixed(values.copy())
 
 
@@ -277,8 +273,8 @@ def _power(exponent: int) -> np.uint64:
 
 
 def _beyond_ascii(raw: bytes, kinds: np.ndarray) -> tuple[np.ndarray, bytes, np.ndarray]:
-    """Kinds and folded bytes with the characters of two and three bytes done as well, and the places inside signs of
-    several bytes, where no token begins. Characters of four bytes are letters, as their bytes are already."""
+    """Kinds and folded bytes, corrected for characters of two and three bytes, and the positions inside of multi-byte
+    signs. Characters of four bytes are letters, as their bytes are already."""
     data = np.frombuffer(raw + _PAD, np.uint8)
     kinds, folded = kinds.copy(), np.frombuffer(bytearray(raw.lower()), np.uint8)
     plane_kinds, plane_bytes = _plane()
@@ -298,14 +294,14 @@ def _beyond_ascii(raw: bytes, kinds: np.ndarray) -> tuple[np.ndarray, bytes, np.
 
 @cache
 def _plane() -> tuple[np.ndarray, np.ndarray]:
-    """Kind and folded UTF-8 (up to three bytes, zeros after it) of each character of the basic plane."""
+    """Kind and folded UTF-8 (three bytes, padded with zeros) of each character of the basic plane."""
     kinds, folded = np.zeros(_PLANE, np.uint8), np.zeros((_PLANE, 3), np.uint8)
     for code in range(0x80, _PLANE):
         character = chr(code)
         kinds[code] = _kind(character)
         written = character.encode(errors="surrogatepass")
         other = FOLDED.get(character, character.lower()).encode(errors="surrogatepass")
-        # Where the small letter takes more bytes (a handful in all of Unicode) each keeps its own.
+        # The few characters whose lower case has more bytes are not folded.
         kept = other if len(other) <= len(written) else written
         folded[code, : len(kept)] = list(kept)
     return kinds, folded
@@ -320,12 +316,12 @@ def _kind(character: str) -> int:
         return LETTER
     if category == "Nd":
         return DIGIT
-    # ∑, √, →, …: as much a token as an operator
+    # ∑, √, →, …
     return SINGLE if category[0] == "S" and not character.isascii() else NOTHING
 
 
 def _is_ideograph(code: int) -> bool:
-    """Scripts without spaces between words: each character is a token, or a sentence would be one."""
+    """Scripts without spaces: each character is a token."""
     return 0x3040 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF
 
 
@@ -341,16 +337,16 @@ def _canonical() -> dict[bytes, bytes]:
 
 @cache
 def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each command that is not taken as it stands: its hash, sorted, the hash it gets, and whether it is dropped."""
+    """For each synonym and ignored command: its hash, sorted, the hash that replaces it, and whether it is ignored."""
     hidden = LOOK_ONLY.split()
     words = [*SYNONYMS, *hidden]
     meant = [*SYNONYMS.values(), *hidden]
-    known, stand_for = (
+    known, replaced_by = (
         np.array([_word_hashes(np.frombuffer(w.encode() + _PAD, np.uint8), *_whole(w))[0] for w in side], np.uint64)
         for side in (words, meant)
     )
     order = np.argsort(known)
-    return known[order], stand_for[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
+    return known[order], replaced_by[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
 
 
 def _whole(word: str) -> tuple[np.ndarray, np.ndarray]:

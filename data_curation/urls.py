@@ -1,5 +1,4 @@
-"""One name for a problem of a judge or a contest, whatever address it was copied from: mirrors, old and new addresses,
-and judges that repeat the problems of others under names of their own."""
+"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -7,10 +6,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 _CODEFORCES = r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)"
 _GEEKS = r"(?:practice\.)?geeksforgeeks\.org"
 _AIZU = r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp"
-_LUOGU = r"luogu\.(?:com\.cn|com|org)"
 _AOPS = r"(?:artofproblemsolving|aops)\.com"
-# Platform, host (without www.), and where the problem is named: a pattern of the path whose groups, joined by "/", name
-# it, or a pattern of the path and, after a blank, the parameter of the query that does. Of a host, the first that fits.
+# Platform, host (without www.), and a pattern of the path: its groups, joined by "/", name the problem, or the query
+# parameter after the blank does. The first match counts.
 _ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("codeforces", _CODEFORCES, r"/(?:group/\w+/)?(?:contest|gym)/(\d+)/(?:problem|submit)/(\w+)"),
     ("codeforces", _CODEFORCES, r"/problemset/(?:gym)?problem/(\d+)/(\w+)"),
@@ -37,33 +35,16 @@ _ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("topcoder", r"(?:community|arena)\.topcoder\.com", r"/stat pm"),
     ("usaco", r"usaco\.org", r"/(?:current/)?index\.php cpid"),
     ("euler", r"projecteuler\.net", r"/problem=(\d+)"),
-    ("luogu", _LUOGU, r"/problem/show pid"),
-    ("luogu", _LUOGU, r"/(?:problem|problemnew/show)/(\w+)"),
-    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", r"/problem/([^/]+)"),
-    ("aops", _AOPS, r"/wiki/index\.php/(.+/problem.\d+)$"),  # not the page that has all of a contest's problems
+    ("aops", _AOPS, r"/wiki/index\.php/(.+/problem.\d+)$"),  # not the page with all problems of a contest
     ("aops", _AOPS, r"/community/(?:\w+/)*c\d+_?h(\d+)"),
     ("aops", _AOPS, r"/forum/viewtopic\.php t"),
 )
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
-# A mirror's name for another judge's problem, to that judge's own: what luogu and vjudge call them.
-_MIRRORED = tuple(
-    (re.compile(pattern), name)
-    for pattern, name in (
-        (r"luogu:cf(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
-        (r"luogu:at_(\w+)", r"atcoder:\1"),
-        (r"luogu:uva(\d+)", r"uva:\1"),
-        (r"vjudge:(?:codeforces|gym)-(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
-        (r"vjudge:ural-(\w+)", r"timus:\1"),
-        (r"vjudge:e-olymp-(\w+)", r"eolymp:\1"),
-        (r"vjudge:洛谷-(\w+)", r"luogu:\1"),
-        (r"vjudge:(atcoder|codechef|hackerrank|kattis|aizu|spoj|hdu|poj|uva|sgu|baekjoon|topcoder)-(.+)", r"\1:\2"),
-    )
-)
 
 
 def problem_key(url: str | None) -> str | None:
-    """`platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`, `aops:2020_aime_i_problems/problem_5`; None
-    when the address names no problem of a platform known here."""
+    """`platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`, `aops:2020_aime_i_problems/problem_5`; None for
+    other URLs."""
     if not url:
         return None
     url = _ARCHIVED.sub("", url.strip())
@@ -73,23 +54,11 @@ def problem_key(url: str | None) -> str | None:
     except ValueError:
         return None
     path, query = unquote(parts.path).rstrip("/"), parse_qs(parts.query)
-    path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of an address
+    path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of URL
     for platform, hosts, place in _ADDRESSES:
-        if re.fullmatch(hosts, host) and (name := _named(place, path, query)):
-            return _original(f"{platform}:{name.strip().replace(' ', '_').lower()}")
+        pattern, _, parameter = place.partition(" ")
+        found = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
+        name = found and (query.get(parameter, [""])[0] if parameter else "/".join(found.groups()))
+        if name:
+            return f"{platform}:{name.strip().replace(' ', '_').lower()}"
     return None
-
-
-def _named(place: str, path: str, query: dict[str, list[str]]) -> str | None:
-    pattern, _, parameter = place.partition(" ")
-    found = re.match(pattern, path, re.IGNORECASE)
-    if not found:
-        return None
-    return query.get(parameter, [None])[0] if parameter else "/".join(found.groups())
-
-
-def _original(key: str) -> str:
-    for pattern, name in _MIRRORED:
-        if found := pattern.fullmatch(key):
-            return _original(found.expand(name))
-    return key

@@ -1,17 +1,19 @@
-"""Are a code problem's tests right, and are they any good? Golden solutions must pass them, and small faults must show.
+"""Test validation of code problems: golden solutions must pass the tests, and the tests must detect small faults.
 
 Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation import golden_agreement, mutant_kills
+from ratchet.data_curation.golden_agreement import Case, settle, verdicts
+from ratchet.data_curation.mutation import mutants
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from ratchet.data_curation.validation_case import Case
 from ratchet.infra.journal import Journal, read_lines
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.curation import TestValidation
@@ -19,9 +21,8 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
-COUNTS = ("mutants", "killed", "wrong", "equivalent", "noticed")
 BATCH = 32
-"""Problems judged together: keeps the workers busy, and progress visible."""
+"""Problems judged together: keeps the workers busy and progress visible."""
 
 
 def validate_tests(
@@ -32,15 +33,12 @@ def validate_tests(
     journal: Path | None = None,
 ) -> Split:
     """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
-    (`golden_fails`), or whose tests notice less than `min_mutants_killed` of the small faults put into a golden
-    solution (`weak_tests`).
+    (`golden_fails`), or whose tests detect less than `min_mutants_killed` of the small faults put into a golden
+    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`).
 
-    Before that, tests that most golden solutions contradict are repaired or dropped (`golden_agreement`), and weak
-    tests get new ones, where those can be made (`mutant_kills`). Metadata of each row gains `validate_tests`: what was
-    counted, `repaired` and `dropped` tests with the evidence, `generated`, the places of new ones among the tests.
-
-    With a `journal`, what is settled is written there, and taken from there by the next call with the same table and
-    settings. Raises RatchetError when programs cannot be judged on this machine.
+    Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. With a
+    `journal`, settled problems are written to it, and the next call with the same table and settings reads them from
+    it. Raises RatchetError when programs cannot be judged on this machine.
     """
     known: dict[int, dict[str, Any]] = {}
     if journal and journal.exists():
@@ -63,18 +61,51 @@ def validate_tests(
 
 def _settle(problems: list[Problem], settings: TestValidation, pool: VerifierPool) -> list[dict[str, Any]]:
     cases = [Case.of(problem) for problem in problems]
-    _count(cases, settings)
-    golden_agreement.settle([case for case in cases if not case.rejection], pool)
-    _count([case for case in cases if not case.rejection], settings)
-    mutant_kills.strengthen([case for case in cases if not case.rejection], settings, pool)
+
+    def remaining() -> list[Case]:
+        for case in cases:
+            if not case.rejection and case.count_tests() < settings.min_tests:
+                evidence = {"tests": case.count_tests(), "limit": settings.min_tests} | case.facts
+                case.rejection = Rejection("too_few_tests", evidence)
+        return [case for case in cases if not case.rejection]
+
+    settle(remaining(), pool)
+    _run_mutants(remaining(), settings, pool)
     return [case.outcome() for case in cases]
 
 
-def _count(cases: list[Case], settings: TestValidation) -> None:
+@dataclass
+class _Trial:
+    """The mutants of one golden solution and their results so far."""
+
+    case: Case
+    mutants: list[str]
+    needed: int
+    killed: int = 0
+    survivors: list[str] = field(default_factory=list)
+
+    def wave(self) -> list[str]:
+        """The mutants to run next: as many as could settle the trial; none once it is settled."""
+        missing, run = self.needed - self.killed, self.killed + len(self.survivors)
+        return self.mutants[run : run + missing] if len(self.survivors) <= len(self.mutants) - self.needed else []
+
+
+def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
+    """Reject cases as `weak_tests` whose tests kill too few mutants. Facts: `mutants` run and `killed`."""
+    trials = []
     for case in cases:
-        if case.count_tests() < settings.min_tests:
-            evidence = {"tests": case.count_tests(), "limit": settings.min_tests} | case.facts
-            case.rejection = Rejection("too_few_tests", evidence)
+        found = mutants(case.golden[0], settings.max_mutants)
+        trials.append(_Trial(case, found, ceil(settings.min_mutants_killed * len(found))))
+    while waves := [(trial, wave) for trial in trials if (wave := trial.wave())]:
+        found = iter(verdicts(pool, [program for trial, wave in waves for program in trial.case.programs(wave)]))
+        for trial, wave in waves:
+            survivors = [mutant for mutant in wave if next(found).passed]
+            trial.survivors += survivors
+            trial.killed += len(wave) - len(survivors)
+    for trial in trials:
+        trial.case.facts |= {"mutants": trial.killed + len(trial.survivors), "killed": trial.killed}
+        if trial.killed < trial.needed:
+            trial.case.rejection = Rejection("weak_tests", trial.case.facts | {"survivor": trial.survivors[0]})
 
 
 def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
@@ -86,12 +117,7 @@ def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
             table = set_column(table, column, new)
     rejections = [outcome["rejection"] and Rejection(**outcome["rejection"]) for outcome in outcomes]
     kept = [fact for fact, rejection in zip(facts, rejections, strict=True) if not rejection]
-    measured = {name: sum(fact.get(name, 0) for fact in facts) for name in COUNTS}
-    measured |= {
-        "golden_failed": sum(fact.get("golden_failed", 0) for fact in kept),
-        "tests_repaired": sum(len(fact.get("repaired", ())) for fact in kept),
-        "tests_dropped": sum(len(fact.get("dropped", ())) for fact in kept),
-        "tests_added": sum(len(fact.get("generated", ())) for fact in kept),
-        "problems_strengthened": sum("generated" in fact for fact in kept),
-    }
+    measured = {name: sum(fact.get(name, 0) for fact in facts) for name in ("mutants", "killed")}
+    measured["golden_failed"] = sum(fact.get("golden_failed", 0) for fact in kept)
+    measured["tests_dropped"] = sum(len(fact.get("dropped", ())) for fact in kept)
     return partition(STEP, RULES, add_metadata(table, STEP, facts), rejections, **measured)

@@ -1,27 +1,18 @@
-"""Curation, step by step: each function is one task whose output is one artifact."""
+"""The steps of curation: each function is one task whose output is one artifact."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import (
-    decontamination,
-    deduplication,
-    funnel,
-    rules,
-    validation,
-)
+from ratchet.data_curation import decontamination, deduplication, funnel, rules, validation
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
-from ratchet.infra.artifacts import FILE_KIND, REJECTED, Artifact, Draft
+from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.pages import to_html
 from ratchet.infra.problems import PROBLEM_SCHEMA
@@ -37,22 +28,22 @@ from ratchet.tasks.row_steps import (
     in_batches,
     judge_rows,
     judge_table,
-    most_rejected,
     row_batches,
     split_step,
+    warn_of_losses,
 )
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 7, "problems")
-NORMALISE = Step("normalise", 8, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 8, "problems")
+NORMALISE = Step("normalise", 9, "problems")
 RULES = Step("rules", 6, "problems")
-DECONTAMINATE = Step("decontaminate", 4, "problems")
-DEDUPLICATE = Step("deduplicate", 5, "problems")
-VALIDATE_TESTS = Step("validate_tests", 5, "problems", resumable=True)
-CURATED = Step("curated", 3, "problems")
+DECONTAMINATE = Step("decontaminate", 5, "problems")
+DEDUPLICATE = Step("deduplicate", 6, "problems")
+VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
+CURATED = Step("curated", 4, "problems")
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
@@ -64,13 +55,13 @@ def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
         )
     files = given_files(recipe, recipe.curation_of(domain).inputs)
     for file in files:
-        if file.kind == FILE_KIND:  # what cannot be read is told before any work
+        if file.kind == FILE_KIND:  # unreadable files are reported before any work
             open_raw_file(file.path, domain, recipe.curation_of(domain).columns)
     return files
 
 
 def held_out(recipe: Recipe, domain: str) -> list[Artifact]:
-    """The benchmarks that nothing kept may be contaminated with, each as a data set."""
+    """The held-out benchmarks, each as a data set."""
     files = given_files(recipe, [named_path(name) for name in recipe.curation_of(domain).benchmarks])
     names = source_names([file.path for file in files])
     columns = recipe.curation_of(domain).columns
@@ -83,8 +74,8 @@ def benchmark_problems(
     domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "", window: Window | None = None,
     source: str = "",
 ) -> Artifact:  # fmt: skip
-    """One benchmark as a data set, called `name` or as its file is. `columns` are the recipe's, for a file that has
-    them: one in a published layout needs none. `source` tells its items from those of another file of that name."""
+    """One benchmark as a data set, called `name` or like its file. The recipe's `columns` are used for files that have
+    them. `source` distinguishes its items from those of another file with that name."""
 
     def make(draft: Draft) -> None:
         splits = (
@@ -106,43 +97,24 @@ def benchmark_problems(
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
-    """Read the files by what they contain, strip templates, and give each problem its content identity."""
-    settings = recipe.curation_of(domain)
+    """Read the files, remove templates, and give each problem its content identity."""
+    paths, columns = [file.path for file in raw], recipe.curation_of(domain).columns
+    names = source_names(paths)
+    parameters = {
+        "domain": domain,
+        **({"sources": names} if any("/" in name for name in names) else {}),  # else the files' names are in the key
+        **({"columns": columns} if columns else {}),
+    }
 
-    names = source_names([file.path for file in raw])
-    named = {"sources": names} if any("/" in name for name in names) else {}  # else the files' own names say all
-    named |= {"columns": settings.columns} if settings.columns else {}
+    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
+        return read_files(paths, domain, columns, partial(in_batches, recipe, NORMALISE, domain)), {}
 
-    def make(draft: Draft) -> None:
-        each = partial(in_batches, recipe, NORMALISE, domain)
-        write_splits(
-            draft, read_files([file.path for file in raw], domain, settings.columns, each), settings.max_rejected
-        )
-        warn_of_losses(draft)
-
-    return split_step(NORMALISE, domain, raw, {"domain": domain, **named}, make, lambda: check_runner(recipe.runner))
-
-
-def warn_of_losses(draft: Draft) -> None:
-    """Say so where more than half of a file could not be read: the wrong columns, or a layout that is not known."""
-    summary = draft.extra["summary"]
-    lost = {file: n for file, n in summary.get("unreadable", {}).items() if n > summary["files"][file] / 2}
-    if not lost:
-        return
-    rejected = pq.read_table(draft.path / REJECTED, columns=["rule", "source", "evidence"])
-    malformed = rejected.filter(pc.field("rule") == "malformed")
-    for file, count in lost.items():
-        sources = zip(malformed["source"], malformed["evidence"], strict=True)
-        example = next(str(e) for s, e in sources if file.startswith(str(s)) and json.loads(str(e))["file"] in file)
-        active_run().watcher.warning(
-            f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. "
-            "`columns` in the recipe says which column holds what."
-        )
+    return split_step(NORMALISE, recipe, domain, raw, parameters, work, lambda: check_runner(recipe.runner))
 
 
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
-    rules.applied(plan_of(domain).rules, settings.rules)  # a wrong name is told before any work
+    rules.applied(plan_of(domain).rules, settings.rules)  # wrong names are reported before any work
     work = partial(rules.filter_by_rules, rules=plan_of(domain).rules, limits=settings.rules)
     return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}))
 
@@ -164,7 +136,7 @@ def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: S
 
 
 def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
-    """The recipe's, with the domain's n-gram where it names none."""
+    """The recipe's settings; the n-gram is by default the domain's."""
     settings = recipe.curation_of(domain).decontaminate
     return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
 
@@ -172,28 +144,26 @@ def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
 def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain).deduplicate
 
-    def make(draft: Draft) -> None:
-        with _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow") as table:
-            verdicts, facts = deduplication.judge(table, settings)
-            write_splits(draft, deduplication.splits(table, verdicts), most_rejected(recipe, domain))
-        draft.extra["summary"] |= facts
+    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
+        table = _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow")
+        verdicts, facts = deduplication.judge(table, settings)
+        return deduplication.splits(table, verdicts), facts
 
-    return split_step(DEDUPLICATE, domain, [problems], settings, make)
+    return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work)
 
 
-@contextmanager
-def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> Iterator[pa.Table]:
-    """All rows as one table that lies in `file` and not in memory; the file is gone after."""
+def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Table:
+    """All rows as one table that is mapped from disk, not held in memory; its space is freed with the table."""
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
             writer.write_table(batch)
-    with pa.memory_map(str(file)) as source:
-        yield pa.ipc.open_file(source).read_all()
+    source = pa.memory_map(str(file))
     file.unlink()
+    return pa.ipc.open_file(source).read_all()
 
 
 def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    """Golden solutions must pass their tests, and the tests must notice faults: solutions run in the sandbox."""
+    """Golden solutions must pass their tests, and the tests must detect faults."""
     settings = recipe.curation_of(domain).validation
 
     def apply(table: pa.Table, draft: Draft) -> Split:
@@ -212,22 +182,18 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
     """The curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
 
     def make(draft: Draft) -> None:
+        from ratchet.tasks import curation_report  # imports matplotlib, which plans do without
+
         rejects = (batch for step in steps for batch in row_batches(step.rejected))
-        with (
-            _on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow") as kept,
-            _on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow") as rejected,
-        ):
-            draft.write_dataset(kept, rejected, _rows_in(steps[0]))
-            describe(draft, kept, rejected)
-
-    def describe(draft: Draft, kept: pa.Table, rejected: pa.Table) -> None:
-        from ratchet.tasks import curation_report  # draws: what only plans does without
-
-        table = funnel.funnel([step.manifest["summary"] for step in steps])
+        kept = _on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow")
+        rejected = _on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
+        rows_in = int(steps[0].manifest["counts"]["rows_in"])
+        draft.write_dataset(kept, rejected, rows_in)
+        draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept)}
+        manifests = [step.manifest for step in steps]
+        table = funnel.funnel([manifest["summary"] for manifest in manifests])
         pq.write_table(table, draft.path / "funnel.parquet")
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
-        draft.extra["metrics"] = {"rows_in": _rows_in(steps[0]), "rows_kept": len(kept)}
-        manifests = [step.manifest for step in steps]
         document = curation_report.document(domain, table, kept, rejected, manifests, reasons)
         (draft.path / "report.html").write_text(to_html(document))
         (draft.path / "card.md").write_text(curation_report.card(document, domain, len(kept)))
@@ -239,7 +205,3 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
     parameters = {"domain": domain, "not_done": list(missing)}
     name, title = f"{domain}-curated", f"curated {domain}"
     return run_step(CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
-
-
-def _rows_in(first: Artifact) -> int:
-    return int(first.manifest["counts"]["rows_in"])

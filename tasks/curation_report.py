@@ -1,5 +1,4 @@
-"""The page of a curated set and its data card: what came in and what was kept, what each rule took, with samples to
-look at. Everything in them is taken from the steps' manifests and tables; nothing is written by hand."""
+"""The page of a curated set and its data card, from the steps' manifests and tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import samples
+from ratchet.data_curation.split import to_json
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
 from ratchet.infra.pages.drawing import count_axis, draw
@@ -58,11 +58,7 @@ def document(
         "made": [_made(manifest) for manifest in steps],
         "columns": _columns(kept),
     }
-    drawings = {
-        "funnel": funnel_drawing(funnel),
-        "kept": _kept_drawing(kept),
-        "contamination": decontaminated and _coverage_drawing(decontaminated),
-    }
+    drawings = {"funnel": funnel_drawing(funnel), "kept": _kept_drawing(kept)}
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
@@ -99,7 +95,7 @@ def _headlines(rules: pd.DataFrame, kept: int, decontaminated: Mapping[str, Any]
 def _rules(rules: pd.DataFrame) -> list[Row]:
     shares = (rules.dropped / rules.rows_in.clip(lower=1)).map("{:.1%}".format)
     shown = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
-    return _records(shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}))
+    return cast(list[Row], shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records"))
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
@@ -110,8 +106,8 @@ def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
     def paint(axes: Axes) -> None:
         bars = pd.DataFrame({"left": left, "dropped": steps.dropped})
         bars.plot.barh(ax=axes, stacked=True, width=0.62, color=[LAST, DROPPED], legend=False, ylabel="")
-        told = [f"{rest:,} left, {gone:,} dropped" for rest, gone in bars.itertuples(index=False)]
-        axes.bar_label(cast(BarContainer, axes.containers[-1]), told, fontsize=9, color=MUTED, padding=6)
+        labels = [f"{rest:,} left, {gone:,} dropped" for rest, gone in bars.itertuples(index=False)]
+        axes.bar_label(cast(BarContainer, axes.containers[-1]), labels, fontsize=9, color=MUTED, padding=6)
         axes.set_xlim(0, max([*steps.rows_in, 1]) * 1.32)
         axes.grid(axis="y", visible=False)
 
@@ -136,7 +132,7 @@ def _kept_drawing(table: pa.Table) -> Drawing:
 
 def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
     if len(values):
-        top = float(np.percentile(values, 99.5)) or 1.0  # a few endless statements would flatten the rest
+        top = float(np.percentile(values, 99.5)) or 1.0  # a few very long statements would flatten the rest
         values.clip(upper=top).plot.hist(ax=axes, bins=min(30, values.nunique()), color=LAST)
     axes.set_xlabel(unit)
     count_axis(axes, "problems")
@@ -144,41 +140,18 @@ def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
 
 
 def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
-    shown = counts.iloc[::-1] if horizontal else counts  # from the bottom up
+    shown = counts.iloc[::-1] if horizontal else counts  # bars are drawn from the bottom up
     shown.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
     axes.bar_label(cast(BarContainer, axes.containers[0]), fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
     axes.grid(axis="y" if horizontal else "x", visible=False)
 
 
-def _coverage_drawing(decontaminated: Manifest) -> Drawing:
-    counts, threshold = decontaminated["summary"]["coverage_histogram"], decontaminated["parameters"]["coverage"]
-
-    def paint(axes: Axes) -> None:
-        edges = np.arange(len(counts)) / len(counts)
-        colors = [DROPPED if edge >= threshold - 1e-9 else LAST for edge in edges]
-        axes.bar(edges, counts, width=0.9 / len(counts), align="edge", color=colors)
-        axes.axvline(threshold, color=MUTED, linestyle=":", linewidth=1.5)
-        count_axis(axes, "rows")
-        if max(counts) > 20:  # nearly all rows share a phrase at most
-            axes.set_yscale("symlog", linthresh=1)
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_ylim(0, max(*counts, 1) * 1.3)
-        axes.set_xlabel("coverage of the nearest benchmark item")
-        axes.grid(axis="x", visible=False)
-
-    return draw("coverage", [("", paint)], width=7.2)
-
-
-def _records(table: pd.DataFrame) -> list[Row]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
 def _items_met(rejected: pa.Table) -> list[Row]:
     rows = rejected.filter(pc.field("step") == "decontaminate")["evidence"].to_pylist()
     items = [(found["benchmark"], found["item"]) for found in map(json.loads, rows) if "item" in found]
     most = pd.DataFrame(items, columns=["benchmark", "item"]).value_counts().head(10)
-    return _records(most.rename("rows dropped").reset_index())
+    return cast(list[Row], most.rename("rows dropped").reset_index().to_dict("records"))
 
 
 def _nearest(paraphrases: Manifest | None) -> list[Row]:
@@ -200,7 +173,7 @@ def _samples(rejected: pa.Table) -> list[Row]:
 
 
 def _statement(row: Mapping[str, Any]) -> str:
-    """The statement, cut around what the rule saw, which is bold."""
+    """The statement around the text that the rule matched, which is bold."""
     text, span = row["prompt"], json.loads(row["evidence"]).get("span")
     if not text:
         return "–"
@@ -216,16 +189,13 @@ def _statement(row: Mapping[str, Any]) -> str:
 
 def _evidence(row: Mapping[str, Any]) -> str:
     evidence = json.loads(row["evidence"])
-    told = []
-    if "item" in evidence:
-        told.append(f"item {evidence.pop('item')} of {evidence.pop('benchmark')}")
-    if isinstance(stays := evidence.pop("kept", None), dict):
-        told.append(f"{stays['source']}:{stays['source_id']} stays")
+    facts = [f"item {evidence.pop('item')} of {evidence.pop('benchmark')}"] if "item" in evidence else []
+    if isinstance(kept := evidence.pop("kept", None), dict):
+        facts.append(f"{kept['source']}:{kept['source_id']} stays")
     for name, value in evidence.items():
         if name not in SHOWN_IN_THE_STATEMENT:
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            told.append(f"{name.replace('_', ' ')} {shown}")
-    return unmarked(_shortened(", ".join(told), EVIDENCE_CHARACTERS))
+            facts.append(f"{name.replace('_', ' ')} {value if isinstance(value, str) else to_json(value)}")
+    return unmarked(_shortened(", ".join(facts), EVIDENCE_CHARACTERS))
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -233,7 +203,7 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def _sources(steps: Sequence[Manifest]) -> list[Row]:
-    """Files of one name are told apart by as much of their paths as it takes."""
+    """With as much of the paths as tells the files apart."""
     files = steps[0]["inputs"]
     names = steps[0]["parameters"].get("sources") or [facts["name"] for facts in files]
     return [{"file": f"`{name}`", "sha256": facts["key"]} for name, facts in zip(names, files, strict=True)]

@@ -18,15 +18,15 @@ from ratchet.infra.process_group import core_count
 from ratchet.infra.workers import Submit
 
 PROCESSES, DASK = "processes", "dask"
-LOOK_S = 20
-"""How long an answer is waited for before somebody looks whether there are workers at all."""
+CHECK_S = 20
+"""Seconds without a result before the cluster is checked for workers."""
 
 
 @contextmanager
 def dask(runner: str, workers: int, title: str) -> Iterator[tuple[Submit, int]]:
-    """A cluster of `workers` processes of this machine, or the one whose scheduler has the address `runner`. There each
-    item is a Prefect task called `title`. Of workers that die, Dask gives the items to others; RatchetError is raised
-    when none is left, when an item has killed three of them, and when the scheduler is lost."""
+    """A cluster of `workers` processes of this machine, or the one of the scheduler at the address `runner`. Each item
+    is a Prefect task called `title`. Dask retries the items of workers that die. RatchetError is raised when no worker
+    is left, when three have died over the same item, and when the scheduler is lost."""
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     from prefect import task
     from prefect.cache_policies import NO_CACHE
@@ -35,26 +35,23 @@ def dask(runner: str, workers: int, title: str) -> Iterator[tuple[Submit, int]]:
 
     local = {"n_workers": workers or core_count(), "threads_per_worker": 1, "dashboard_address": None}
     chosen = DaskTaskRunner(cluster_kwargs=local) if runner == DASK else DaskTaskRunner(address=runner)
-    shown = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(_elsewhere)
+    remote = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(_on_worker)
     environment = {name: value for name, value in os.environ.items() if name.startswith("RATCHET_")}
-    told = {"environment": environment, "versions": _versions()}
-    # Prefect sends its context along; the step's own task is full of open files, and stays here.
+    fixed = {"environment": environment, "versions": _versions()}
+    # Prefect pickles its context; the step's own task holds open files and stays here.
     context = copy_context()
     context.run(TaskRunContext.__var__.set, cast(Any, None))
     with chosen as cluster:
         client = cast(Any, cluster.client)
 
         def submit(work: Callable[[Any], Any], item: Any) -> Any:
-            future = context.run(cluster.submit, shown, {"work": work, "item": item, **told})
-            return _Answer(future, client, runner)
+            return _Future(context.run(cluster.submit, remote, {"work": work, "item": item, **fixed}), client, runner)
 
-        yield submit, _places(client, runner)
+        yield submit, _threads(client, runner)
 
 
 @dataclass
-class _Answer:
-    """What a worker will have made of an item."""
-
+class _Future:
     future: Any
     client: Any
     runner: str
@@ -64,13 +61,13 @@ class _Answer:
 
         while True:
             try:
-                return self.future.result(timeout=LOOK_S)
+                return self.future.result(timeout=CHECK_S)
             except TimeoutError:
-                _places(self.client, self.runner)
+                _threads(self.client, self.runner)
             except KilledWorker as error:
                 raise RatchetError(
                     f"runner: {error.allowed_failures + 1} workers of {self.runner} died over the same rows, perhaps "
-                    "for memory. Their logs say why; start them with more, then run again."
+                    "for lack of memory: see their logs. Start them with more memory, then run again."
                 ) from error
             except CancelledError as error:
                 raise RatchetError(
@@ -79,20 +76,20 @@ class _Answer:
                 ) from error
 
 
-def _places(client: Any, runner: str) -> int:
-    """How many items its workers take at a time. Raises RatchetError when there is none."""
-    if places := sum(client.nthreads().values()):
-        return places
+def _threads(client: Any, runner: str) -> int:
+    """The number of items that the cluster works on at a time. Raises RatchetError when it has no workers."""
+    if threads := sum(client.nthreads().values()):
+        return threads
     raise RatchetError(f"runner: {runner} has no workers. Start some with `dask worker {runner}`, then run again.")
 
 
-def _elsewhere(work: Callable[[Any], Any], item: Any, environment: dict[str, str], versions: dict[str, str]) -> Any:
-    """On a worker that somebody else started: with our own settings, such as the recipe's own domains. Raises
-    RatchetError where the worker has other versions: rows would be judged by other rules."""
-    here = _versions()
-    if differ := [f"{name} {here[name]}, not {its}" for name, its in versions.items() if here.get(name, its) != its]:
+def _on_worker(work: Callable[[Any], Any], item: Any, environment: dict[str, str], versions: dict[str, str]) -> Any:
+    """Runs on a worker, with this process's RATCHET_ settings. Raises RatchetError where the worker has other versions,
+    which would judge rows by other rules."""
+    own = _versions()
+    if wrong := [f"{name} {own[name]}, not {its}" for name, its in versions.items() if own.get(name, its) != its]:
         raise RatchetError(
-            f"runner: a worker on {socket.gethostname()} has {'; '.join(differ)}. Install there what this machine has."
+            f"runner: a worker on {socket.gethostname()} has {'; '.join(wrong)}. Install the same versions there."
         )
     os.environ.update(environment)
     return work(item)
@@ -100,7 +97,7 @@ def _elsewhere(work: Callable[[Any], Any], item: Any, environment: dict[str, str
 
 @cache
 def _versions() -> dict[str, str]:
-    """Of what rows are judged by. Our own is told by its files: a commit says less, and more."""
+    """Versions of the code that judges rows; of our own, a hash of its files."""
     root = Path(__file__).resolve().parent.parent
     files = (file for room in ("data_curation", "infra", "verifiers") for file in (root / room).rglob("*.py"))
     code = content_key([(str(file.relative_to(root)), sha256_file(file)) for file in files])
@@ -108,7 +105,7 @@ def _versions() -> dict[str, str]:
 
 
 def check_runner(runner: str) -> None:
-    """Raises RatchetError where the work could not be done: Dask is not installed, or no scheduler answers."""
+    """Raises RatchetError if Dask is not installed or no scheduler answers."""
     if runner == PROCESSES:
         return
     if importlib.util.find_spec("prefect_dask") is None:

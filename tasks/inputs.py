@@ -1,4 +1,4 @@
-"""The files that a recipe names: on this machine, on the Hub, or made by a generator of the recipe."""
+"""The files that a recipe names: local, on the Hugging Face Hub, or generated."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ GENERATORS: Registry[Callable[..., str | None]] = Registry(
 
 
 def generated(recipe: Recipe, name: str) -> Artifact:
-    """The raw material that the recipe's generator of this name makes, or that of a benchmark known by name."""
+    """The output of the generator with this name, of the recipe or of a known benchmark."""
     if name in recipe.generate:
         generator = recipe.generate[name]
     elif "generate" in CATALOGUE.get(name, {}):
@@ -46,15 +46,15 @@ def generated(recipe: Recipe, name: str) -> Artifact:
 
     def make(draft: Draft) -> None:
         try:
-            said = function(draft.path, recipe.seed, **generator.settings)
+            note = function(draft.path, recipe.seed, **generator.settings)
         except TypeError as error:
             raise RatchetError(f"generate.{name}: {error}.") from error
         for file in sorted(draft.path.glob("*.parquet")):
             draft.counts[file.stem] = pq.read_metadata(file).num_rows
         for file in sorted(draft.path.glob("*.jsonl")):
             draft.counts[file.stem] = sum(1 for _ in open(file, "rb"))
-        if said:
-            active_run().watcher.note(said)
+        if note:
+            active_run().watcher.note(note)
         draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
     check = checked and partial(checked, **generator.settings)
@@ -62,7 +62,7 @@ def generated(recipe: Recipe, name: str) -> Artifact:
 
 
 def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:
-    """The files that these names of a recipe are: expanded, each once, those that are to be generated made."""
+    """Expand a recipe's paths and remove duplicates; generated files are made."""
     found: dict[str, Artifact] = {}
     for path in paths:
         if path.startswith(GENERATED):
@@ -81,14 +81,14 @@ def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:
 
 
 def _to_fetch(name: str, error: NotFetched) -> Artifact:
-    """In a plan: what stands for files that the Hub has yet to give. The run itself is refused."""
+    """In a plan, a placeholder for files that are not downloaded yet; a run raises the error."""
 
     def check() -> None:
         if hub_answers():
             raise error
         raise RatchetError(
-            "The Hub does not answer from here, and the plan has files to fetch: see to the network (HF_ENDPOINT, "
-            "HF_HUB_OFFLINE), or fetch them elsewhere (`hf download --repo-type dataset NAME`) and give the directory."
+            "The Hub cannot be reached, and files are not downloaded yet: check the network (HF_ENDPOINT, "
+            "HF_HUB_OFFLINE), or use `hf download --repo-type dataset NAME` elsewhere and give the directory."
         )
 
     run, absent = active_run(), Artifact("hub", name, UNKNOWN + name, Path(name))

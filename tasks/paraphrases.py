@@ -1,6 +1,5 @@
-"""The second pass after decontamination: benchmark items in other words, where the recipe asks for it."""
+"""The optional second pass after decontamination: benchmark items in other words."""
 
-import importlib.util
 import os
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation import paraphrases as finding
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.similarity import embedding
+from ratchet.data_curation.similarity import by_endpoint, by_words
 from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
@@ -23,18 +22,17 @@ from ratchet.tasks.teacher import ask_judge, check_judge
 PARAPHRASES = Step("paraphrases", 3, "problems")
 
 SAMPLE_ROWS = 20_000
-"""Rows whose words are counted, from all parts of the file, beside all items."""
-TOLD = 10
-"""Pairs of the shortlist that a page shows."""
+"""Rows from all parts of the file that the word counts are fitted to, beside all items."""
+SHOWN = 10
+"""Shortlisted pairs on the curated set's page."""
 
 
 def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
-    """The problems without those that are an item of a benchmark in other words; all of them where the recipe does not
-    ask for this step."""
+    """The problems without paraphrased benchmark items; unchanged where the recipe does not ask for this step."""
     settings = recipe.curation_of(domain).paraphrases
     if settings.by == "none":
-        asks = f"the recipe does not ask for it (curation.{domain}.paraphrases.by: words, for example)"
-        active_run().cannot_take(PARAPHRASES.name, asks)
+        reason = f"the recipe does not ask for it (set curation.{domain}.paraphrases.by, e.g. to words)"
+        active_run().cannot_take(PARAPHRASES.name, reason)
         return problems
     if settings.min_similarity is None:
         settings = settings.model_copy(update={"min_similarity": plan_of(domain).likeness})
@@ -52,14 +50,13 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     def make(draft: Draft) -> None:
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
-        found = finding.shortlist(
-            batches, items, embedding(settings, sample), settings, lambda done: watcher.progress(done, rows, {})
-        )
+        embed = by_words(sample()) if settings.by == "words" else by_endpoint(settings)
+        found = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
         tables = list(finding.pairs(batches, found))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])
         pq.write_table(shortlist, draft.path / "shortlist.parquet")
-        draft.extra["nearest"] = shortlist.slice(0, TOLD).to_pylist()
+        draft.extra["nearest"] = shortlist.slice(0, SHOWN).to_pylist()
         judged = None
         if settings.judge.kind != "none":
             judged = ask_judge(recipe, draft, finding.judge_prompts(batches, found), settings.judge, "paraphrases")
@@ -68,7 +65,9 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         counts = draft.extra["summary"]
         draft.extra["metrics"] |= {name: counts[name] for name in ("shortlisted", "pairs", "undecided")}
         if counts["undecided"]:
-            watcher.warning(f"{counts['undecided']:,} of {counts['pairs']:,} pairs got no verdict: their rows are kept")
+            watcher.warning(
+                f"The judge did not decide {counts['undecided']:,} of {counts['pairs']:,} pairs: these rows are kept"
+            )
 
     return run_step(
         PARAPHRASES, f"{domain}-paraphrases", parameters=settings, inputs=[problems, *benchmarks], make=make,
@@ -77,9 +76,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
 
 
 def _check(settings: Paraphrases) -> None:
-    """Raises RatchetError where what the step needs is missing."""
-    if settings.by == "sentence-transformers" and importlib.util.find_spec("sentence_transformers") is None:
-        embedding(settings, list)  # says what to install
+    """Raises RatchetError where an endpoint does not answer."""
     if settings.by == "endpoint":
         check_endpoint(settings.base_url, os.environ.get(settings.api_key_env))
     check_judge(settings.judge)

@@ -1,15 +1,17 @@
-"""What the steps of curation have in common: a data set in, the rows that stay and the rows that go out."""
+"""What the steps of curation have in common: a data set in, kept and rejected rows out."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.readers.problems import BATCH_ROWS
 from ratchet.data_curation.split import Split
-from ratchet.infra.artifacts import Artifact, Draft, Parameters
+from ratchet.infra.artifacts import REJECTED, Artifact, Draft, Parameters
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.workers import in_order
 from ratchet.tasks.dask_runner import PROCESSES, check_runner, dask
@@ -20,7 +22,7 @@ RowWise = Callable[[pa.Table], Split]
 
 
 def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-    """The rows of one side of a data set, a batch at a time; one empty table when there are none."""
+    """The rows of a Parquet file in batches; one empty table when there are none."""
     with pq.ParquetFile(file) as parquet:
         for batch in parquet.iter_batches(batch_size=rows):
             yield pa.Table.from_batches([batch])
@@ -29,85 +31,81 @@ def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
 
 
 def judge_rows(
-    step: Step,
-    recipe: Recipe,
-    domain: str,
-    problems: Artifact,
-    parameters: Parameters,
-    prepare: Callable[[], tuple[RowWise, dict[str, Any]]],
-    others: Sequence[Artifact] = (),
-) -> Artifact:
-    """A step that judges each row by itself, batch by batch, where the recipe's `runner` says. `prepare` gives the
-    work, and what the summary says besides."""
+    step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
+    prepare: Callable[[], tuple[RowWise, dict[str, Any]]], others: Sequence[Artifact] = (),
+) -> Artifact:  # fmt: skip
+    """A step that judges each row by itself, in batches, where the recipe's `runner` says. `prepare` returns the
+    function for a batch, and facts for the summary."""
 
-    def make(draft: Draft) -> None:
-        work, facts = prepare()
+    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
+        judge, facts = prepare()
         rows = pq.read_metadata(problems.kept).num_rows
-        write_splits(
-            draft,
-            in_batches(recipe, step, domain, work, row_batches(problems.kept), rows),
-            most_rejected(recipe, domain),
-        )
-        draft.extra["summary"] |= facts
-        if test := facts.get("self_test"):
-            draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
+        return in_batches(recipe, step, domain, judge, row_batches(problems.kept), rows), facts
 
-    return split_step(step, domain, [problems, *others], parameters, make, lambda: check_runner(recipe.runner))
+    inputs = [problems, *others]
+    return split_step(step, recipe, domain, inputs, parameters, work, lambda: check_runner(recipe.runner))
 
 
 def in_batches(
-    recipe: Recipe,
-    step: Step,
-    domain: str,
-    work: Callable[[Any], Split],
-    batches: Iterable[Any],
+    recipe: Recipe, step: Step, domain: str, judge: Callable[[Any], Split], batches: Iterable[Any],
     rows: int | None = None,
-) -> Iterator[Split]:
-    """The splits of all batches, while the watcher is told how many of the rows are done."""
+) -> Iterator[Split]:  # fmt: skip
+    """The splits of all batches, reporting progress."""
     cluster = None if recipe.runner == PROCESSES else dask(recipe.runner, recipe.workers, f"{step.name} {domain}")
     done = 0
-    for split in in_order(work, batches, recipe.workers, cluster):
+    for split in in_order(judge, batches, recipe.workers, cluster):
         yield split
         done += split.summary["rows_in"]
         active_run().watcher.progress(done, rows, {})
 
 
 def judge_table(
-    step: Step,
-    recipe: Recipe,
-    domain: str,
-    problems: Artifact,
-    parameters: Parameters,
-    apply: Callable[[pa.Table, Draft], Split],
-    others: Sequence[Artifact] = (),
-    runs_code: bool = False,
-    here: bool = False,
-    check: Callable[[], None] | None = None,
-) -> Artifact:
-    """A step that judges rows by each other, or by much else: `apply` gets all of them, and the draft."""
+    step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
+    apply: Callable[[pa.Table, Draft], Split], others: Sequence[Artifact] = (), runs_code: bool = False,
+    here: bool = False, check: Callable[[], None] | None = None,
+) -> Artifact:  # fmt: skip
+    """A step that needs all rows at once; `apply` gets them and the draft."""
 
-    def make(draft: Draft) -> None:
+    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
         if runs_code:
             record_isolation(draft, recipe, here)
-        split = apply(pq.read_table(problems.kept), draft)
-        write_splits(draft, [split], most_rejected(recipe, domain))
+        return [apply(pq.read_table(problems.kept), draft)], {}
 
-    return split_step(step, domain, [problems, *others], parameters, make, check)
+    return split_step(step, recipe, domain, [problems, *others], parameters, work, check)
 
 
 def split_step(
-    step: Step,
-    domain: str,
-    inputs: Sequence[Artifact],
-    parameters: Parameters,
-    make: Callable[[Draft], None],
-    check: Callable[[], None] | None = None,
-) -> Artifact:
+    step: Step, recipe: Recipe, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
+    work: Callable[[Draft], tuple[Iterable[Split], dict[str, Any]]], check: Callable[[], None] | None = None,
+) -> Artifact:  # fmt: skip
+    """`work` returns the splits to write, and facts for the summary."""
+
+    def make(draft: Draft) -> None:
+        splits, facts = work(draft)
+        write_splits(draft, splits, recipe.curation_of(domain).max_rejected)
+        draft.extra["summary"] |= facts
+        if test := facts.get("self_test"):
+            draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
+        warn_of_losses(draft)
+
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
         step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, check=check
     )
 
 
-def most_rejected(recipe: Recipe, domain: str) -> float:
-    return recipe.curation_of(domain).max_rejected
+def warn_of_losses(draft: Draft) -> None:
+    """Warn of files of which more than half could not be read: wrong columns, or an unknown layout."""
+    summary = draft.extra["summary"]
+    lost = {file: n for file, n in summary.get("unreadable", {}).items() if n > summary["files"][file] / 2}
+    if not lost:
+        return
+    rejected = pq.read_table(draft.path / REJECTED, columns=["rule", "source", "evidence"])
+    malformed = rejected.filter(pc.field("rule") == "malformed")
+    for file, count in lost.items():
+        sources = zip(malformed["source"], malformed["evidence"], strict=True)
+        example = next(str(e) for s, e in sources if file.startswith(str(s)) and json.loads(str(e))["file"] in file)
+        active_run().watcher.warning(
+            f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. Map the "
+            "columns with `columns` in the recipe."
+        )

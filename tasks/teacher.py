@@ -1,4 +1,4 @@
-"""The steps of curation that ask a teacher, or need what it answered."""
+"""The steps of curation that ask a teacher, or use its answers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,12 +40,16 @@ LENGTH = Step("length", 2, "problems")
 
 REPLIES = "replies.parquet"
 PROMPTS_AT_ONCE = 256
-"""Problems with their tests, read to be asked."""
+"""Problems are read with their tests, which may be megabytes."""
+JUDGES_NOTHING = (
+    "curation.{domain}.judge: a judge model decides only in domains whose verifier can leave an answer open, such as "
+    "science. Remove the section."
+)
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
 def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    """Ask the teacher several times for each problem; journaled, so that no answer is paid for twice."""
+    """Ask the teacher several times for each problem. Answers are journaled, so that none is paid for twice."""
     teacher = recipe.curation_of(domain).teacher
     parameters = {
         "teacher": teacher,
@@ -55,8 +59,8 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
 
     if teacher.early_stop and "majority_vote" not in plan_of(domain).teacher_steps:
         raise RatchetError(
-            f"curation.{domain}.teacher.early_stop asks no more once the majority vote is decided, and the domain "
-            f"{domain} takes no vote: set it to false."
+            f"curation.{domain}.teacher.early_stop needs a majority vote, and the domain {domain} has none. Set it to "
+            "false."
         )
     if teacher.early_stop and recipe.verification.math == "either":
         raise RatchetError(
@@ -89,7 +93,7 @@ def prompts_of(recipe: Recipe, problems: Artifact) -> attempting.Prompts:
 def _known(
     recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str, more_needed: MoreNeeded | None = None
 ) -> Bill:
-    """What the journal has of the attempts at these problems."""
+    """The attempts at these problems, and how many of them the journal has."""
     seed = teacher_seed(recipe, teacher, purpose)
     return attempting.known_attempts(prompts_of(recipe, problems), teacher, journal_of(teacher), seed, more_needed)
 
@@ -98,10 +102,10 @@ def draft_attempts(
     recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str, file: str = KEPT,
     more_needed: MoreNeeded | None = None,
 ) -> Bill:  # fmt: skip
-    """Write teacher attempts into a file of a draft, with what they cost; returns that. `purpose` keeps the random
-    numbers of two uses apart, where answers are free.
+    """Write teacher attempts to a file of a draft; returns what they cost. Two purposes have different random numbers
+    where answers are free.
 
-    The journal is the teacher's, not the artifact's: with other parameters the answers already paid for still count.
+    The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
     """
     watcher, journal = active_run().watcher, journal_of(teacher)
     journal.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +124,7 @@ def draft_attempts(
 
 
 def teacher_seed(recipe: Recipe, teacher: Teacher, purpose: str = "") -> int:
-    """What is paid for answers every seed of the recipe."""
+    """Paid answers are shared by all seeds of the recipe."""
     if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
         return 0
     return derive_seed(recipe.seed, purpose) if purpose else recipe.seed
@@ -134,8 +138,8 @@ def journal_of(teacher: Teacher) -> Path:
 def check_teacher(
     recipe: Recipe, teacher: Teacher, problems: Artifact, purpose: str, more_needed: MoreNeeded | None = None
 ) -> None:
-    """Raises RatchetError where the teacher would not answer, if there is anything left to ask. While the problems are
-    still to be made, a journal says that it has answered before; it may be gone since, with every answer in there."""
+    """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal counts
+    as proof: the teacher may be gone by now with every answer journaled."""
     if journal_of(teacher).exists():
         if not problems.path.exists():
             return
@@ -146,21 +150,20 @@ def check_teacher(
 
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
-    least = recipe.curation_of(domain).min_votes
+    settings = recipe.curation_of(domain)
+    if settings.judge.kind != "none":
+        raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         with _verifier(recipe) as verify:
-            return voting.vote(table, _batches(attempts), least, _asking(recipe, domain, draft), verify)
+            return voting.vote(table, _batches(attempts), settings.min_votes, verify)
 
-    return judge_table(
-        MAJORITY_VOTE, recipe, domain, problems, _unless_default(recipe, domain), apply, [attempts],
-        check=lambda: check_judge(recipe.curation_of(domain).judge),
-    )  # fmt: skip
+    return judge_table(MAJORITY_VOTE, recipe, domain, problems, _unless_default(recipe, domain), apply, [attempts])
 
 
 @contextmanager
 def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
-    """What says whether an answer is the reference; a pool does where the recipe wants either of two verifiers."""
+    """The verifier of answers: a pool where the recipe accepts either of two verifiers."""
     if recipe.verification.math == "strict":
         yield verify_answer
         return
@@ -176,36 +179,22 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
 
 
 def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
-    """What both steps that judge attempts have in their keys beside the rest."""
+    """Parameters that the steps judging attempts share; defaults are left out of their keys."""
     least, judge = recipe.curation_of(domain).min_votes, recipe.curation_of(domain).judge
     asked = {"judge": judge} if judge.kind != "none" else {}
     return ({"min_votes": least} if least > 1 else {}) | asked | judged_math(recipe, [domain])
 
 
-def _asking(recipe: Recipe, domain: str, draft: Draft) -> model_judge.Ask | None:
-    """What has questions answered by the recipe's judge model; None where it has none."""
-    judge = recipe.curation_of(domain).judge
-    if judge.kind == "none":
-        return None
-
-    def ask(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
-        replies = ask_judge(recipe, draft, model_judge.agreement_prompts(questions), judge, "agreement")
-        return [replies[place] for place in range(len(questions))]
-
-    return ask
-
-
 def ask_judge(
     recipe: Recipe, draft: Draft, prompts: attempting.Prompts, judge: Judge, purpose: str
 ) -> dict[int, model_judge.Reply]:
-    """What a judge model says to each question, by its place; its replies stay in the draft, and what they cost in its
-    metrics."""
+    """A judge model's replies by the question's index. They are kept in the draft, with their cost in its metrics."""
     draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, judge, purpose, REPLIES).totals()
     return model_judge.replies(pq.ParquetFile(draft.path / REPLIES).iter_batches())
 
 
 def check_judge(judge: Judge) -> None:
-    """Raises RatchetError where the judge would not answer. A journal says that it has answered before."""
+    """Raises RatchetError where the judge would not answer. A journal counts as proof that it does."""
     if judge.kind != "none" and not journal_of(judge).exists():
         TEACHERS.get(judge.kind).check(judge)
 
@@ -221,30 +210,33 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
 def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
     settings = recipe.curation_of(domain)
-    maximum, least, judge = settings.max_difficulty, settings.min_votes, settings.judge
+    has_judge = settings.judge.kind != "none"
+    if has_judge and type(domain_of(domain)).is_open is Domain.is_open:
+        raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
+
+        def ask(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
+            prompts = model_judge.agreement_prompts(questions)
+            replies = ask_judge(recipe, draft, prompts, settings.judge, "agreement")
+            return [replies[place] for place in range(len(questions))]
+
         with open_pool(recipe.training.reward_servers, settings=JudgeSettings.of(recipe.verification)) as pool:
             return difficulty.grade(
-                table, _batches(attempts), pool, maximum, lambda done: watcher.progress(done, total, {}), least,
-                _asking(recipe, domain, draft),
+                table, _batches(attempts), pool, settings.max_difficulty,
+                lambda done: watcher.progress(done, total, {}), settings.min_votes, ask if has_judge else None,
             )  # fmt: skip
 
-    if judge.kind != "none" and type(domain_of(domain)).is_open is Domain.is_open:
-        raise RatchetError(
-            f"curation.{domain}.judge: the verifier of {domain} settles every answer by itself, and leaves nothing to "
-            "ask a judge model. Take the section out."
-        )
-    parameters = {"max_difficulty": maximum, **_unless_default(recipe, domain)}
+    parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}
     return judge_table(
         DIFFICULTY, recipe, domain, problems, parameters, apply, [attempts],
-        runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(judge),
+        runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(settings.judge),
     )  # fmt: skip
 
 
 def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
-    """A few attempts at a time: the responses of all together may be larger than memory."""
+    """In batches: all responses together may be larger than memory."""
     return pq.ParquetFile(attempts.kept).iter_batches(attempting.ROWS_AT_ONCE)
 
 

@@ -1,4 +1,4 @@
-"""How the problems of each domain are curated: one file a domain, which its class names as `curation`."""
+"""How the problems of each domain are curated: one file per domain, named by its class as `curation`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurationPlan:
-    """Which formats a domain's problems are read from, and which rules and steps they go through, in order."""
+    """The formats, rules and steps of a domain, in order."""
 
     plain: "Callable[[Row, Mapping[str, str]], Row]"
-    """How a row is read whose columns the recipe maps to the fields of a problem."""
+    """Reads a row whose columns the recipe maps."""
     rules: tuple[Rule, ...]
     formats: "tuple[Format, ...]" = ()
-    """Published layouts, tried in this order after those of any domain."""
+    """Published layouts, tried in this order after the shared ones."""
     steps: tuple[str, ...] = ("normalise", "rules", "decontaminate", "deduplicate")
     teacher_steps: tuple[str, ...] = ("difficulty",)
-    """What follows its attempts where the recipe has a teacher."""
+    """Steps after the teacher's attempts."""
     ngram: int = 9
-    """Tokens that a problem may share with a benchmark item before decontamination looks closer."""
+    """Tokens per n-gram in decontamination."""
     likeness: float = 0.25
-    """How like a benchmark item, by their words, a problem is at the least that may be it in other words."""
+    """Smallest similarity by words of possible paraphrases."""
 
 
 PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isinstance(value, CurationPlan))

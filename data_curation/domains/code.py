@@ -1,4 +1,4 @@
-"""Code curation, as AceReason-Nemotron section 3.2 describes it."""
+"""Code curation, after AceReason-Nemotron, section 3.2."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers import code_formats
@@ -30,6 +30,6 @@ CODE = CurationPlan(
     ),
     rules=code_rules.RULES,
     steps=("normalise", "rules", "decontaminate", "deduplicate", "validate_tests"),
-    ngram=14,  # statements share more boilerplate than those of math
-    likeness=0.15,  # rephrased statements keep fewer words: names change
+    ngram=14,  # statements share more boilerplate than in math
+    likeness=0.15,  # rephrased statements keep fewer words, as names change
 )

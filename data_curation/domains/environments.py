@@ -1,18 +1,16 @@
-"""Curation of environments of others: their rows as `verifiers/environments/generation.py` writes them.
-
-Rules only: the prompts of one environment share most of their words, and who writes them holds the test rows apart.
-"""
+"""Curation of environments of the verifiers library (`verifiers/environments/generation.py` writes their rows): rules
+only, because the prompts of an environment share most of their words."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, Row, has, take_structure
 from ratchet.data_curation.readers.plain_formats import plain_any
 from ratchet.data_curation.readers.raw_files import Malformed
-from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.evidence import no_answer
 from ratchet.data_curation.split import to_json
 
 
 def environment(row: Row) -> Row:
-    """A row with the messages it is asked with; the user turn is all of them, a system prompt at its head."""
+    """A row with its messages; they are joined to one user turn, a system prompt first."""
     messages, rest = take_structure(row, "messages"), take_structure(row, "row")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Malformed("messages", "no list of messages")

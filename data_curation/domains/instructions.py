@@ -1,9 +1,9 @@
-"""Curation of instruction following. No rule reads the statement: any prompt that its instructions fit will do."""
+"""Curation of instruction following. No rule reads the statement."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, has
 from ratchet.data_curation.readers.instruction_formats import STATEMENTS, ifeval, plain_instructions, rlvr
-from ratchet.data_curation.rules.answers import no_answer
+from ratchet.data_curation.rules.evidence import no_answer
 
 
 def _statement(columns: set[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Math curation, as AceReason-Nemotron section 3.1 describes it."""
+"""Math curation, after AceReason-Nemotron, section 3.1."""
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import OPTIONS, RIGHT_OPTION, Format, has
@@ -6,7 +6,7 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS,
 from ratchet.data_curation.rules import math_rules
 
 QUERY = {"prompt": "query", "answer": "response"}
-"""MetaMath, MSVAMP. Elsewhere a `response` is a model's, and no reference."""
+"""MetaMath, MSVAMP. In other layouts, `response` is a model's."""
 
 
 def _question_and_answer(columns: set[str]) -> bool:
@@ -21,6 +21,5 @@ MATH = CurationPlan(
         Format("query", lambda c: has(c, *QUERY.values()), lambda row: plain_math(row, QUERY)),
     ),
     rules=math_rules.RULES,
-    # A majority of the teacher's answers must confirm the reference; what it solves in few tokens teaches little.
     teacher_steps=("majority_vote", "length"),
 )

@@ -1,4 +1,4 @@
-"""Science curation: what has no reference that an answer can be compared with is dropped, with the reason."""
+"""Science curation: problems without a reference that answers can be compared with are dropped."""
 
 import json
 
@@ -6,7 +6,7 @@ from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format, has
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS
 from ratchet.data_curation.readers.science_formats import gpqa, options, plain_science, scibench
-from ratchet.data_curation.rules import answers
+from ratchet.data_curation.rules import evidence as shared
 from ratchet.data_curation.rules.evidence import Evidence
 from ratchet.data_curation.rules.language import non_english
 from ratchet.infra.problems import Problem
@@ -17,9 +17,8 @@ SHOWN_CHARACTERS = 300
 
 
 def no_answer(problem: Problem, limits: Rules) -> Evidence | None:
-    """No response to it can be judged: the domain says why, and of a worked solution the end is shown, from which no
-    reference could be retrieved."""
-    evidence = answers.no_answer(problem, limits)
+    """No response can be judged. The evidence shows the end of a worked solution that gives no reference."""
+    evidence = shared.no_answer(problem, limits)
     if evidence and not problem.answer:
         metadata = json.loads(problem.metadata or "{}")
         solution = next((metadata[name] for name in SOLUTIONS if isinstance(metadata.get(name), str)), "")
@@ -30,7 +29,7 @@ def no_answer(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def unverifiable(problem: Problem, limits: Rules) -> Evidence | None:
-    """Its own reference does not pass."""
+    """The verifier rejects the reference itself."""
     fault = domain_of(problem.domain).reference_fault(problem)
     return {"fault": fault, "answer": problem.answer} if fault else None
 

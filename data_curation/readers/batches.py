@@ -1,5 +1,5 @@
-"""From some rows of a file to problems: each is converted by the file's layout, its statement cleaned, its content
-identity made; what cannot be read is rejected. The work of one batch, in whatever process."""
+"""Batches of raw rows to problems: each row is converted by the file's layout, its statement cleaned and its content
+identity computed; rows that cannot be read are rejected. Runs in any process."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,10 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import Row
+from ratchet.data_curation.readers import code_formats, plain_formats
+from ratchet.data_curation.readers.columns import (
+    Format,
+    Row,
+    has,
+    parse_structure,
+    take,
+    take_date,
+    take_statement,
+    unicode_text,
+)
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, parsed
-from ratchet.data_curation.readers.shared_formats import formats_of
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
@@ -25,40 +34,78 @@ RULES = ("malformed", "other_domain", "empty")
 WINDOW_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
 MAX_STATEMENT = 100_000
-"""Characters; a longer one is no statement, and every step after would take its time for it."""
+"""Characters. A longer text is no statement, and would slow down every later step."""
 OWN_COLUMNS = "own columns"
 
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file whose rows can be read as problems of a domain, by the layout of that name, or by a mapping of columns."""
+    """A file whose rows are problems of a domain, in the layout of that name or with mapped columns."""
 
     path: Path
     domain: str
     layout: str
     seen: frozenset[str]
-    """The columns in it."""
+    """Its columns."""
     columns: Columns
-    """Field to column, where the recipe says so."""
+    """The recipe's mapping of fields to columns."""
     source: str
     window: Window | None
 
     @property
     def title(self) -> str:
-        """As the counts name it."""
+        """Its name in the summary."""
         *folders, _ = self.source.split("/")
         return "/".join([*folders, self.path.name]) + f" ({self.layout})"
 
     def converter(self) -> Callable[[Row], Row]:
-        """Looked up by name in each process: a layout is made of functions, which do not travel."""
+        """Looked up by name in each process: functions cannot be pickled."""
         if self.layout == OWN_COLUMNS:
             return lambda row: plan_of(self.domain).plain(row, self.columns)
         return next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
 
 
+def formats_of(domain: str) -> tuple[Format, ...]:
+    """In the order in which they are tried."""
+    return *SHARED_FORMATS, *plan_of(domain).formats
+
+
+def _ratchet(row: Row) -> Row:
+    """Our own Parquet: the output of one curation can be the input of another."""
+    problem = {name: row.pop(name, None) for name in PROBLEM_SCHEMA.names}
+    if not isinstance(problem["prompt"], str) or not problem["prompt"].strip():
+        raise Malformed("prompt", "missing or empty")
+    unicode_text("prompt", problem["prompt"])
+    return problem | {"released": take_date(problem, "released")}
+
+
+def _verl(row: Row) -> Row:
+    """verl, Eurus-2-RL, Skywork-OR1. The domain follows from `ability`, or from the shape of the ground truth."""
+    prompt = take_statement(row, "prompt")
+    reward = row.pop("reward_model", None)
+    reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
+    if not isinstance(reward, dict) or reward.get("ground_truth") in (None, "", []):
+        raise Malformed("reward_model", "no ground_truth")
+    truth = reward["ground_truth"]
+    ability = str(row.get("ability") or "").lower()
+    looks_like_tests = isinstance(truth, dict) or (isinstance(truth, str) and '"input' in truth[:200])
+    if "cod" in ability or (ability != "math" and looks_like_tests):
+        columns = code_formats.verl_code(row, truth) | {"domain": "code"}
+    else:
+        columns = plain_formats.verl_math(row, truth) | {"domain": "math"}
+    return columns | {"prompt": prompt, "source_url": take(row, "url")}
+
+
+SHARED_FORMATS = (
+    Format("ratchet", lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
+    Format("verl", lambda c: has(c, "prompt", "reward_model"), _verl),
+)
+"""Layouts whose rows name their own domain."""
+
+
 @dataclass
 class RawBatch:
-    """Rows that follow each other in a file, not parsed yet; the first has the number `first` in it."""
+    """Consecutive rows of a file, not parsed yet; `first` is the number of the first one in the file."""
 
     file: RawFile
     first: int
@@ -66,97 +113,79 @@ class RawBatch:
 
 
 def normalise(batch: RawBatch) -> Split:
-    """The problems of a batch, and what was rejected: `malformed`, `other_domain`, `empty`, `outside_window`."""
-    reading = _Reading(batch.file)
+    """The problems of a batch, and the rejected rows: `malformed`, `other_domain`, `empty`, `outside_window`."""
+    file, convert = batch.file, batch.file.converter()
+    problems: list[Row] = []
+    rejected: list[Row] = []
+    templates_cut = Counter[str]()
+
+    def reject(place: Row, problem: Row, rule: str, evidence: Any) -> None:
+        texts = {"problem_id": problem.get("problem_id"), "prompt": problem.get("prompt")}
+        rejected.append({**place, **texts, "step": STEP, "rule": rule, "evidence": to_json(evidence)})
+
+    def malformed(place: Row, statement: str | None, fault: Malformed) -> None:
+        number = int(place["source_id"])
+        evidence = {"file": file.path.name, "row": number, "field": fault.field, "reason": fault.reason}
+        reject(place, {"prompt": statement}, "malformed", evidence)
+
     for number, row in enumerate(chain.from_iterable(map(parsed, batch.rows)), batch.first):
-        reading.add(number, row)
-    return reading.split()
-
-
-class _Reading:
-    """Rows that are read but not yet a table."""
-
-    def __init__(self, file: RawFile) -> None:
-        self.file, self.convert = file, file.converter()
-        self.problems: list[Row] = []
-        self.rejected: list[Row] = []
-        self.templates_cut: Counter[str] = Counter()
-
-    def add(self, number: int, row: Row | Malformed) -> None:
-        place = {"source": self.file.source, "source_id": str(number)}
+        place = {"source": file.source, "source_id": str(number)}
         statement = None if isinstance(row, Malformed) else _statement(row)
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem: Row = self._problem(row) | place
-            if problem["domain"] != self.file.domain:
-                self.rejected.append(_rejected(problem, place, "other_domain", {"domain": problem["domain"]}))
-                return
-            if self.file.window and not _inside(problem.get("released"), self.file.window):
-                evidence = {"released": str(problem.get("released")), "window": [str(day) for day in self.file.window]}
-                self.rejected.append(_rejected(problem, place, "outside_window", evidence))
-                return
-            if not problem["prompt"]:
-                self.rejected.append(_rejected(problem, place, "empty", {}))
-                return
-            self.problems.append(problem)
+            problem, templates = _problem(row, file.domain, convert)
+            templates_cut.update(templates)
+            released = problem.get("released")
+            if problem["domain"] != file.domain:
+                reject(place, problem, "other_domain", {"domain": problem["domain"]})
+            elif file.window and not (released is not None and file.window[0] <= released < file.window[1]):
+                evidence = {"released": str(released), "window": [str(day) for day in file.window]}
+                reject(place, problem, "outside_window", evidence)
+            elif not problem["prompt"]:
+                reject(place, problem, "empty", {})
+            else:
+                problems.append(problem | place)
         except (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            # A published row can be wrong in any way; whatever it does to its reader is evidence, not our failure.
-            fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
-            self._reject(place, statement, fault)
-
-    def split(self) -> Split:
-        """What was added, as a table; what no table can hold is malformed."""
-        try:
-            table = pa.Table.from_pylist(self.problems, schema=PROBLEM_SCHEMA)
-        except _UNFIT:
-            fit = []
-            for problem in self.problems:
-                if fault := _unfit(problem):
-                    self._reject(problem, problem["prompt"] if fault.field != "prompt" else None, fault)
-                else:
-                    fit.append(problem)
-            table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
-        rejected = sorted(self.rejected, key=lambda row: int(row["source_id"]))
-        lost = sum(row["rule"] == "malformed" for row in rejected)
-        measured = {
-            "files": {self.file.title: len(table) + len(rejected)},
-            **({"unreadable": {self.file.title: lost}} if lost else {}),
-            "templates_cut": dict(sorted(self.templates_cut.items())),
-        }
-        return assemble(STEP, WINDOW_RULES if self.file.window else RULES, table, rejected, **measured)
-
-    def _problem(self, row: Row) -> Row:
-        row = dict(row)
-        problem: Row = {"domain": self.file.domain} | self.convert(row)
-        problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
-        if (length := len(problem["prompt"])) > MAX_STATEMENT:
-            raise Malformed("prompt", f"{length:,} characters, more than {MAX_STATEMENT:,}")
-        problem["prompt"], templates = clean_statement(problem["prompt"])
-        problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
-        self.templates_cut.update(templates)
-        return problem
-
-    def _reject(self, place: Row, statement: str | None, fault: Malformed) -> None:
-        place = {name: place[name] for name in ("source", "source_id")}
-        evidence = {
-            "file": self.file.path.name,
-            "row": int(place["source_id"]),
-            "field": fault.field,
-            "reason": fault.reason,
-        }
-        self.rejected.append(_rejected({"prompt": statement}, place, "malformed", evidence))
+            # A published row can be wrong in any way; the error that it causes is evidence, not our failure.
+            malformed(place, statement, error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200]))
+    try:
+        table = pa.Table.from_pylist(problems, schema=PROBLEM_SCHEMA)
+    except _UNFIT:
+        faults = [_unfit(problem) for problem in problems]
+        for problem, fault in zip(problems, faults, strict=True):
+            if fault:
+                place = {name: problem[name] for name in ("source", "source_id")}
+                malformed(place, problem["prompt"] if fault.field != "prompt" else None, fault)
+        fit = [problem for problem, fault in zip(problems, faults, strict=True) if not fault]
+        table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
+    rejected.sort(key=lambda row: int(row["source_id"]))
+    lost = sum(row["rule"] == "malformed" for row in rejected)
+    measured = {
+        "files": {file.title: len(table) + len(rejected)},
+        **({"unreadable": {file.title: lost}} if lost else {}),
+        "templates_cut": dict(sorted(templates_cut.items())),
+    }
+    return assemble(STEP, WINDOW_RULES if file.window else RULES, table, rejected, **measured)
 
 
-def _inside(released: date | None, window: Window) -> bool:
-    return released is not None and window[0] <= released < window[1]
+def _problem(row: Row, domain: str, convert: Callable[[Row], Row]) -> tuple[Row, list[str]]:
+    """The columns of a problem, and the names of the templates that were removed from its statement."""
+    row = dict(row)
+    problem: Row = {"domain": domain} | convert(row)
+    problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
+    if (length := len(problem["prompt"])) > MAX_STATEMENT:
+        raise Malformed("prompt", f"{length:,} characters, more than {MAX_STATEMENT:,}")
+    problem["prompt"], templates = clean_statement(problem["prompt"])
+    problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
+    return problem, templates
 
 
 _UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 def _unfit(problem: Row) -> Malformed | None:
-    """Which column of this row no table can hold, if one cannot."""
+    """The column of this row whose value the schema cannot hold, if any."""
     for column in PROBLEM_SCHEMA:
         try:
             pa.array([problem.get(column.name)], column.type)
@@ -166,17 +195,7 @@ def _unfit(problem: Row) -> Malformed | None:
 
 
 def _statement(row: Row) -> str | None:
-    """What can be shown of a row that could not be read; half a surrogate pair as its number."""
+    """A text of a row that could not be read; half of a surrogate pair is escaped."""
     names = (*MATH_COLUMNS["prompt"], "question_content", "description", "query")
     text = next((row[name] for name in names if isinstance(row.get(name), str)), None)
     return None if text is None else text[:MAX_STATEMENT].encode("utf-8", "backslashreplace").decode()
-
-
-def _rejected(problem: Row, place: Row, rule: str, evidence: Any) -> Row:
-    return place | {
-        "problem_id": problem.get("problem_id"),
-        "step": STEP,
-        "rule": rule,
-        "evidence": to_json(evidence),
-        "prompt": problem.get("prompt"),
-    }

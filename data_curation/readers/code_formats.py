@@ -1,4 +1,4 @@
-"""Code problems as they are published: one function a format."""
+"""Published layouts of code problems: one function each."""
 
 import json
 import re
@@ -25,11 +25,11 @@ from ratchet.data_curation.readers.columns import (
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, plain
 from ratchet.data_curation.readers.raw_files import Malformed
 
-PYTHON_3 = 3  # CodeContests' number for the language
+PYTHON_3 = (3, "PYTHON3")  # in CodeContests
 
 
 def leetcode(row: Row) -> Row:
-    """LeetCodeDataset. Its `prompt` column holds the imports and node classes that solutions take for granted."""
+    """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need."""
     meta = row.get("meta")
     meta = meta if isinstance(meta, dict) else {}
     entry_point, prelude = take_text(row, "entry_point"), take(row, "prompt")
@@ -50,8 +50,8 @@ def leetcode(row: Row) -> Row:
 
 
 def humaneval(row: Row) -> Row:
-    """HumanEval, HumanEval+, BigCodeBench, ODEX: the statement is a function header with a docstring, or below what is
-    asked, which the solution continues. Above it may stand functions that the tests use too."""
+    """HumanEval, HumanEval+, BigCodeBench, ODEX: the statement ends in a function header, which the solution continues;
+    functions before it may be used by the tests."""
     prompt = take_text(row, "complete_prompt", "prompt")
     entry_point = take(row, "entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
     if not isinstance(entry_point, str):
@@ -67,7 +67,7 @@ def humaneval(row: Row) -> Row:
 
 
 def codeeval_pro(row: Row) -> Row:
-    """HumanEval Pro, MBPP Pro, BigCodeBench-Lite Pro: a problem, and a second one that is solved with the first."""
+    """HumanEval Pro, MBPP Pro, BigCodeBench-Lite Pro: a problem, and a second one whose solution calls the first's."""
     first, second = take_text(row, "raw_problem"), take_text(row, "new_problem")
     solutions = take_text(row, "raw_solution"), take_text(row, "new_solution")
     return tested(row, from_script(take_text(row, "test_code"))) | {
@@ -77,10 +77,10 @@ def codeeval_pro(row: Row) -> Row:
 
 
 def mbpp(row: Row) -> Row:
-    """MBPP, its sanitized part, and MBPP+. The statement does not name the function; the header is the solution's."""
+    """MBPP, sanitized MBPP, and MBPP+. The statement does not name the function: the header is the solution's."""
     code = take_text(row, "code")
     imports, setup = row.pop("test_imports", None) or [], row.pop("test_setup_code", None) or ""
-    if re.fullmatch(r"(\s*(import|from) .*)*\s*", setup):  # which the solution finds too
+    if re.fullmatch(r"(\s*(import|from) .*)*\s*", setup):  # needed by the solution too
         imports, setup = [*imports, setup], ""
     suite = from_script("\n".join(row.pop("test_list")), setup=setup)
     plus = from_tables(row.pop("test", None) or "", suite.entry_point or "")
@@ -95,9 +95,9 @@ def mbpp(row: Row) -> Row:
 
 
 def codeforces(row: Row) -> Row:
-    """Codeforces as open-r1 publishes it. Several right outputs need the problem's own checker: not read."""
+    """open-r1's Codeforces, without problems that have their own checker because several outputs are right."""
     if row.get("generated_checker"):
-        raise Malformed("generated_checker", "several outputs are right: it needs a judge of its own")
+        raise Malformed("generated_checker", "several outputs are right, and only its own checker can judge them")
     if not row.get("official_tests") or row.get("official_tests_complete") is False:
         raise Malformed("official_tests", "missing or incomplete")
     cases = row.pop("official_tests")
@@ -119,20 +119,18 @@ def codeforces(row: Row) -> Row:
 
 
 def code_contests(row: Row) -> Row:
-    """DeepMind's CodeContests: three groups of tests, solutions with a language each."""
+    """DeepMind's CodeContests: three groups of tests, solutions with their languages."""
     suite = TestSuite()
     for group in ("public_tests", "private_tests", "generated_tests"):
         cases = _columns(row, group, "input", "output")
         suite.tests += from_specification({"inputs": cases[0], "outputs": cases[1]}).tests
     languages, solutions = _columns(row, "solutions", "language", "solution")
-    row.pop("incorrect_solutions", None)  # many and long; not needed to verify an answer
+    row.pop("incorrect_solutions", None)  # many, long and not needed
     limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
     memory = take_number(row, "memory_limit_bytes")
     return tested(row, suite) | {
         "prompt": take_text(row, "description"),
-        "golden_solutions": [
-            s for language, s in zip(languages, solutions, strict=True) if language in (PYTHON_3, "PYTHON3")
-        ],
+        "golden_solutions": [s for name, s in zip(languages, solutions, strict=True) if name in PYTHON_3],
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
         "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
         "memory_limit_mb": memory / 1e6 if memory else None,
@@ -140,7 +138,7 @@ def code_contests(row: Row) -> Row:
 
 
 def livecodebench(row: Row) -> Row:
-    """LiveCodeBench, code generation: public and private tests, the function's name in the metadata."""
+    """LiveCodeBench, code generation: public and private tests; the function's name is in the metadata."""
     row["tests"] = parse_structure(take_text(row, "public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
         row["tests"] += decode_private(private)
@@ -148,14 +146,14 @@ def livecodebench(row: Row) -> Row:
 
 
 def classeval(row: Row) -> Row:
-    """ClassEval: a class to be filled in, and classes of `unittest`. What the class imports stands aside."""
+    """ClassEval: a class to complete, and classes of `unittest`; imports are in a column of their own."""
     row["prelude"] = "\n".join(take_structure(row, "import_statement") or [])
     fields = {"prompt": "skeleton", "entry_point": "class_name", "golden_solutions": "solution_code"}
     return plain_code(row, fields)
 
 
 def plain_code(row: Row, columns: Columns) -> Row:
-    """DeepCoder and its relatives, TACO, APPS: a statement, tests in any shape, perhaps solutions and a header."""
+    """DeepCoder and its relatives, TACO, APPS: a statement, tests in any shape, optional solutions and header."""
     metadata = None if "metadata" in columns.values() else take_structure(row, "metadata")
     problem = plain(row, CODE_COLUMNS, columns)
     if isinstance(metadata, dict):
@@ -172,7 +170,7 @@ def plain_code(row: Row, columns: Columns) -> Row:
 
 
 def verl_code(row: Row, truth: Any) -> Row:
-    """The code half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
+    """Code rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
     more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
     starter = more.pop("starter_code", None)
@@ -180,8 +178,7 @@ def verl_code(row: Row, truth: Any) -> Row:
 
 
 def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
-    """A group published as a struct of lists or as a list of structs, as parallel lists. Raises Malformed when they are
-    not equally long."""
+    """A struct of lists, or a list of structs, as parallel lists. Raises Malformed for different lengths."""
     group = take_structure(row, name) or {}
     if isinstance(group, list) and all(isinstance(item, dict) for item in group):
         group = {field: [item.get(field) for item in group] for field in fields}
@@ -194,13 +191,10 @@ def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
 
 
 def tested(row: Row, suite: TestSuite, *programs: str | None) -> Row:
-    """The columns that tests fill. The judge reads `prelude` from the metadata; there, too, is said what was lost. A
-    function that is named alone is a method where one of the `programs` is a class `Solution`."""
-    if (
-        suite.entry_point
-        and "." not in suite.entry_point
-        and any("class Solution" in (text or "") for text in programs)
-    ):
+    """The columns that tests fill; `prelude` and the number of tests left out go into the metadata. A plain function
+    name is a method where one of the `programs` has a class `Solution`."""
+    has_solution = any("class Solution" in (text or "") for text in programs)
+    if suite.entry_point and "." not in suite.entry_point and has_solution:
         suite.entry_point = f"Solution().{suite.entry_point}"
     if suite.left_out:
         row["tests_left_out"] = suite.left_out

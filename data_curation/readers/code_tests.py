@@ -1,7 +1,7 @@
-"""Tests of code problems, from the shapes they are published in to the house's: see `infra.problems.CodeTest`.
+"""Tests of code problems, from their published shapes to ours (`infra.problems.CodeTest`).
 
-Published tests come as parallel lists of inputs and outputs, as lists of cases, and as Python functions full of
-assertions, which `verifiers.code.published_checks` reads, or classes of `unittest`.
+Published tests are parallel lists of inputs and outputs, lists of cases, Python functions with assertions
+(`verifiers.code.published_checks`), or classes of `unittest`.
 """
 
 import ast
@@ -21,8 +21,8 @@ from ratchet.verifiers.code.published_checks import NOT_LITERAL, call_arguments,
 
 @dataclass
 class TestSuite:
-    """`tests` ready for the `tests` column; `entry_point` None means stdin/stdout; `left_out` counts those that could
-    not be kept; `prelude` is source that solutions and checks take for granted."""
+    """`tests` for the `tests` column; `entry_point` None means stdin/stdout; `left_out` counts unreadable tests;
+    `prelude` is source that solutions and checks need."""
 
     __test__ = False  # not a pytest class
     tests: list[dict[str, Any]] = field(default_factory=list)
@@ -40,7 +40,7 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
     if isinstance(spec, dict) and "test_code" in spec:
         entry_point = str(spec.get("entry_point") or entry_point)
         return from_assertions(str(spec["test_code"]), entry_point, spec.get("import_prefix"))
-    if isinstance(spec, dict) and "functional" in spec:  # rllm: a check and a last line that calls it
+    if isinstance(spec, dict) and "functional" in spec:  # rllm: a check, called by its last line
         called = re.search(r"^check\((.+)\)\s*\Z", str(spec["functional"]), re.MULTILINE)
         return from_assertions(str(spec["functional"]), called[1] if called else str(entry_point))
     if isinstance(spec, dict) and "inputs" in spec and "outputs" in spec:
@@ -54,15 +54,15 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
     if isinstance(spec, list) and all(isinstance(case, dict) and "input" in case and "output" in case for case in spec):
         entry_point = next((case["fn_name"] for case in spec if case.get("fn_name")), entry_point)
         if entry_point and any("func" in str(case.get("testtype") or case.get("type") or "func") for case in spec):
-            return _text_calls(spec, entry_point)
+            return _calls([case["input"] for case in spec], [case["output"] for case in spec], entry_point, texts=True)
         return TestSuite([{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in spec])
     if isinstance(spec, list) and all(isinstance(case, dict) and case.keys() & {"call", "check"} for case in spec):
-        return TestSuite(spec, entry_point)  # the house's own
+        return TestSuite(spec, entry_point)  # our own
     raise Malformed("tests", "not a known shape of tests")
 
 
 def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
-    """Tests in a function `check(candidate)`, or beside one that is empty."""
+    """Tests in a function `check(candidate)`, or outside of it where it is empty."""
     tests = _unit_tests(code) or _read(code)
     suite = TestSuite(tests, entry_point) if tests else from_script(code, entry_point)
     suite.prelude = prelude
@@ -77,7 +77,7 @@ def check(candidate):
 
 
 def _unit_tests(code: str) -> list[dict[str, Any]]:
-    """Each method of classes of `unittest` as a check that runs it; none where there are no such classes."""
+    """A check for each test method of classes of `unittest`."""
     try:
         body = ast.parse(code).body if "TestCase" in code else []
     except NOT_LITERAL:
@@ -100,9 +100,8 @@ def _read(code: str) -> list[dict[str, Any]]:
 
 
 def from_tables(code: str, entry_point: str) -> TestSuite | None:
-    """EvalPlus: literal lists `inputs` and `results` beside a loop that compares them, in a script or in `check`; None
-    when the code is not of that kind. A case whose arguments JSON would change (a tuple) is a check; one whose values
-    are no literals (a huge power) is left out."""
+    """EvalPlus: literal lists `inputs` and `results` and a loop that compares them; None for other code. A case whose
+    arguments JSON would change (a tuple) becomes a check; one with values that are no literals is left out."""
     try:
         tables = {
             node.targets[0].id: node.value
@@ -136,9 +135,8 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def from_script(code: str, entry_point: str | None = None, setup: str = "") -> TestSuite:
-    """Assertions outside of any function, which call what is tested by its name: `entry_point`, or the method of an
-    object that is `Solution()`, or the first function that they call. What `setup` makes may be of classes of the
-    solution."""
+    """Assertions outside of any function. They call `entry_point`, or a method of a variable set to `Solution()`, or
+    the first function that they call. `setup` may use classes of the solution."""
     if entry_point and (tests := _unit_tests(code)):
         return TestSuite(tests, entry_point)
     try:
@@ -160,8 +158,8 @@ def from_script(code: str, entry_point: str | None = None, setup: str = "") -> T
     elif called != "candidate" or not entry_point:
         entry_point = called
     made = (f"{called} = {entry_point}", f"{called.partition('.')[0]} = Solution()")
-    told = (s for s in body if s not in above and ast.unparse(s) not in made)
-    lines = [f"    {line}" for s in told for line in ast.unparse(_Renamed(called).visit(s)).splitlines()]
+    kept = (s for s in body if s not in above and ast.unparse(s) not in made)
+    lines = [f"    {line}" for s in kept for line in ast.unparse(_Renamed(called).visit(s)).splitlines()]
     helpers = [ast.unparse(s) for s in above if getattr(s, "name", "") != "check"]
     return TestSuite(_read("\n".join([*helpers, *setup.splitlines(), "def check(candidate):", *lines])), entry_point)
 
@@ -170,7 +168,7 @@ _COMPARERS = {"set", "sorted", "list", "tuple", "len", "abs", "round", "str", "f
 
 
 class _Renamed(ast.NodeTransformer):
-    """Calls of `name`, perhaps a method's, as calls of `candidate`."""
+    """Replaces calls of `name`, which may be a method, by calls of `candidate`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -185,7 +183,7 @@ class _Renamed(ast.NodeTransformer):
 def decode_private(text: str) -> Any:
     """LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of JSON text.
 
-    The unpickler allows no globals at all, so a file can hold nothing but plain values.
+    The unpickler allows no globals, so that a file can contain plain values only.
     """
     try:
         return json.loads(text)
@@ -200,33 +198,23 @@ def decode_private(text: str) -> Any:
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of tests may name nothing")
+        raise pickle.UnpicklingError(f"it names {module}.{name}, and only plain values are allowed")
 
 
-def _calls(inputs: list[Any], outputs: list[Any], entry_point: str) -> TestSuite:
-    """One list of arguments a call. APPS and TACO wrap each result in a list of one, which is taken off when all
-    results are wrapped so."""
-    wrapped = all(isinstance(output, list) and len(output) == 1 for output in outputs)
+def _calls(inputs: list[Any], outputs: list[Any], entry_point: str, texts: bool = False) -> TestSuite:
+    """Calls from lists of arguments, or from text: a JSON value per line (LiveCodeBench), or Python's `a = [1], b = 2`
+    (LeetCodeDataset). With `texts`, outputs are text too; otherwise, where every output is a list of one (APPS, TACO),
+    that list is unwrapped."""
+    wrapped = not texts and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     suite = TestSuite(entry_point=entry_point)
-    for arguments, output in zip(inputs, outputs, strict=True):
-        if isinstance(arguments, str):
-            suite_of_one = _text_calls([{"input": arguments, "output": output}], entry_point)
-            suite.tests += suite_of_one.tests
-            suite.left_out += suite_of_one.left_out
+    for given, output in zip(inputs, outputs, strict=True):
+        if not texts and not isinstance(given, str):
+            call = {"args": given if isinstance(given, list) else [given], "kwargs": {}}
+            suite.tests.append({"call": call, "output": output[0] if wrapped else output})
             continue
-        call = {"args": arguments if isinstance(arguments, list) else [arguments], "kwargs": {}}
-        suite.tests.append({"call": call, "output": output[0] if wrapped else output})
-    return suite
-
-
-def _text_calls(cases: list[dict[str, Any]], entry_point: str) -> TestSuite:
-    """Arguments as text: one JSON value a line (LiveCodeBench), or Python's `a = [1], b = 2` (LeetCodeDataset)."""
-    suite = TestSuite(entry_point=entry_point)
-    for case in cases:
         try:
-            call = _arguments(case["input"])
-            output = case["output"]
-            suite.tests.append({"call": call, "output": _value(output) if isinstance(output, str) else output})
+            output = plain(parse_structure(output, "output")) if isinstance(output, str) else output
+            suite.tests.append({"call": _arguments(given), "output": output})
         except (*NOT_LITERAL, Malformed):
             suite.left_out += 1
     return suite
@@ -239,10 +227,6 @@ def _arguments(text: Any) -> dict[str, Any]:
         return {"args": [json.loads(line) for line in text.splitlines() if line.strip()], "kwargs": {}}
     except ValueError:
         return call_arguments(ast.parse(f"candidate({text})", mode="eval").body)
-
-
-def _value(text: str) -> Any:
-    return plain(parse_structure(text, "output"))
 
 
 def _lines(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Taking columns out of a raw row. What no reader takes stays in the row and becomes the problem's metadata."""
+"""Taking columns from a raw row. Columns that no reader takes become the problem's metadata."""
 
 import ast
 import contextlib
@@ -16,8 +16,8 @@ EMPTY = (None, "", [], {})
 
 @dataclass(frozen=True)
 class Format:
-    """A published layout, told by the columns there are. `convert` takes what it knows out of the row and returns
-    columns of `PROBLEM_SCHEMA`."""
+    """A published layout, recognized by its columns. `convert` removes the columns that it knows from the row and
+    returns columns of `PROBLEM_SCHEMA`."""
 
     name: str
     matches: Callable[[set[str]], bool]
@@ -25,18 +25,18 @@ class Format:
 
 
 def take(row: Row, *names: str) -> Any:
-    """The first of these columns that says anything, removed from the row; None when none does."""
+    """Remove and return the first of these columns with a value; None when none has one."""
     value = row.pop(_filled(row, names), None)
     return None if value in EMPTY else value
 
 
 def _filled(row: Row, names: tuple[str, ...]) -> str:
-    """The first of these columns that says anything; the first of all when none does."""
+    """The first of these columns with a value, or else the first."""
     return next((name for name in names if row.get(name) not in EMPTY), names[0])
 
 
 def take_text(row: Row, *names: str) -> str:
-    """As `take`, but a text must be there: raises Malformed otherwise."""
+    """As `take`; raises Malformed unless it is a text."""
     name = _filled(row, names)
     value = row.pop(name, None)
     if value in (None, ""):
@@ -49,7 +49,7 @@ def take_text(row: Row, *names: str) -> str:
 
 
 def unicode_text(name: str, value: str) -> str:
-    """Raises Malformed for text that no file can hold: JSON can smuggle in half a surrogate pair."""
+    """Raises Malformed for text that cannot be encoded: JSON may contain half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -58,8 +58,8 @@ def unicode_text(name: str, value: str) -> str:
 
 
 def take_statement(row: Row, *names: str) -> str:
-    """A text, or a chat (a list of messages, perhaps as JSON text) of which the last user's turn is the problem: system
-    prompts would meet in every n-gram."""
+    """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which rows
+    share, are left out."""
     name = _filled(row, names)
     chat = row.get(name)
     if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
@@ -69,7 +69,7 @@ def take_statement(row: Row, *names: str) -> str:
     row.pop(name)
     said = [text for role, text in chat_turns(chat, name) if role == "user"]
     if not said:
-        raise Malformed(name, "a chat without a user's message")
+        raise Malformed(name, "a chat without a user message")
     return take_text({name: said[-1]}, name)
 
 
@@ -77,7 +77,7 @@ _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
 
 
 def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
-    """Who says what (`user`, `assistant`, `system`, …), from OpenAI's messages or ShareGPT's, perhaps as JSON text."""
+    """(role, content) of OpenAI's or ShareGPT's messages, perhaps as JSON text."""
     if isinstance(chat, str):
         chat = parse_structure(chat, name)
     if not isinstance(chat, list):
@@ -88,29 +88,29 @@ def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def _joined(content: Any) -> Any:
-    """The text of a message that comes in parts, none of which is a picture."""
+    """The text of a message in parts, if all parts are text."""
     texts = [_text_of(part) for part in content] if isinstance(content, list) else []
     return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else content
 
 
 def _text_of(part: Any) -> Any:
-    """Of a part of a message, or an option: itself, or what it says as an object."""
+    """The text of a message part or an option that may be an object."""
     return part.get("text", part.get("content")) if isinstance(part, dict) else part
 
 
 def take_structure(row: Row, *names: str) -> Any:
-    """A structure that may have been published as itself, as JSON text, or as a Python literal."""
+    """A structure, published as it is, as JSON text, or as a Python literal."""
     name = _filled(row, names)
     value = take(row, name)
     return parse_structure(value, name) if isinstance(value, str) else value
 
 
 def parse_structure(text: str, field: str) -> Any:
-    """JSON, or a Python literal (which is data: nothing is evaluated). Raises Malformed."""
+    """Parse JSON or a Python literal; nothing is evaluated. Raises Malformed."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        if type(error) is ValueError:  # Python's limit, which keeps a hostile row from costing minutes
+        if type(error) is ValueError:  # Python's limit; longer ones would cost minutes
             raise Malformed(field, "JSON with an integer of more than 4,300 digits") from None
     try:
         return ast.literal_eval(text)
@@ -119,7 +119,7 @@ def parse_structure(text: str, field: str) -> Any:
 
 
 def take_date(row: Row, *names: str) -> date | None:
-    """The day of release; text is read as ISO, with or without a time."""
+    """A date; text is read as ISO, with or without a time."""
     name = _filled(row, names)
     value = take(row, name)
     if isinstance(value, datetime):
@@ -133,7 +133,7 @@ def take_date(row: Row, *names: str) -> date | None:
 
 
 def take_number(row: Row, *names: str) -> float | None:
-    """A number, or the number a text like '256 megabytes' or '2.0 seconds' starts with."""
+    """A number, or the number at the start of a text such as '256 megabytes'."""
     name = _filled(row, names)
     value = take(row, name)
     if value is None or str(value).strip().lower() in ("none", "null", "nan"):
@@ -145,9 +145,8 @@ def take_number(row: Row, *names: str) -> float | None:
 
 
 def answer_text(value: Any) -> str | None:
-    """A reference answer as text. A list is a list of accepted answers, of which the first stands for all, but one of
-    numbers the values of several unknowns; of an object it is what its `answer` says; a whole number published as 142.0
-    is 142."""
+    """A reference answer as text: of a list of accepted answers the first, of a list of numbers all (the values of
+    several unknowns), of an object its `answer`; 142.0 becomes 142."""
     if isinstance(value, str) and value.lstrip()[:2] in ('["', "['"):
         with contextlib.suppress(Malformed):
             value = parse_structure(value, "answer")
@@ -164,17 +163,17 @@ def answer_text(value: Any) -> str | None:
 
 
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
-_A_SOLUTION_HAS = 40  # words: more, over several lines, is no answer
+_MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
 
 
 def take_answer(row: Row, *names: str) -> str | None:
-    """A reference answer as text. Of a worked solution it is what its last line `#### 18` or its last box says, and the
-    whole stays in the row as `solution`. Raises Malformed for one that has neither: nothing can be compared with it."""
+    """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes the
+    row's `solution`. Raises Malformed for a solution with neither."""
     return final_answer(row, answer_text(take(row, *names)))
 
 
 def final_answer(row: Row, value: str | None) -> str | None:
-    """As `take_answer`, of a text that was taken."""
+    """As `take_answer`, for a text that was taken before."""
     if value is None:
         return None
     final = marked_answer(value)
@@ -187,24 +186,24 @@ def final_answer(row: Row, value: str | None) -> str | None:
 
 OPTIONS = ("options", "choices", "answer_option_list")
 RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
-"""What names the right one: its letter, its number or its text."""
+"""Columns that name the right option by its letter, number or text."""
 _LABELLED = re.compile(r"\(?[A-Za-z]\s?[).:]")
 
 
 def marked_answer(solution: str) -> str | None:
-    """What the last line `#### 18` of a worked solution says, or else its last box."""
+    """The answer in a worked solution's last line `#### 18`, or else in its last box."""
     line = _FINAL_LINE.search(solution)
     return line[1] if line else last_boxed(solution)
 
 
 def is_solution(text: str) -> bool:
-    """Is it so long, over several lines, that it is no answer?"""
-    return "\n" in text and len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", text)) > _A_SOLUTION_HAS
+    """Whether a text is too long for an answer."""
+    return "\n" in text and len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", text)) > _MOST_ANSWER_WORDS
 
 
 def with_options(row: Row, *names: str) -> None:
-    """Put the options of a multiple-choice problem, labelled, under its statement, the first of `names` that says
-    anything; an answer that is the number of one, from 0, becomes its letter."""
+    """Append the labeled options of a multiple-choice problem to its statement, the first of `names` with a value; an
+    answer that is an option's index becomes its letter."""
     options, name = take(row, *OPTIONS), _filled(row, names)
     if isinstance(options, dict):
         options = [f"{letter}) {text}" for letter, text in options.items()]
@@ -217,8 +216,8 @@ def with_options(row: Row, *names: str) -> None:
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
         row["answer"] = letters[answer]
     texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
-    told = (t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True))
-    row[name] = "\n".join([row[name], *told])
+    labeled = (t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True))
+    row[name] = "\n".join([row[name], *labeled])
 
 
 def last_boxed(text: str) -> str | None:
@@ -233,8 +232,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def take_solutions(row: Row, *names: str) -> list[str]:
-    """Programs: a list of texts, as itself or as JSON text, or one text that is a program; none when a data set says it
-    has none."""
+    """Programs: a list of texts, perhaps as JSON text, or one program."""
     name = _filled(row, names)
     value = take(row, name)
     if isinstance(value, str):

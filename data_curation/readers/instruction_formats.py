@@ -1,5 +1,5 @@
-"""Published sets of verifiable instructions. An instruction that is unknown, or whose arguments are wrong, makes its
-row malformed, with the reason: a response to it could not be judged."""
+"""Published sets of verifiable instructions. A row with an unknown instruction or wrong arguments is malformed, because
+no response could be judged."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,7 @@ from ratchet.data_curation.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
 
 STATEMENTS = ("prompt", "messages")
-# The functions that judge RLVR-IFeval (allenai/open-instruct), as kinds of IFEval: the kind, and where each of its
-# arguments is found.
+# Functions of RLVR-IFeval (allenai/open-instruct): function, kind of IFEval, and the kind's arguments=its own.
 _RLVR = """
 verify_keywords keywords:existence keywords=keyword_list
 verify_keyword_frequency keywords:frequency keyword=word frequency=N
@@ -94,7 +93,7 @@ def _tests(truth: list[Any], field: str) -> Row:
         if not isinstance(ids, list) or not isinstance(kwargs, list) or len(ids) != len(kwargs):
             raise Malformed(field, "not a list of instructions with as many kwargs")
         for given, arguments in zip(ids, kwargs, strict=True):
-            if isinstance(arguments, dict):  # of the statement as it is asked, which is cleaned too
+            if isinstance(arguments, dict):  # cleaned like the statement
                 arguments = {key: clean_text(v) if isinstance(v, str) else v for key, v in arguments.items()}
             try:
                 instructions.append(instruction(given, arguments))

@@ -1,5 +1,5 @@
-"""Layouts without a name of their own: each field of a problem is in the column that the recipe names, or else in the
-first of the usual ones that says anything."""
+"""Unnamed layouts: each field of a problem is in the column that the recipe maps, or else in the first of the usual
+columns that has a value."""
 
 import re
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ from ratchet.data_curation.split import to_json
 from ratchet.infra.errors import RatchetError
 
 Columns = Mapping[str, str]
-"""A problem's field, or `metadata.NAME`, to the column of the file that holds it."""
+"""From a problem's field, or `metadata.NAME`, to the file's column."""
 
 
 def take_tests(row: Row, *names: str) -> Any:
-    """A structure, or else the text of a script."""
+    """A structure, or the text of a script."""
     name = next((name for name in names if row.get(name)), names[0])
     script = row.get(name)
     try:
@@ -78,11 +78,11 @@ CODE_COLUMNS = {
 }
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
-_NO_ANSWER = ("notfound", "none", "nan", "n/a")  # what NuminaMath and others write where there is none
+_NO_ANSWER = ("notfound", "none", "nan", "n/a")  # in NuminaMath and others
 
 
 def plain(row: Row, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> Row:
-    """The fields of `usual` and `columns`, the latter from the columns named there and from no others."""
+    """The fields of `usual` and `columns`; a mapped field is read from its mapped column only."""
     more = {field.partition(".")[2]: row.pop(name) for field, name in columns.items() if "." in field and name in row}
     names = {**usual, **{field: (name,) for field, name in columns.items() if "." not in field}}
     problem = {field: _TAKE[field](row, *named) for field, named in names.items()}
@@ -91,27 +91,27 @@ def plain(row: Row, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> R
 
 
 def plain_any(row: Row, columns: Columns) -> Row:
-    """A problem of a user's own domain: what the recipe maps; the rest is metadata."""
+    """A problem of a user's own domain."""
     problem = plain(row, {name: MATH_COLUMNS[name] for name in ("prompt", "answer")}, columns)
     return problem | ({"tests": to_json(problem["tests"])} if problem.get("tests") else {})
 
 
 def plain_math(row: Row, columns: Columns) -> Row:
     r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
-    Open-Reasoner-Zero, TRL's prompt data sets; without an answer column, as in NuminaMath-CoT, the original MATH and
-    rStar, the answer is what the solution's last line `#### 18` or its last `\boxed{}` holds."""
+    Open-Reasoner-Zero, TRL's prompt data sets. Without an answer column, as in NuminaMath-CoT, the original MATH and
+    rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
     if "prompt" not in columns:
         with_options(row, *MATH_COLUMNS["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
     if "prompt" not in columns:
-        # What the question refers to: OlympiadBench, AGIEval, TabMWP and SVAMP.
+        # The context of the question: OlympiadBench, AGIEval, TabMWP and SVAMP.
         before = [
             text + gap
             for name, gap in (("context", "\n\n"), ("passage", "\n\n"), ("table", "\n\n"), ("Body", " "), ("body", " "))
             if (text := row.pop(name, None))
         ]
         problem["prompt"] = "".join([*before, problem["prompt"]])
-        row.pop("messages", None)  # NuminaMath-CoT: statement and solution once more, as a chat
+        row.pop("messages", None)  # NuminaMath-CoT: statement and solution again, as a chat
     if problem["answer"] is None and "answer" not in columns:
         problem["answer"] = next(filter(None, (_reference(row.get(name)) for name in SOLUTIONS)), None)
     if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
@@ -120,14 +120,14 @@ def plain_math(row: Row, columns: Columns) -> Row:
 
 
 def _reference(solution: Any) -> str | None:
-    """What a solution is marked to come to; or all of it, where it is a number or a word."""
+    """The marked answer of a solution; or all of it, where it is a number or a word."""
     if isinstance(solution, str):
         return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
     return answer_text(solution) if isinstance(solution, float | int) else None
 
 
 def verl_math(row: Row, truth: Any) -> Row:
-    """The math half of verl, Eurus and Skywork Parquet; `truth` is the reward model's ground truth."""
+    """Math rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
     answer = final_answer(row, answer_text(truth))
     if answer is None:
         raise Malformed("reward_model", "no ground_truth")
@@ -135,13 +135,13 @@ def verl_math(row: Row, truth: Any) -> Row:
 
 
 def check_fields(columns: Columns) -> None:
-    """Raises RatchetError for a field that no problem has, and for a column that two fields are read from."""
+    """Raises RatchetError for an unknown field, and for a column that is mapped twice."""
     unknown = sorted(field for field in columns if field not in _TAKE and field.removeprefix("metadata.") == field)
     if unknown:
         raise RatchetError(
-            f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(_TAKE)} and metadata.NAME; what is not "
-            "mapped is kept in the metadata."
+            f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(_TAKE)} and metadata.NAME; unmapped "
+            "columns are kept in the metadata."
         )
     twice = sorted({name for name in columns.values() if list(columns.values()).count(name) > 1})
     if twice:
-        raise RatchetError(f"columns: {twice[0]!r} is given for two fields. Name each column once.")
+        raise RatchetError(f"columns: {twice[0]!r} is mapped to two fields. Name each column once.")

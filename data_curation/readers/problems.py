@@ -1,5 +1,4 @@
-"""From files to problems: find the format by the columns, and read the rows batch by batch. This is the first step of
-curation."""
+"""From files to problems: find the layout by the columns, and read the rows in batches. The first step of curation."""
 
 import json
 from collections import Counter
@@ -11,26 +10,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, normalise
+from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.columns import Row
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
-from ratchet.data_curation.readers.shared_formats import formats_of
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import Split, joined
 from ratchet.infra.errors import RatchetError
 
 BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
-"""A batch is full when it has so many rows, or so much text: a row with its tests can be megabytes."""
-_ROWS_LOOKED_AT = 50  # to tell the format; a column may be absent from the rows in which it is null
+"""Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""
+_ROWS_LOOKED_AT = 50  # to find the layout; JSON rows may lack columns that are null
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
-"""What does the work of each batch and keeps their order: `map`, or `map` with other processes behind it."""
+"""`map`, or a parallel `map` that keeps the order."""
 
 
 def open_raw_file(
     path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
 ) -> RawFile:
-    """Look at the first rows of a file to tell how it is to be read: by `columns`, or else by its layout.
+    """Find out from its first rows how a file is read: by `columns`, or else by its layout.
 
     Raises RatchetError for a file that is missing, unreadable, empty, or in no known layout, and for columns that it
     does not have.
@@ -73,19 +71,19 @@ def _columns(rows: Iterator[Row | Malformed]) -> set[str]:
 def read_problems(
     path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
 ) -> Split:
-    """Every row of `path` as a problem of `domain`, its statement without the templates that the
-    file puts around it, or rejected: `malformed`, `other_domain`, `empty` when there was nothing but a template.
+    """Every row of `path` as a problem of `domain`, its statement without the file's templates, or rejected:
+    `malformed`, `other_domain`, `empty` (nothing but a template).
 
-    `columns` maps fields to the file's own columns; without it, the layout is told by them. `source` is what the rows
-    say they come from, the file's name without its endings unless given; `source_id` is the number of the row in the
-    file, from 0. With a window, rows released before its first day, on its last or later, or nobody knows when, are
-    rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row could be read.
+    `columns` maps fields to the file's columns; without it, the columns decide the layout. `source` is by default the
+    file's name without endings; `source_id` is the row's number in the file, from 0. With a window, rows without a
+    release date in it are rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row
+    could be read.
     """
     return joined(_read([open_raw_file(path, domain, columns, source or source_names([path])[0], window)], map))
 
 
 def read_files(paths: Sequence[Path], domain: str, columns: Columns | None = None, each: Each = map) -> Iterator[Split]:
-    """All rows of several files, batch by batch: memory does not grow with them."""
+    """All rows of several files in batches: memory does not grow with the rows."""
     names = source_names(paths)
     yield from _read([open_raw_file(Path(p), domain, columns, n) for p, n in zip(paths, names, strict=True)], each)
 
@@ -123,7 +121,7 @@ def _batches(files: Iterable[RawFile]) -> Iterator[RawBatch]:
 
 
 def _size(value: Any) -> int:
-    """Of all text in it, in bytes or characters."""
+    """Of all text in a value, in bytes or characters."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, pa.RecordBatch):

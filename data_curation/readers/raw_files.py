@@ -1,7 +1,7 @@
 """Rows of a file as dictionaries: Parquet, JSON lists, JSON lines and CSV, the last three gzipped or not.
 
-The container is told by the file's content. Parquet, JSON lines and CSV come row by row, whatever their size. A file
-that is one JSON value, a list or an object that holds the rows, is read whole.
+The container is recognized by the file's content. Parquet, JSON lines and CSV are streamed. A file that is one JSON
+value, a list or an object that contains the rows, is read whole.
 """
 
 import csv
@@ -22,21 +22,21 @@ from ratchet.infra.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
 HEAD_BYTES = 4096
-"""Looked at to tell JSON from CSV."""
+"""Read to distinguish JSON from CSV."""
 MAX_LINE_BYTES = 32_000_000
-"""Of a line of JSON. The longest published rows, with all their tests, are a third of it."""
+"""Of a line of JSON; three times the longest published rows, which have many tests."""
 PARQUET_ROWS = 128
-"""Rows held as Python objects at a time. A row with its tests can be megabytes."""
+"""Rows that are Python objects at a time: a row with its tests can be megabytes."""
 
 
 Row = dict[str, Any]
 
 
 class Malformed(Exception):
-    """A row that cannot be read. Expected in raw data, so a value here: it becomes a rejected row."""
+    """A row that cannot be read; it becomes a rejected row."""
 
     def __init__(self, field: str, reason: str):
-        super().__init__(field, reason)  # both, so that it survives a pickle
+        super().__init__(field, reason)  # both, so that it can be pickled
         self.field, self.reason = field, reason
 
     def __str__(self) -> str:
@@ -44,21 +44,18 @@ class Malformed(Exception):
 
 
 Raw = Row | Malformed | bytes | pa.RecordBatch
-"""A row, a line of JSON that nobody has parsed, or several rows as Arrow: `parsed` makes rows of it, in whatever
-process."""
+"""A row, an unparsed line of JSON, or several rows as Arrow; `parsed` makes rows of it, in any process."""
 
 
 def read_rows(path: Path) -> Iterator[Row | Malformed]:
-    """Each record of the file in order, blank lines aside; one that is not an object is given as `Malformed`.
-
-    Raises RatchetError when there is no such file, or it is none of the containers above.
-    """
+    """Each record of the file in order; one that is not an object is `Malformed`. Raises RatchetError for a missing or
+    unreadable file."""
     for raw in raw_rows(path):
         yield from parsed(raw)
 
 
 def raw_rows(path: Path) -> Iterator[Raw]:
-    """As `read_rows`, what costs time left to `parsed`."""
+    """As `read_rows`, before parsing."""
     try:
         with path.open("rb") as file:
             if file.peek(4)[:4] == PARQUET_MAGIC:
@@ -102,8 +99,7 @@ _NAMED_ROWS = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
 def _rows_of_an_object(file: io.BufferedReader) -> list[Any] | None:
-    """Of a file that is one object: with a row under each name or, over several lines, with lists of rows, of which the
-    largest is taken. None of JSON lines."""
+    """The rows of a file that is one object: its values, or, over several lines, its largest list. None: JSON lines."""
     line = file.readline(MAX_LINE_BYTES)
     more = file.read(1)
     file.seek(0)
@@ -131,13 +127,12 @@ def _checked(record: Any) -> Row | Malformed:
         truth = next((turn["ground_truth"] for turn in record if turn.get("ground_truth")), None)  # Open-Reasoner-Zero
         return {"conversations": record, "ground_truth": truth.get("value") if isinstance(truth, dict) else truth}
     if isinstance(record, dict) and len(record) == 1 and isinstance(inner := next(iter(record.values())), dict):
-        return inner  # a row under its name
+        return inner  # a row under a name
     return record if isinstance(record, dict) else Malformed("row", f"{type(record).__name__} instead of an object")
 
 
 def _csv_delimiter(start: bytes) -> str | None:
-    """What separates the columns in the file's first line; None when the file is JSON lines, of which the first may be
-    broken."""
+    """The separator of the columns; None for JSON lines, of which the first may be broken."""
     lines = start.splitlines()
     if not lines or any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:2]):
         return None
@@ -147,7 +142,7 @@ def _csv_delimiter(start: bytes) -> str | None:
 
 
 def _csv_rows(file: BinaryIO, path: Path, delimiter: str) -> Iterator[Row | Malformed]:
-    """Rows under the header's names. All values are text; an empty one is None."""
+    """Rows with the header's names. All values are text; an empty one is None."""
     csv.field_size_limit(sys.maxsize)
     lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
     try:

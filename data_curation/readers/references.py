@@ -1,6 +1,5 @@
-r"""The reference of a problem whose answer is a worked solution: what it boxes, what it says the answer is, or the
-quantity that it ends with. A wrong reference is worse than none: where it is not plain which value is the final one,
-there is none."""
+r"""The reference of a problem whose answer is a worked solution: its box, its stated answer, or its final quantity. A
+wrong reference is worse than none, so there is none where the final value is not clear."""
 
 import re
 from typing import Any
@@ -33,12 +32,12 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
 def retrieved(solution: str) -> str | None:
-    """The reference that a worked solution gives; None where none can be told from the rest."""
+    """The reference that a worked solution gives, or None."""
     return marked_answer(solution) or _said(solution) or _final_quantity(solution)
 
 
 def _said(solution: str) -> str | None:
-    """`The answer is (B).`, `Answer: 5 m/s`: of several the last."""
+    """`The answer is (B).`, `Answer: 5 m/s`: the last one."""
     found = [*_SAID.finditer(solution)]
     if not found:
         return None
@@ -69,7 +68,7 @@ def _final_quantity(solution: str) -> str | None:
         chain_begins = breaks[-1] if breaks else 0
         first = _RELATION.split(solution[chain_begins : last.start()])[0]
         before = solution[:chain_begins].rstrip("$ \n")
-        # 1 J = 1 kg m²/s², and what is only set or recalled, are no results: the result stands before.
+        # 1 J = 1 kg m²/s² and recalled values are no results: the result comes before.
         if not read_quantity(first) and not _ASIDE.search(before):
             return value if read_quantity(value) else None
         solution = before
@@ -77,9 +76,8 @@ def _final_quantity(solution: str) -> str | None:
 
 
 def how_compared(prompt: str, answer: str) -> tuple[str, dict[str, Any] | None]:
-    """A reference with the `tests` that say how an answer is compared with it (`verifiers.science.domain`): the letter
-    of one of the options in the statement, a number with its unit, or, None, an expression. A bare integer or fraction
-    is exact, and so an expression."""
+    """A reference with the `tests` for its comparison (`verifiers.science.domain`): the letter of an option in the
+    statement, a number with its unit, or, with None, an expression, such as a bare integer or fraction."""
     if re.fullmatch("[A-J]", letter := answer.strip("().$ ")):
         options = _options(prompt)
         return (letter, {"options": options}) if ord(letter) - ord("A") < len(options) else (answer, None)
@@ -90,7 +88,7 @@ def how_compared(prompt: str, answer: str) -> tuple[str, dict[str, Any] | None]:
 
 
 def _options(prompt: str) -> list[str]:
-    """The options that a statement lists, A and B and so on in order; none where that is not what it ends with."""
+    """The options at the end of a statement, in order from A; empty if there are none."""
     found = [*_OPTION.finditer(prompt)]
     starts = [n for n, match in enumerate(found) if match[1] == "A"]
     listed = found[starts[-1] :] if starts else []

@@ -24,7 +24,7 @@ _INCORRECT = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
 def gpqa(row: Row) -> Row:
-    """The right answer is put among the others at a place that the question decides, the same every time."""
+    """The correct answer gets a position among the others that depends on the question only."""
     question = take_text(row, "Question")
     right, *wrong = [take_text(row, name) for name in ("Correct Answer", *_INCORRECT)]
     place = hashlib.sha256(question.encode()).digest()[0] % 4
@@ -32,7 +32,7 @@ def gpqa(row: Row) -> Row:
 
 
 def options(row: Row) -> Row:
-    """SuperGPQA and MMLU-Pro: `options`, and the right one's letter, number or text."""
+    """SuperGPQA and MMLU-Pro: `options`, and the correct one's letter, index or text."""
     question, texts = take_statement(row, *MATH_COLUMNS["prompt"]), take_structure(row, "options")
     if not isinstance(texts, list):
         raise Malformed("options", f"{type(texts).__name__} instead of a list")
@@ -40,13 +40,13 @@ def options(row: Row) -> Row:
     letter, number, answer = (take(row, name) for name in ("answer_letter", "answer_index", "answer"))
     if isinstance(number, int) and not isinstance(number, bool):
         letter = ascii_uppercase[number] if 0 <= number < len(texts) else f"option {number}"
-    elif letter is None:  # GPQA's relatives give the letter, others the text
+    elif letter is None:  # a letter, or the option's text
         letter = ascii_uppercase[texts.index(str(answer).strip())] if str(answer).strip() in texts else answer
     return _choice(question, texts, answer_text(letter))
 
 
 def scibench(row: Row) -> Row:
-    """A number, and its unit, perhaps with a power of ten, of which the statement tells."""
+    """A number and its unit, perhaps with a power of ten, which is appended to the statement."""
     unit = str(take(row, "unit") or "").strip()
     asked = _UNIT_ASKED.format(unit) if unit.strip("$ ") else ""
     number = (answer_text(take(row, "answer_number")) or "").replace("$", "").removeprefix("+")
@@ -58,8 +58,8 @@ def scibench(row: Row) -> Row:
 
 
 def plain_science(row: Row, columns: Columns) -> Row:
-    """A question with its answer, or with a worked solution (SCP-116K: `matched_solution`), which may stand where the
-    answer does: the reference is what it gives (`references.retrieved`), and the solution stays in the metadata."""
+    """A question with an answer or a worked solution (SCP-116K: `matched_solution`), perhaps in the answer column; the
+    reference is retrieved from it, and it stays in the metadata."""
     solutions = () if "answer" in columns else SOLUTIONS
     for name in (columns["answer"],) if "answer" in columns else MATH_COLUMNS["answer"]:
         if isinstance(text := row.get(name), str) and is_solution(text):

@@ -1,13 +1,11 @@
-"""From what a person names to the files that hold it: a file, a directory, a glob, or a data set on the Hub.
+"""From a name in a recipe to data files: a file, a directory, a glob, or a data set on the Hugging Face Hub.
 
     data/math_train.jsonl.gz                        a file
     data/numina/   data/numina/*.parquet            its data files, sorted
-    org/name   org/name@revision                    on the Hub: the files of its train split, or all where none says so
+    org/name   org/name@revision                    on the Hub: the files of its train split, or all files
     hf://datasets/org/name@revision/data/part-*.parquet       exactly these
 
-Files from the Hub go to the Hub's own cache and are fetched once.
-
-`source_names` says what the rows of such files are told to come from.
+Files from the Hub are cached by its own library. `source_names` names the source of a file's rows.
 """
 
 import os
@@ -33,16 +31,12 @@ _TRAIN = re.compile(r"(?:^|[/_.-])train(?:ing)?(?:[/_.-]|$)", re.I)
 
 
 class NotFetched(RatchetError):
-    """A name on the Hub whose files are not here, and the Hub does not give them."""
+    """A name on the Hub whose files are neither cached nor available."""
 
 
 def local_files(name: str | Path) -> list[Path]:
-    """The files that `name` stands for, sorted. Raises RatchetError when there are none, NotFetched when the Hub
-    does not give them.
-
-    A path that exists is never looked for on the Hub; a file that does not exist is named as given, for its reader to
-    say so.
-    """
+    """The files called `name`, sorted. A path that exists is never looked up on the Hub; a missing file is returned for
+    its reader to report. Raises RatchetError when there are no files, NotFetched when the Hub does not provide them."""
     text = str(name)
     path = Path(text).expanduser()
     if path.is_dir():
@@ -58,14 +52,14 @@ def local_files(name: str | Path) -> list[Path]:
     if not is_hub:
         return [path]
     if found is None:
-        raise RatchetError(f"{text}: not a name on the Hub. Say hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
+        raise RatchetError(f"{text}: not a name on the Hub. Use hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
     revision = (found["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
     return _fetched(text, found["repo"], revision, found["files"])
 
 
 def source_names(files: Sequence[Path]) -> list[str]:
-    """For each file its name without endings, and as much of the path before it as tells it from the others: data sets
-    call their files alike (`train-00000-of-00001.parquet`). In the Hub's cache the path is the one on the Hub."""
+    """For each file its name without endings, preceded by as much of its path as makes it unique: many data sets have a
+    `train-00000-of-00001.parquet`. In the Hub's cache, the path is the one on the Hub."""
     paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
     parts = [[*path.parts[1:-1], _ENDING.sub("", path.name)] for path in paths]
     names, depth = [own[-1] for own in parts], 1
@@ -90,15 +84,15 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
         except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:  # type: ignore
             if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
                 raise
-            root = Path(api.snapshot_download(local_files_only=True, **place))  # what was fetched before
+            root = Path(api.snapshot_download(local_files_only=True, **place))  # from the cache
             listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
             found = [root / file for file in _chosen(listed, wanted)]
     except (errors.HTTPError, errors.HFValidationError, OSError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise NotFetched(
-            f"{name}: no such file here, and the Hub does not give it ({reason}). Check the name, the network "
-            "(HF_ENDPOINT, HF_HUB_OFFLINE) and, for a data set that asks for consent, the login (`hf auth login`); or "
-            f"fetch it yourself (`hf download --repo-type dataset {repo}`) and give the directory."
+            f"{name}: no such file here, and the Hub does not provide it ({reason}). Check the name, the network "
+            "(HF_ENDPOINT, HF_HUB_OFFLINE) and, for a gated data set, the login (`hf auth login`); or download it "
+            f"(`hf download --repo-type dataset {repo}`) and give the directory."
         ) from error
     if not found:
         raise RatchetError(
@@ -109,7 +103,7 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
 
 
 def _chosen(listed: list[str], wanted: str | None) -> list[str]:
-    """Those that match, or, when nothing was asked for, the train split."""
+    """The files that match, or, by default, those of the train split."""
     files = [file for file in listed if _is_data(file)]
     if wanted:
         return [file for file in files if fnmatch(file, wanted) or file.startswith(wanted.rstrip("/") + "/")]

@@ -1,6 +1,6 @@
-"""Rule filters: problems whose answer cannot be verified, or that are not whole, dropped with the words that show it.
+"""Rule filters: drop problems whose answers cannot be verified, or that are incomplete, with evidence.
 
-A rule is a function from a problem to evidence or None. Rules read words and structure, never bare substrings:
+A rule is a function from a problem to evidence or None. Rules match words and structure, never bare substrings:
 "improve" asks for no proof, `P(A)` is no option, and a list of conditions is no list of questions.
 """
 
@@ -17,11 +17,11 @@ from ratchet.infra.recipe.curation import Rules
 
 STEP = "rules"
 Rule = Callable[[Problem, Rules], Evidence | None]
-"""Evidence against a problem, or None; its name is the rule's."""
+"""Evidence against a problem, or None; the function's name is the rule's."""
 
 
 def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
-    """The rules that are not switched off. Raises RatchetError for a name under `off` that no rule has."""
+    """The rules that are not switched off. Raises RatchetError for an unknown name under `off`."""
     names = [rule.__name__ for rule in rules]
     if unknown := [name for name in limits.off if name not in names]:
         raise RatchetError(f"rules.off: no rule of this domain is called {unknown[0]!r}; there are {', '.join(names)}.")
@@ -29,8 +29,7 @@ def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
-    """Reject each row by the first of the rules that applies; `docs/curation.md` lists those of each domain. Raises
-    RatchetError as `applied` does."""
+    """Reject each row by the first rule that applies. Raises RatchetError as `applied` does."""
     rules = applied(rules, limits)
 
     def judge(problem: Problem) -> Rejection | None:

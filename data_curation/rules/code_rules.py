@@ -1,4 +1,4 @@
-"""Rules for code problems, in the order in which they are applied (AceReason, section 3.2; the wording is ours)."""
+"""Rules for code problems, in order of application (after AceReason, section 3.2)."""
 
 import re
 
@@ -11,7 +11,7 @@ from ratchet.infra.recipe.curation import Rules
 
 _LINES = re.IGNORECASE | re.MULTILINE
 
-# Where a statement ends and its examples begin: what these speak of is an illustration.
+# Where the examples begin.
 _EXAMPLES = re.compile(
     r"^[^\w\n]{0,20}(?:examples?|samples?|explanations?|notes?)\b"
     r"(?: (?:test )?(?:input|output|case)s?)?[\s\d.#*-]*(?::.*)?$",
@@ -24,8 +24,6 @@ def task_of(statement: str) -> str:
     found = _EXAMPLES.search(statement)
     return statement[: found.start()] if found else statement
 
-
-# ---------------------------------------------------------------------------------------- interactive
 
 _INTERACTIVE = any_of(
     r"\binteractive (?:problem|task|version|mode)\b",
@@ -42,31 +40,31 @@ _INTERACTIVE = any_of(
 )
 _ASKED = r"(?:quer(?:y|ies)|questions?|requests?|calls?|guesses|evaluations|turns|commands)"
 _JUDGE = r"(?:judge|jury|testing system|grader|system|device|opponent)(?:'s \w+)?"
-# Each of these alone says little; two of different kinds are a dialogue.
+# Two signs of different kinds indicate a dialogue.
 _DIALOGUE = (
-    any_of(  # something is hidden from the program
+    any_of(  # hidden information
         r"\b(?:hidden|secret|unknown|black box)\b",
         r"\b(?:do|does) not know\b",
         r"\bnot known in advance\b",
         r"\bcannot see\b",
     ),
-    any_of(  # it may ask, so many times
+    any_of(  # limited queries
         r"\byou (?:can |may |must |should |could |have to |are allowed to )?(?:only )?(?:ask|query|request)\b",
         r"\b(?:times|often) you (?:call|ask|query)\b",
         rf"\b(?:at most|no more than|within|up to|not more than|more than|exceed\w*)\b[^.\n]{{0,30}}\b{_ASKED}\b",
     ),
-    any_of(  # somebody answers
+    any_of(  # replies
         rf"\b{_JUDGE}\b[^.\n]{{0,60}}\b(?:answers?|replies|repl(?:y|ied)|responds?|tells?|sends?|provides?|prints)\b",
         r"\bgrader'?s?\b",
     ),
-    any_of(  # what it prints decides what it reads next
+    any_of(  # output decides the next input
         r"[\"“'`][ ]?[?!][ ]",
         r"\brepl(?:y|ies) to\b",
         r"\b(?:prints?|writes?|sends?)\b[^.\n]{0,80}\b(?:then|and|before|upon which)\b[^.\n]{0,30}"
         r"\b(?:reads?|receives?|tells?)\b",
         r"\bwait for\b",
     ),
-    any_of(  # through calls
+    any_of(  # calls
         r"\b(?:helper|pre-?defined|provided|custom) functions?\b[^.]{0,60}\w\(",
         r"\bobject\b[^.]{0,60}\b(?:methods?|functions?)\b[^.]{0,20}\w\(",
         r"\bonly (?:call|use|through|by)\b[^.]{0,60}\w\(",
@@ -78,15 +76,13 @@ _DIALOGUE = (
 
 
 def interactive(problem: Problem, limits: Rules) -> Evidence | None:
-    """The program would have to talk with a judge."""
+    """The program must interact with a judge."""
     text = problem.prompt
     if found := _INTERACTIVE.search(text):
         return seen(found)
     cues = [found for cue in _DIALOGUE if (found := cue.search(text))]
     return seen(cues[0], also=[cue[0] for cue in cues[1:]]) if len(cues) >= 2 else None
 
-
-# -------------------------------------------------------------------------------------- special judge
 
 _THINGS = (
     r"(?:answer|solution|list|arrangement|string|array|way|option|choice|result|output|ordering|order|permutation|path"
@@ -127,26 +123,22 @@ _SPECIAL_JUDGE = {
     "tolerance": any_of(
         r"\b(?:absolute|relative) error\b",
         r"\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|1e-)",
-        r"\bwithin \$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]",  # 10-5, too: superscripts get lost
+        r"\bwithin \$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]",  # also 10-5, without superscript
         r"\berror (?:of|is|does|should|must|at|not)\b[^.?!\n]{0,40}(?:10\s*\^|1e-|0\.0)",
         rf"\b{_OUTPUT}\b[^.?!]{{0,60}}\bdiffers? (?:from|by)\b[^.?!]{{0,60}}\b(?:less than|at most|no more than)\b",
         r"\bdeviation of (?:at most |up to )?\d",
         r"\|a\s*-\s*b\|\}?\{?\\max",
     ),
-    "random": any_of(
-        r"\bequal(?:ly)? (?:probability|likely|probable)\b",
-        r"\buniformly (?:at )?random\b",
-    ),
+    "random": any_of(r"\bequal(?:ly)? (?:probability|likely|probable)\b", r"\buniformly (?:at )?random\b"),
 }
 _RANDOM_ASKED = re.compile(r"\bimplement\b|\breturns? a random\b", re.IGNORECASE)
-_AN_OPERATION = any_of(  # done in any order, which says nothing of the output
-    r"\b(?:formed|concatenating)\b[^.?!]* in any\b",
+_AN_OPERATION = any_of(  # operations in any order, not outputs
+    r"\b(?:formed|concatenating)\b[^.?!]* in any\b"
 )
 
 
 def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
-    """More than one output is right, and comparing with the expected one would fail right programs. `kind`: any answer
-    is accepted, the order is free, numbers need not be exact, or the program must be random."""
+    """More than one output is correct, so that comparing with the expected one fails correct programs."""
     for kind, pattern in _SPECIAL_JUDGE.items():
         if kind == "random" and not _RANDOM_ASKED.search(problem.prompt):
             continue
@@ -155,8 +147,6 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
                 return seen(found, kind=kind)
     return None
 
-
-# ---------------------------------------------------------------------------------- platform template
 
 _OWN_CLASSES = any_of(
     r"\b(?:ListNode|TreeNode|PolyNode|NestedInteger)\b",
@@ -179,7 +169,7 @@ _STDIN = re.compile(
 )
 _SIGNATURE = r"(?<![\"'\w])(?:void|int|bool|boolean|string|double|List<\w+>)\s+\w+\([^()\"]*\)"
 _PLATFORM = any_of(
-    # a class that the tests drive call by call
+    # a class that tests call step by step
     r"\b(?:implement|design|complete|write) (?:the|an?|your own) (?:class \w+|\w+ class\b)",
     r"\[\s*\"\w+\"(?:\s*,\s*\"\w+\")+\s*\]\s*\n\s*\[\s*\[",  # ["LRUCache", "put"] and under it [[2], [1, 1]]
     rf"{_SIGNATURE}(?s:.{{0,200}}?){_SIGNATURE}",
@@ -198,7 +188,7 @@ _DRIVEN = any_of(
 
 
 def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
-    """The solution needs classes, calls or input handling that only the platform has."""
+    """The solution needs classes, calls or input handling of the platform."""
     if found := _OWN_CLASSES.search(problem.starter_code or ""):
         return {"text": found[0], "field": "starter_code"}
     task = task_of(problem.prompt)
@@ -210,23 +200,19 @@ def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
     return seen(found) if found else None
 
 
-# --------------------------------------------------------------------------------------- image, solution
-
-
 _FEW_WORDS = 40
-"""With fewer, a statement is not complete beside a picture."""
+"""A statement with a picture and fewer words is incomplete."""
 
 
 def image(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture in the place of a word or a formula, or beside next to no words; what only illustrates a text is no
-    loss."""
+    """A picture in place of a word or a formula, or with hardly any text; illustrations do not count."""
     task = task_of(problem.prompt)
     found = in_place_of_words(task) or (PICTURE.search(task) if len(task.split()) < _FEW_WORDS else None)
     return seen(found) if found else None
 
 
 def no_golden_solution(problem: Problem, limits: Rules) -> Evidence | None:
-    """Without a solution in Python that is known to be right, nothing says that the tests are."""
+    """Without a known Python solution, the tests cannot be validated."""
     solutions = problem.golden_solutions or []
     if any(does_something(solution) for solution in solutions):
         return None

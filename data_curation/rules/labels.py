@@ -1,7 +1,5 @@
-"""Labelled lists in a statement: `(A) … (B) … (C) …`, `1. … 2. …`, bullets, circled numbers.
-
-Whether a list offers options, asks several questions or states conditions is for the rules to say; here it is found.
-"""
+"""Labeled lists in a statement: `(A) … (B) … (C) …`, `1. … 2. …`, bullets, circled numbers. The rules decide whether a
+list has options, questions or conditions."""
 
 import re
 from collections.abc import Iterator
@@ -28,14 +26,14 @@ _ANYWHERE = (
 )
 _AT_SPACE = (r"(?<![\w\\])({})[)\]](?!\w)",)  # A)
 _AT_BREAK = (r"(?<![\w\\])({})[.:](?=[\s$*\\])",)  # A.
-_UPPER = (r"(?<![\w\\])({})[.:](?![A-Z.])",)  # of capital letters, this is enough after a blank: "is A. 7 B. 9"
+_UPPER = (r"(?<![\w\\])({})[.:](?![A-Z.])",)  # after a blank, for capital letters: "is A. 7 B. 9"
 _AT_LINE = (r"(?:\n|\A)({})(?=[ \t]+[^\s=+*/<>(^-])",)  # A 7
 
 _BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|\}|[;.?:!,]\s|\\\\|\s/\s)[\s$*]{0,6}\Z")
 _SPACE = re.compile(r"(?:\A|[\s$}*])\Z")
 _OPEN_BRACKET = re.compile(r"[(\[][^()\[\]]{0,30}\Z")
-_WINDOW = 32  # characters before a label that are looked at: a bound on time, whatever the text
-_ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" speaks of labels, and is no list
+_WINDOW = 32  # characters before a label that are examined: bounds the time
+_ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" mentions labels
 _WORD_BEFORE = re.compile(r"(\w+)\s{1,3}\Z")
 _ITEMS = re.compile(r"\\item\b|(?:\n|\A)[ ]{0,4}[-*•·▪☐□○][ ](?=\S)")
 _SECOND = re.compile(
@@ -45,15 +43,15 @@ _ONE_FOR_ONE = str.maketrans("（）［］．：；、", "()[].:;.")
 
 
 @dataclass(frozen=True)
-class LabelledList:
+class LabeledList:
     kind: str  # a key of _ORDERS, or "item"
     span: tuple[int, int]  # from the first label to the end of the last one
-    stem: str  # what stands before
-    parts: list[str]  # what stands behind each label; behind the last one, all the rest
+    stem: str  # the text before
+    parts: list[str]  # the text after each label; after the last, the rest
 
 
-def labelled_lists(text: str) -> Iterator[LabelledList]:
-    """Every list with at least two labels of one style, in order from the first (A, 1, i, …)."""
+def labeled_lists(text: str) -> Iterator[LabeledList]:
+    """Every list of at least two labels of one style, in order from the first (A, 1, i, …)."""
     text = text.translate(_ONE_FOR_ONE)
     if _SECOND.search(text):
         for kind, pattern, place in _STYLES:
@@ -88,7 +86,7 @@ def _stands(text: str, start: int, place: re.Pattern[str]) -> bool:
 
 
 def _run(marks: list[re.Match[str]], order: tuple[str, ...]) -> list[re.Match[str]]:
-    """The longest run in order and without gaps that starts with the first name; of equal ones the last."""
+    """The longest gapless run from the first name; of equally long ones the last."""
     best: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
     for mark in marks:
@@ -104,10 +102,10 @@ def _named_things(text: str, run: list[re.Match[str]]) -> bool:
     return all(before) and len({word[1].lower() for word in before if word}) == 1
 
 
-def _listed(kind: str, text: str, run: list[re.Match[str]]) -> LabelledList:
+def _listed(kind: str, text: str, run: list[re.Match[str]]) -> LabeledList:
     ends = [mark.start() for mark in run[1:]] + [len(text)]
     parts = [text[mark.end() : end] for mark, end in zip(run, ends, strict=True)]
-    return LabelledList(kind, (run[0].start(), run[-1].end()), text[: run[0].start()], parts)
+    return LabeledList(kind, (run[0].start(), run[-1].end()), text[: run[0].start()], parts)
 
 
 _STYLES = tuple(_styles())

@@ -1,10 +1,9 @@
-"""Rules for math problems, in the order in which they are applied (AceReason, section 3.1; the wording is ours)."""
+"""Rules for math problems, in order of application (after AceReason, section 3.1)."""
 
 import re
 
-from ratchet.data_curation.rules.answers import no_answer
-from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, seen
-from ratchet.data_curation.rules.labels import LabelledList, labelled_lists
+from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
+from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import needed
 from ratchet.infra.problems import Problem
@@ -14,7 +13,7 @@ _VERBS = (
     "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw"
     "|sketch|explain|describe|deduce|verify|derive|estimate|factor|expand|convert|differentiate|check|use"
 )
-# Where an instruction begins: "a find" asks for nothing.
+# Where an instruction begins; "a find" is none.
 _AT_START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to)\s+)"
 _ASKS = any_of(  # for a value, anywhere in a text
     r"\?",
@@ -23,14 +22,12 @@ _ASKS = any_of(  # for a value, anywhere in a text
     r"\bwhat (?:is|are|was|will)\b",
     r"\bhow (?:many|much|long|far|old|large|often)\b",
 )
-_MARKS = r"[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?"  # left over from the label, and "(5 points)"
+_MARKS = r"[\s*:.,}\]\\]*(?:\([^()]{0,12}\)\s*)?"  # rest of the label, and "(5 points)"
 _CONDITION = r"(?:(?:if|when|for|let|given|by)\b[^.?]*[,.;:]\s*)?"
 _PART_ASKS = any_of(  # one part of a list, by its beginning or a question
     rf"\A{_MARKS}{_CONDITION}(?:hence,?\s+|then,?\s+|also\s+|now\s+)?(?:{_VERBS}|what|how|which|the same question)\b",
     r"\?|\b(?:find|what is|how many)\b",
 )
-
-# ------------------------------------------------------------------------------------ multiple choice
 
 _DRAWING_CODE = re.compile(r"\[asy\].{0,9999}?\[/asy\]", re.DOTALL)  # reflect(A)*(B) is no option
 _CUE = any_of(
@@ -48,12 +45,12 @@ _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 
 
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
-    """Options in a labelled list, of which none asks and after which nothing is asked; or an answer that is a letter,
-    with words that speak of a choice."""
+    """A labeled list of options without a question in or after it; or an answer that is a letter, and words about a
+    choice."""
     text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
-    for options in labelled_lists(text):
+    for options in labeled_lists(text):
         if _offers(options, bool(letter), bool(numeral)):
             start, end = options.span
             return {"text": problem.prompt[start:end], "span": [start, end], "options": len(options.parts)}
@@ -61,8 +58,8 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     return seen(cue, answer=problem.answer) if cue else declared(problem, "question_type", "mcq")
 
 
-def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
-    """Are these options to choose from? Conditions are followed by a question, and parts ask one each."""
+def _offers(options: LabeledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
+    """Whether these are options: conditions are followed by a question, and parts have one each."""
     *others, last = options.parts
     if not all(re.search(r"[^\s$\\{}~,;]", part) for part in options.parts):
         return False  # \underline{A} \underline{B} is a number of two digits
@@ -70,7 +67,7 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
         return False
     if answer_is_letter and options.kind in ("upper", "lower"):
         return True
-    # What stands in the last option's own line, or behind it, must not ask.
+    # Nothing is asked in or after the last option.
     if any(_PART_ASKS.search(part) for part in others) or _ASKS.search(last) or _PART_ASKS.match(last):
         return False
     if options.kind == "upper" or (options.kind == "digit" and answer_is_numeral):
@@ -80,8 +77,6 @@ def _offers(options: LabelledList, answer_is_letter: bool, answer_is_numeral: bo
         return True
     return bool(_CUE.search(options.stem) or _CUE.search(last)) and options.kind != "ordinal"
 
-
-# ---------------------------------------------------------------------------------------- true or false
 
 _TRUTH = any_of(
     r"(?:it is )?(?:true|false)\b",
@@ -108,17 +103,15 @@ _TRUE_OR_FALSE = any_of(
 
 
 def true_false(problem: Problem, limits: Rules) -> Evidence | None:
-    """An answer that a coin gets right half the time."""
+    """An answer with two possible values."""
     answer = _unwrapped(problem.answer)
     if len(answer.split()) > 1 and _IF_SO.search(problem.prompt):
-        return None  # "Yes, for $A \\cap B$": a value is asked for as well
+        return None  # "Yes, for $A \\cap B$": a value is asked for too
     if _TRUTH.match(answer) or (_TRUTH_IF_ASKED.fullmatch(answer) and _POLAR.search(problem.prompt)):
         return {"answer": problem.answer}
     found = _TRUE_OR_FALSE.search(problem.prompt)
     return seen(found) if found else None
 
-
-# ------------------------------------------------------------------------------------------------ proof
 
 _START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
 _CLAIM = r"(?:identity|inequality|formula|fact|equality|relation|equivalence|claim|statement|theorem|following)"
@@ -140,7 +133,7 @@ _NO_VALUE = frozenset(("proof", "see proof", "see solution", "see the solution",
 
 
 def proof(problem: Problem, limits: Rules) -> Evidence | None:
-    """Nothing but a proof is asked for, in so many words or by the source's own mark."""
+    """Only a proof is asked for, by the text or by the source's metadata."""
     if _unwrapped(problem.answer).lower() in _NO_VALUE:
         return {"answer": problem.answer}
     found = _PROOF.search(problem.prompt)
@@ -149,10 +142,8 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
     return declared(problem, "question_type", "proof")
 
 
-# ---------------------------------------------------------------------------------------- sub-questions
-
 _EACH = r"\s+(?:each|all)\b[^.?!:]{0,40}"
-_THE_FOLLOWING = r"(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60}"  # a system is one thing
+_THE_FOLLOWING = r"(?:\s+the)? following\b(?! (?:system|equation\b))[^.?!:]{0,60}"  # a system is one question
 _OPENING_OF_A_LIST = r"\\begin\{\w+\}(?:\[[^\]]*\])?"
 _BARE_ASK = re.compile(  # "Solve each equation.", "Evaluate:", "Find each of the following"; not "which verify"
     rf"(?<!which )(?<!that )(?<!to )(?<!they )"
@@ -183,13 +174,12 @@ _TWO_BLANKS = re.compile(rf"{_BLANK}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK}")
 
 
 def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
-    """More than one thing is asked: a list of which two parts ask, or with one request for all its parts; two blanks;
-    two questions in a row. Labelled conditions, coordinates and decimals ask nothing, and neither do hints and parts
-    that the statement answers itself."""
+    """More than one question: a list with questions in two parts, or one request for all parts; two blanks; two
+    questions in a row. Labeled conditions, coordinates, decimals, hints and answered parts do not count."""
     text = problem.prompt
     for pattern in (_ANSWERED, _HINT):
-        text = pattern.sub(lambda found: " " * len(found[0]), text)  # so that places stay what they are
-    for parts in labelled_lists(text):
+        text = pattern.sub(lambda found: " " * len(found[0]), text)  # keeps positions
+    for parts in labeled_lists(text):
         if _RULES_FOLLOW.search(parts.stem):
             continue
         asking = sum(bool(_PART_ASKS.search(part)) for part in parts.parts)
@@ -207,24 +197,18 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------------- figure
-
-
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
-    """A picture, or words that point at one, beside a text without a number of its own; or a question that only a
-    picture can answer, which is then what the evidence shows."""
+    """A picture, or a reference to one, and a text without numbers; or a question that only a picture can answer."""
     found = needed(problem.prompt)
     return seen(found) if found else None
 
 
-# ------------------------------------------------------------------------------------------ long answer
-
 MAX_DIGITS = 30
-"""Of one number; one with more is not an answer that a model is asked to get right."""
+"""Of one number in an answer."""
 
 
 def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
-    """An answer that is long, a sentence, a series, or made of many numbers is hard to verify."""
+    """The answer is long, a sentence, a series, or has many numbers: hard to verify."""
     answer = problem.answer or ""
     characters, numbers = len(answer), len(re.findall(r"\d+(?:\.\d+)?|\\infty|∞", answer))
     prose = re.sub(r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|mbox|textbf)\w*\s*\{|\\[a-zA-Z]+", " ", answer)

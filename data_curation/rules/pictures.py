@@ -1,6 +1,5 @@
-"""Does a statement lean on a picture that is not there? It has one, or words that point at one, and either nothing else
-to work on, or what it asks for stands in the picture alone. Otherwise a picture may be an ornament; one that is drawn
-in code, and a table, can be read."""
+"""Whether a statement needs a picture that is missing: it has one, or refers to one, and either has hardly any other
+content, or asks for something that only the picture has. Pictures drawn in code and tables can be read."""
 
 import re
 
@@ -13,7 +12,7 @@ PICTURE = any_of(
     r"https?://[^\s()]{1,200}\.(?:png|jpe?g|gif|svg|bmp|webp)\S*|\S{1,99}\.(?:png|jpe?g)\?(?:height|width)=\S*",
     flags=re.DOTALL | re.IGNORECASE,
 )
-"""By link, or the mark that one was lost."""
+"""A link, or the mark of a lost picture."""
 IN_CODE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy|picture|pspicture)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL
 )
@@ -37,7 +36,7 @@ _POINTS = any_of(
     rf"\b{_SEEN} (?:(?:is|are|as|that is|that are|which is) )?(?:{_SHOWN}|{_SIDE})\b",
     rf"\b(?:fig\.|figures?)[ ]?(?:\d|\([a-d]\))|\bas {_SHOWN}\b",
 )
-_NO_QUANTITY = any_of(  # labels, and the form of an answer
+_NO_QUANTITY = any_of(  # labels, and instructions about the answer
     r"\b(?:fig(?:ure)?s?|tables?|exercises?|problems?|examples?|parts?|questions?)\.?\s?\(?\d+(?:\.\d+)*|\A\W*\d+[.)]",
     r"\b(?:express|round|write|give|leave) (?:your|the) answers?[^.]*|\bto the nearest[^.?]*|\b[\w-]+-digit\b",
 )
@@ -46,11 +45,11 @@ _QUANTITY = any_of(
     r"\b(?:unit (?:circle|square|cube)|equilateral|regular|isosceles)\b",
 )
 _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△⊥∥]|\b[A-Z]{2,}\b", re.DOTALL)
-_NO_VALUE = re.compile(  # is asked for: a drawing, a reason
+_NO_VALUE = re.compile(  # asks for a drawing or a reason
     r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss|how do(?:es)?)\b", re.IGNORECASE
 )
 MOST_FORMULAS = 1
-"""With more, or with a number, the text may say itself what is in its picture."""
+"""With more formulas, or a number, the text may describe its picture."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
 _ASKS = re.compile(r"\?|\b(?:find|determine|compute|calculate|evaluate|what|how)\b", re.IGNORECASE)
 _SHADED = re.compile(  # not "the shaded region $ABC$", nor "the mirror (the shaded region)"
@@ -83,14 +82,14 @@ _WANTED = re.compile(  # "Find $AX$", "what is the measure of angle PMN"
     r"(?: (?:angle|segment|line segment|line|side|triangle|arc|quadrilateral|polygon))?"
     r" (?P<name>\$[^$]{1,40}\$|[∠△]?[A-Z]{2,4}\b|[xyz]\b)(?!(?: and \S+)?[- ](?:coordinate|component|axis))"
 )
-_A_NAME = re.compile(  # and nothing else: no formula
+_A_NAME = re.compile(  # a name, no formula
     r"\$?(?:\\(?:angle|triangle|Delta|overline|overarc|widehat|sin|cos|tan)\s*|m ?(?=\\angle)|[{∠△ ])*"
     r"(?:[A-Za-z]{1,4}|[a-z](?: ?[+-] ?[a-z])+)[},?. ]*\$?"
 )
 _MATH = re.compile(r"\$[^$]*\$|\\\(.*?\\\)|\\\[.*?\\\]|\b[A-Z]{1,9}\b|\b[b-z]\b", re.DOTALL)
 _COMMAND = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{[^}]*\}|\\[A-Za-z]+")
-_CONTINUES = re.compile(r"[ \t]*(?:[,.;:)'\"”’=<>]|[a-z(])")  # a sentence, behind a picture
-_BROKEN_OFF = re.compile(  # before it, unless by a word that points at it
+_CONTINUES = re.compile(r"[ \t]*(?:[,.;:)'\"”’=<>]|[a-z(])")  # a sentence continues after a picture
+_BROKEN_OFF = re.compile(  # the text before breaks off, unless it refers to the picture
     r"(?<!\bbelow)(?<!\babove)(?<!\bhere)(?<!\bshown)(?<!\bfollowing)(?<=[\w,('\"“‘=+*/<>≤≥-])[ \t]*\Z"
 )
 
@@ -100,8 +99,8 @@ def without_pictures(text: str) -> str:
 
 
 def needed(text: str) -> re.Match[str] | None:
-    """The picture, or the words that point at one, without which a text has next to nothing to work on; or what it asks
-    for and only a picture can show."""
+    """The picture, or the reference to one, without which a text has hardly any content; or the thing that is asked for
+    and only a picture shows."""
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
     if IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
@@ -112,8 +111,8 @@ def needed(text: str) -> re.Match[str] | None:
 
 
 def _undescribed(text: str) -> re.Match[str] | None:
-    """A shaded region that is mentioned in the question only and has no bounds there, or the graph of a function of
-    which nothing else is said."""
+    """A shaded region mentioned only in the question, without bounds, or the graph of a function without a
+    description."""
     mentions = [found[0] for found in _SENTENCE.finditer(text) if "shad" in found[0].lower()]
     if len(mentions) == 1 and _ASKS.search(mentions[0]) and not _BOUNDS.search(text):
         return _SHADED.search(text)
@@ -124,7 +123,7 @@ def _undescribed(text: str) -> re.Match[str] | None:
 
 
 def _named_once(text: str) -> re.Match[str] | None:
-    """What is asked for by the name of a point or a variable that the text has nowhere else."""
+    """The question, if it names a point or a variable that the text does not mention otherwise."""
     letters = _letters(" ".join(_MATH.findall(text)))
     for found in _WANTED.finditer(text):
         if _A_NAME.fullmatch(found["name"]) and any(letters.count(c) == 1 for c in _letters(found["name"])):
@@ -137,7 +136,7 @@ def _letters(text: str) -> list[str]:
 
 
 def reference(text: str) -> re.Match[str] | None:
-    """Words that point at a picture; not at one that the text has introduced ("A picture hangs …")."""
+    """A reference to a picture that the text has not introduced itself ("A picture hangs …")."""
     for found in _POINTS.finditer(text):
         noun = re.search(_SEEN, found[0], re.IGNORECASE)
         introduced = noun and rf"\ban? (?:\w+ )?{re.escape(noun[0].split()[0].rstrip('s'))}"
@@ -147,7 +146,7 @@ def reference(text: str) -> re.Match[str] | None:
 
 
 def in_place_of_words(text: str) -> re.Match[str] | None:
-    """A picture inside a sentence: what it showed, a word or a formula, is lost."""
+    """A picture inside a sentence, in place of a word or a formula."""
     for found in PICTURE.finditer(text):
         line = text[: found.start()].rpartition("\n")[2]
         is_inside = _BROKEN_OFF.search(line) or _CONTINUES.match(text, found.end())

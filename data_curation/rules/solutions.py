@@ -1,4 +1,4 @@
-"""Is a published solution a Python program, or a placeholder, prose, or another language? Read, never run."""
+"""Whether a published solution is a Python program, not a stub, prose, or another language. Parsed, never run."""
 
 import ast
 import re
@@ -10,13 +10,13 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def does_something(source: str | None) -> bool:
-    """Whether this parses as Python 3 and holds more than imports, constants and stubs."""
+    """Whether this parses as Python 3 and has more than imports, constants and stubs."""
     if not source or not source.strip() or len(source) > MAX_CHARACTERS:
         return False
     source = "\n".join(_FENCE.findall(source)) or source
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of "\d" in other people's strings
+            warnings.simplefilter("ignore")  # of invalid escapes such as "\d"
             tree = ast.parse(source.lstrip("\ufeff"))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
@@ -24,7 +24,7 @@ def does_something(source: str | None) -> bool:
 
 
 def _works(node: ast.stmt) -> bool:
-    """Does this statement, or one in it, do any work?"""
+    """Whether this statement, or one in it, does any work."""
     match node:
         case ast.Pass() | ast.Import() | ast.Global() | ast.Nonlocal() | ast.Break() | ast.Continue():
             return False

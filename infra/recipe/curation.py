@@ -1,4 +1,4 @@
-"""The part of a recipe that says how the problems of a domain are curated, and which steps of that are taken."""
+"""The part of a recipe about the curation of a domain's problems, and the choice of its steps."""
 
 from datetime import date
 from typing import Annotated, Literal
@@ -11,43 +11,48 @@ from ratchet.infra.section import Section, Where
 
 
 class Teacher(Section):
-    """Who answers each problem several times: its answers vote, and its failures measure difficulty."""
+    """A model that answers each problem several times: its answers vote, and its failures measure difficulty."""
 
     kind: str = "none"
-    """`none`, `openai`, or an engine of your own by its import path (`infra.inference.engine.TeacherEngine`)."""
+    """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
     model: str = ""
+    """The endpoint's name of the model."""
     base_url: Where[str | tuple[str, ...] | None] = None
-    """An OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1, or a list of several that serve the same model."""
+    """An OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1, or a list of several with the same model."""
     api_key_env: Where[str | tuple[str, ...]] = "OPENAI_API_KEY"
-    """The name of the environment variable that holds the key, never the key; or a list, one for each base_url."""
+    """The environment variable with the API key, never the key itself; or a list, one per base_url."""
     left_out: Where[tuple[Literal["temperature", "top_p", "seed", "stream_options"], ...]] = ()
-    """What the endpoints do not take. One that refuses a field by name is understood without this."""
+    """Request fields to leave out; fields that the endpoint rejects by name are left out automatically."""
     attempts: int = Field(default=8, ge=1, le=64)
+    """Answers per problem; difficulty is scaled to eight, as in the paper."""
     early_stop: bool = False
-    """Ask no more about a problem once its majority vote cannot change any more: cheaper, and difficulty is then
-    measured on fewer attempts."""
+    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
     temperature: float = 0.6
+    """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
     top_p: float = 0.95
+    """Nucleus sampling: the probability mass that is sampled from."""
     max_tokens: int = 32768
+    """Longest answer in tokens; the default is the paper's longest response."""
     tokenizer: str = ""
-    """A directory with tokenizer.json, or a hub name: counts the tokens where the endpoint does not."""
+    """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
     prompt_price: Where[float] = Field(default=0.0, ge=0)
-    """Per million tokens, in the currency of your bill; `response_price` likewise."""
+    """Price per million prompt tokens, in the currency of your bill."""
     response_price: Where[float] = Field(default=0.0, ge=0)
+    """Price per million response tokens."""
     expected_tokens: Where[int] = Field(default=8000, ge=1)
-    """Of one answer: for the estimate, until the first answers say better."""
+    """Expected tokens per answer, for the cost estimate until answers arrive."""
     max_cost: Where[float | None] = Field(default=None, gt=0)
-    """No call is begun that is expected to bring the cost of all answers, those paid for earlier included, above it."""
+    """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
     concurrency: Where[int] = Field(default=64, ge=1, le=1000)
-    """The most calls that are open at a time; fewer while the endpoint pushes back."""
+    """Largest number of open calls per endpoint; reduced while the endpoint returns overload errors."""
     timeout_s: Where[float] = 3600.0
-    """Per answer. Long on purpose: a reasoning model thinks for minutes, and a call that times out is paid for."""
+    """Seconds per answer. Long on purpose: models think for minutes, and a call that times out is paid for."""
     silence_s: Where[float] = 600.0
-    """Between two pieces of a streamed answer: after this long, the connection is taken for dead."""
+    """Seconds without data from a stream before its connection counts as dead."""
 
     @property
     def addresses(self) -> tuple[tuple[str | None, str], ...]:
-        """Each base_url with the name of its key's variable."""
+        """Each base_url with the environment variable of its key."""
         urls = self.base_url if isinstance(self.base_url, tuple) else (self.base_url,)
         names = self.api_key_env if isinstance(self.api_key_env, tuple) else (self.api_key_env,) * len(urls)
         return tuple(zip(urls, names, strict=True))
@@ -56,9 +61,7 @@ class Teacher(Section):
     def _a_key_for_each(self) -> "Teacher":
         urls, names = (value if isinstance(value, tuple) else None for value in (self.base_url, self.api_key_env))
         if urls == () or (names is not None and len(names) != len(urls or (None,))):
-            raise ValueError(
-                "base_url is one address or a list of them, and api_key_env one name, or as many as addresses"
-            )
+            raise ValueError("base_url is one URL or a list, and api_key_env one name or as many as there are URLs")
         return self
 
     @field_validator("kind")
@@ -73,41 +76,47 @@ class Teacher(Section):
 
 
 class Rules(Section):
-    """Limits of the rule filters. Which rules there are: docs/curation.md."""
+    """Limits of the rule filters; docs/curation.md lists the rules."""
 
     off: tuple[str, ...] = ()
-    """Rules that are not applied."""
+    """Rules to switch off."""
     max_answer_characters: int = 100
+    """Longer answers are hard to verify and are dropped as `long_answer`."""
     max_answer_numbers: int = 8
-    """An answer with more numbers than this is long or complex, and hard to verify."""
+    """Answers with more numbers are dropped as `long_answer`."""
     max_answer_words: int = 4
-    """An answer with more words than this is a sentence."""
+    """Answers with more words are sentences and are dropped as `long_answer`."""
 
 
 class Decontamination(Section):
     preset: Literal["paper", "coverage"] = "coverage"
-    """`paper`: any shared n-gram. `coverage`: share of the n-grams of the shorter of row and benchmark item that the
-    other has too. Both are recorded for each row."""
+    """`paper` drops a row for any n-gram shared with an item; `coverage` for the share of n-grams of the shorter text.
+    Both results are recorded for each row."""
     ngram: int | None = Field(default=None, ge=1)
-    """None: what the domain takes, 9 for math, 14 for code, where statements share more boilerplate."""
+    """Tokens per n-gram. Default: the domain's, 9 for math and 14 for code, whose statements share more boilerplate."""
     coverage: float = Field(default=0.4, gt=0, le=1)
-    """The highest, in tenths, that drops 95 % of the contaminated pairs that were labelled by hand."""
+    """Share from which `coverage` drops; the highest tenth that found 95 % of the pairs labeled as contaminated."""
     min_shared_ngrams: int = Field(default=3, ge=1)
+    """Fewer shared n-grams never drop a row under `coverage`."""
     released_after: date | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
-    """What becomes of rows without a date where `released_after` is given. They are counted either way."""
+    """Whether to drop rows without a date where `released_after` is set; they are counted either way."""
 
 
 class Judge(Teacher):
-    """A model that is asked to decide, as a teacher is: settings and defaults are a teacher's, but for these."""
+    """A model that decides whether two texts say the same; settings as for a teacher, with other defaults."""
 
     attempts: int = Field(default=1, ge=1, le=64)
-    """Replies to each question; most of them decide."""
+    """Replies per question; the majority decides."""
     temperature: float = 0.0
+    """Sampling temperature; 0 for a repeatable verdict."""
     top_p: float = 1.0
+    """Nucleus sampling: the probability mass that is sampled from."""
     max_tokens: int = 4096
+    """Longest reply in tokens."""
     expected_tokens: Where[int] = Field(default=300, ge=1)
+    """Expected tokens per reply, for the cost estimate until replies arrive."""
 
     @model_validator(mode="after")
     def _answers_all(self) -> "Judge":
@@ -117,98 +126,102 @@ class Judge(Teacher):
 
 
 class Paraphrases(Section):
-    """A second pass after decontamination, for benchmark items that are told in other words. Off by default: it takes a
-    model that reads to tell them from the same story with other numbers."""
+    """A second pass after decontamination, for benchmark items in other words. Off by default: only a judge model can
+    tell them from the same story with other numbers."""
 
-    by: Literal["none", "words", "sentence-transformers", "endpoint"] = "none"
-    """What makes the shortlist: `words` needs no model; `sentence-transformers` and `endpoint` (`/v1/embeddings`) take
-    `model`. With `none` the step is not taken."""
+    by: Literal["none", "words", "endpoint"] = "none"
+    """Similarity for the shortlist: `words` (TF-IDF), `endpoint` (`/v1/embeddings` of `model`), or `none`: off."""
     model: str = ""
-    """A directory or a name on the Hugging Face Hub, or the endpoint's name for it."""
+    """The endpoint's name of an embedding model."""
     base_url: Where[str | None] = None
-    """Of `by: endpoint`; none is OpenAI's own."""
+    """The endpoint's URL; default: OpenAI's own."""
     api_key_env: Where[str] = "OPENAI_API_KEY"
-    """The name of the environment variable that holds the key; never the key."""
+    """The environment variable with the API key; never the key itself."""
     nearest: int = Field(default=3, ge=1, le=50)
-    """Items that each row is compared with more closely, at the most."""
+    """Shortlisted items per row, at most."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Less is not shortlisted. None: what the domain takes, 0.25, and 0.15 for code. That is for `words`; vectors of a
-    model are nearer to each other, so look at a shortlist of yours first."""
+    """Smallest similarity on the shortlist. Default: 0.25, and 0.15 for code, measured for `words`; embeddings need
+    a higher one."""
     judge: Judge = Judge()
-    """Who decides; with `kind: none`, nobody, and the shortlist is reported."""
+    """Decides about each pair; with `kind: none` the shortlist is only reported."""
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Paraphrases":
-        if self.by in ("sentence-transformers", "endpoint") and not self.model:
-            raise ValueError(f"by: {self.by} needs model, the name of what turns a text into a vector")
+        if self.by == "endpoint" and not self.model:
+            raise ValueError("by: endpoint needs model, the endpoint's name of an embedding model")
         if self.by == "none" and self.judge.kind != "none":
-            raise ValueError("by: none takes no such step; say what makes the shortlist, by: words for example")
+            raise ValueError("by: none switches this step off; set by to words, for example, to use the judge")
         return self
 
 
 class Deduplication(Section):
     ngram: int = 5
+    """Tokens per n-gram of the sets that are compared."""
     permutations: int = 128
+    """MinHash permutations: more find more near copies, and cost time in proportion."""
     jaccard: float = Field(default=0.8, gt=0, le=1)
-    """Rows at least this similar (exact Jaccard of token n-grams) are one problem, where numbers, answers and the words
-    that decide agree."""
+    """Smallest exact Jaccard similarity of near copies; numbers, answers and deciding words must agree as well."""
     drop_disagreeing: bool = False
-    """Drop all exact copies of a problem whose answers disagree: one of them is wrong. Otherwise the answer of most
-    stays; they are counted either way."""
+    """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
 
 
 class LengthFilter(Section):
-    """By the teacher's mean response length: what is solved in few tokens teaches little."""
+    """By the teacher's mean response length: problems solved in few tokens teach little."""
 
     drop_below_tokens: int = 2000
+    """Shorter problems are dropped, as in the paper."""
     downsample_below_tokens: int = 4000
+    """Shorter problems are downsampled, as in the paper."""
     downsample_keep: float = Field(default=0.5, ge=0, le=1)
-    """Share kept between the two limits. The paper does not give it: ours."""
+    """Share kept between the two limits; our choice, since the paper does not give it."""
 
 
 class TestValidation(Section):
-    """Code: the golden solution must pass, and the tests must be able to tell right from wrong."""
+    """Code: golden solutions must pass the tests, and the tests must detect faults."""
 
     __test__ = False  # not a pytest class
     min_tests: int = 3
+    """Problems with fewer tests are dropped."""
     min_mutants_killed: float = Field(default=0.5, ge=0, le=1)
-    """Share of small faults put into the golden solution that the tests must notice, new ones included."""
+    """Smallest share of small faults put into the golden solution that the tests must detect."""
     max_mutants: int = 12
-    generated_inputs: int = Field(default=48, ge=0)
-    """Inputs made where tests let a fault through, to see whether it is one; with 0 every such fault counts."""
-    max_added_tests: int = Field(default=8, ge=0)
-    """The most of those inputs that become tests of their problem; with 0, no tests are added, and only problems that
-    seem to miss `min_mutants_killed` are looked at so closely."""
+    """Small faults tried per problem, at most."""
 
 
 class Curation(Section):
-    """How the problems of one domain are curated. Which of these steps it takes: docs/curation.md."""
+    """How the problems of one domain are curated; docs/curation.md lists the steps of each domain."""
 
     inputs: tuple[str, ...] = ()
     """Raw files in any published format: files, directories, globs, names on the Hugging Face Hub (`org/name`,
-    `hf://datasets/org/name/file`), or files that the recipe generates (`generated://NAME/FILE`)."""
+    `hf://datasets/org/name/file`), or files generated by the recipe (`generated://NAME/FILE`)."""
     benchmarks: tuple[str, ...] = ()
-    """Held-out files that nothing kept may be contaminated with, named as `inputs`."""
+    """Held-out files that kept problems must not contain, named as `inputs`."""
     columns: dict[str, str] = {}
-    """Which columns of the inputs hold what: a problem's field, or `metadata.NAME`, to the column's name, as in
-    `{prompt: question, answer: target}`. None: a published layout, told by the columns there are."""
+    """Maps fields of a problem, or `metadata.NAME`, to input columns: `{prompt: question, answer: target}`. Default:
+    a published layout, recognized by its columns."""
     max_rejected: float = Field(default=0.98, gt=0, le=1)
-    """A step that rejects a larger share than this stops the run: something is wrong with the input."""
+    """A step that rejects a larger share stops the run: something is wrong with the input."""
     rules: Rules = Rules()
+    """Limits of the rule filters."""
     decontaminate: Decontamination = Decontamination()
+    """Comparison with the benchmarks."""
     paraphrases: Paraphrases = Paraphrases()
+    """Search for benchmark items in other words; off by default."""
     deduplicate: Deduplication = Deduplication()
+    """Removal of copies."""
     validation: TestValidation = TestValidation()
+    """Validation of code tests."""
     teacher: Teacher = Teacher()
+    """The teacher; without one, the steps that need its answers are left out."""
     judge: Judge = Judge()
-    """Who is asked whether a teacher's answer agrees with the reference where the verifier could not compare the two;
-    with `kind: none`, nobody, and such an answer is wrong."""
+    """Decides whether a teacher's answer agrees with the reference where the verifier cannot (science); with
+    `kind: none` such answers are wrong."""
     min_votes: int = Field(default=1, ge=1)
-    """A problem needs so many attempts with an answer (code: that could be judged), or it is set aside: a majority of
-    one vote, the others being truncated, says little."""
+    """Smallest number of attempts with an answer (code: of judged attempts); problems with fewer are dropped."""
     length: LengthFilter = LengthFilter()
+    """Filter by the teacher's response length."""
     max_difficulty: int = 7
-    """Failed attempts out of eight; 8, which the teacher never solves, is dropped."""
+    """Most failed attempts out of eight; the default drops only what the teacher never solves."""
 
 
 CURATION_STEPS = (
@@ -219,11 +232,11 @@ CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION
 
 
 class Steps(Section):
-    """Which steps of a curation to take, beside the recipe; with nothing said, all that are not made yet."""
+    """Which steps of a curation to run; default: all that are not finished yet."""
 
     only: CurationStep | None = None
-    """Take this step and no other. What it reads must be there, except benchmarks: `decontaminate` reads those in."""
+    """Run only this step. Its inputs must exist, except benchmarks: `decontaminate` reads those itself."""
     start: CurationStep | None = None
-    """Take this step and what follows from it, and none before. What they read must be there."""
+    """Run this step and those after it. Its inputs must exist."""
     refresh: tuple[CurationStep, ...] = ()
-    """Make these again though they are there; what follows from them too, where they come out different."""
+    """Run these steps again although they are finished, and those after them whose inputs change."""

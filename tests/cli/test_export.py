@@ -54,7 +54,7 @@ def test_a_data_set_is_pushed_with_its_card(finished_home, hub):
     card = files["README.md"].decode()
     assert yaml.safe_load(card.split("---")[1])["license"] == "mit" and "rejected.parquet" not in card
     assert {name for name in files if name.startswith("figures/")} == {
-        f"figures/{name}" for name in ("funnel.png", "kept.png", "coverage.png")
+        f"figures/{name}" for name in ("funnel.png", "kept.png")
     }
 
 

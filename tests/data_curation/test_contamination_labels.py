@@ -1,4 +1,4 @@
-"""Decontamination against pairs that were read and labelled by hand; the default threshold rests on them."""
+"""Decontamination against pairs that were read and labeled by hand; the default threshold rests on them."""
 
 import json
 from collections import Counter

@@ -16,7 +16,7 @@ ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowes
 SHORT = r"Compute $\sin 60^\circ$."
 TINY = "Find $x^2$."
 BOILERPLATE = "where $m$ and $n$ are relatively prime positive integers. Find $m+n$."
-LONG_ITEM = f"A wheel of radius 7 rolls along a straight road for 12 turns; it goes $m/n$ kilometres, {BOILERPLATE}"
+LONG_ITEM = f"A wheel of radius 7 rolls along a straight road for 12 turns; it goes $m/n$ kilometers, {BOILERPLATE}"
 COVERAGE, PAPER = Decontamination(ngram=9), Decontamination(ngram=9, preset="paper")
 
 
@@ -41,7 +41,7 @@ def run(rows, items, config=COVERAGE):
     ],
 )
 def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_found(row):
-    items = against("Something else entirely about the colours of a rainbow after the rain.", ITEM)
+    items = against("Something else entirely about the colors of a rainbow after the rain.", ITEM)
     _, rejected = run(problems("math", row), items)
     rule, evidence, prompt = rejected["0"]
     assert (rule, evidence["benchmark"], evidence["item"]) == ("ngram", "test", "1")
@@ -115,7 +115,7 @@ def test_a_row_that_is_part_of_a_long_item_is_covered_whole():
 def test_drawings_do_not_count_where_there_are_words_enough():
     code = "; ".join(f"draw(({i},{i + 1})--({i + 2},0))" for i in range(30))
     story = "A farmer divides a long narrow field into {} equal strips with straight fences of wood and of wire"
-    asks = "and walks along each of them twice. How many metres does the farmer walk in the end?"
+    asks = "and walks along each of them twice. How many meters does the farmer walk in the end?"
     item = f"{story.format(12)} {asks} [asy] {code} [/asy]"
     copy = f"{story.format(12)} {asks}"
     asks = (
@@ -196,7 +196,7 @@ def test_shared_runs_are_all_that_cannot_be_made_longer(one, other, n):
     assert set(shared_runs(*hashes, n)) == found
 
 
-def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_and_the_others_too():
+def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named():
     words = [f"{a}{b}" for a in "abcdefgh" for b in "stuv"]
     torn = " ".join([*words[:10], "x", *words[12:22], "y", *words[23:32]])  # 10, 10 and 9 words of the row in a row
     whole = " ".join(words[:16])
@@ -204,7 +204,6 @@ def test_of_equally_covered_items_the_one_with_the_longest_shared_text_is_named_
     _, rejected = run(rows, against(whole, torn, " ".join(words[:29]), "nothing of this is in the row at all here"))
     evidence = rejected["0"][1]
     assert (evidence["item"], evidence["tokens"], evidence["coverage"]) == ("2", 29, 1.0)
-    assert [other["item"] for other in evidence["also"]] == ["0"]
 
 
 def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():

@@ -123,7 +123,7 @@ def test_the_same_call_finds_its_output_and_another_one_does_not_touch_it(tmp_pa
         decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out", text_column="odd")
     assert (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns == made
     (tmp_path / "mine").mkdir()
-    with pytest.raises(RatchetError, match="no output of this"):
+    with pytest.raises(RatchetError, match="no output of this command"):
         decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "mine")
     other = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "odd", text_column="odd")
     assert (first["rejected"], other["rejected"]) == (1, 0)

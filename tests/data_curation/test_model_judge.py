@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.difficulty import grade
-from ratchet.data_curation.majority_vote import vote
 from ratchet.data_curation.model_judge import Question, agreement_prompts, replies
 from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA, collect_attempts
 from ratchet.infra.inference.openai_engine import OpenAIEngine
@@ -24,7 +23,7 @@ from tests.infra.judging_endpoint import JudgingEndpoint
 JUDGE = Judge(kind="openai", model="rules", concurrency=2)
 SPEED = json.dumps({"unit": "m/s", "tolerance": 0.05})
 PROBLEMS = {  # answer, tests, what the teacher's attempts have in the box
-    "number": ("10", SPEED, ["10 m/s", "ten metres each second", "11 m/s", "12"]),
+    "number": ("10", SPEED, ["10 m/s", "ten meters each second", "11 m/s", "12"]),
     "choice": ("B", json.dumps({"options": ["up", "down"]}), ["B", "it goes down", "A"]),
     "words": ("\\text{an SN2 reaction}", None, ["\\text{bimolecular substitution}", "\\text{SN1}", "42"]),
     "open": ("\\text{entropy}", None, ["\\text{whatever}", "\\text{whatever}"]),
@@ -36,7 +35,7 @@ def says(reference: str, answer: str) -> str:
         return "Hard to say. SAME or DIFFERENT?"
     return (
         "SAME"
-        if answer in ("ten metres each second", "it goes down", "\\text{bimolecular substitution}")
+        if answer in ("ten meters each second", "it goes down", "\\text{bimolecular substitution}")
         else "DIFFERENT"
     )
 
@@ -63,9 +62,9 @@ def asking(url: str, directory: Path):
     return ask
 
 
-def tables(problems, domain="science"):
+def tables(problems):
     rows = [
-        {"problem_id": name, "domain": domain, "prompt": f"{name}?", "answer": answer, "tests": tests}
+        {"problem_id": name, "domain": "science", "prompt": f"{name}?", "answer": answer, "tests": tests}
         for name, (answer, tests, _) in problems.items()
     ]
     attempts = [
@@ -88,10 +87,10 @@ def test_it_is_asked_only_about_what_the_verifier_could_not_compare(endpoint, tm
         split = grade(*tables(PROBLEMS), pool, 7, ask=asking(endpoint.url, tmp_path))
     asked = {answer for _, answer in endpoint.asked}
     assert asked == {
-        "ten metres each second", "it goes down", "\\text{bimolecular substitution}", "\\text{SN1}", "42",
+        "ten meters each second", "it goes down", "\\text{bimolecular substitution}", "\\text{SN1}", "42",
         "\\text{whatever}",
     }  # fmt: skip
-    assert ("10 m/s", "ten metres each second") in endpoint.asked and ("B. down", "it goes down") in endpoint.asked
+    assert ("10 m/s", "ten meters each second") in endpoint.asked and ("B. down", "it goes down") in endpoint.asked
     assert set(endpoint.asked.values()) == {1}, "one question, however many attempts gave the answer"
     kept = {row["problem_id"]: row for row in split.kept.to_pylist()}
     passes = {name: (row["teacher_passes"], row["teacher_attempts"]) for name, row in kept.items()}
@@ -113,23 +112,6 @@ def test_without_one_such_answers_are_wrong():
         split = grade(*tables(PROBLEMS), pool, 7)
     assert {row["problem_id"] for row in split.kept.to_pylist()} == {"number", "choice"}
     assert split.summary["dropped"] == {"no_attempt": 0, "unsolved": 2} and "judge" not in split.summary
-
-
-def test_its_word_counts_in_a_vote(endpoint, tmp_path):
-    votes = {
-        "kept": ("\\text{an SN2 reaction}", None, ["\\text{bimolecular substitution}"] * 3 + ["\\text{SN1}"]),
-        "wrong": ("\\text{an SN2 reaction}", None, ["\\text{SN1}"] * 3),
-        "open": ("\\text{entropy}", None, ["\\text{whatever}"] * 3),
-        "number": ("5", None, ["6", "6", "5"]),
-    }
-    split = vote(*tables(votes, "math"), ask=asking(endpoint.url, tmp_path))
-    assert split.kept["problem_id"].to_pylist() == ["kept"] and split.kept["teacher_passes"].to_pylist() == [3]
-    rules = {row["problem_id"]: (row["rule"], json.loads(row["evidence"])) for row in split.rejected.to_pylist()}
-    assert {name: rule for name, (rule, _) in rules.items()} == {
-        "wrong": "likely_wrong_reference", "open": "undecided", "number": "likely_wrong_reference"
-    }  # fmt: skip
-    assert rules["wrong"][1]["judge"][0]["same"] is False and "judge" not in rules["number"][1]
-    assert split.summary["judge"] == {"agreed": 1, "disagreed": 2, "undecided": 1, "rows_by_judge_alone": 1}
 
 
 def test_no_text_of_a_question_can_end_its_own_part():

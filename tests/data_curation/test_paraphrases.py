@@ -1,7 +1,6 @@
 """Benchmark items in other words, found by likeness and decided by a judge: here a server that reads by rules."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ratchet.data_curation.paraphrases import (
     reject_paraphrases,
     shortlist,
 )
-from ratchet.data_curation.similarity import by_words, embedding
+from ratchet.data_curation.similarity import by_endpoint, by_words
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA, collect_attempts
 from ratchet.infra.errors import RatchetError
@@ -171,48 +170,26 @@ def test_most_replies_decide():
 
 def test_an_endpoint_gives_the_vectors(endpoint):
     settings = Paraphrases(by="endpoint", model="letters", base_url=endpoint.url, min_similarity=0.5)
-    found = found_by(settings, embedding(settings, list))
+    found = found_by(settings, by_endpoint(settings))
     assert endpoint.embedded == 3 + 3 and len(found.of(0)) == 3
     expected = np.array([1.0 + "bad".count(chr(97 + n)) for n in range(26)])
-    assert np.allclose(embedding(settings, list)(["x", "bad"])[1], expected / np.linalg.norm(expected), atol=1e-5)
+    assert np.allclose(by_endpoint(settings)(["x", "bad"])[1], expected / np.linalg.norm(expected), atol=1e-5)
     texts = ["", "a", *(f"text {n}" for n in range(130))]
-    vectors = embedding(settings, list)(texts)
+    vectors = by_endpoint(settings)(texts)
     assert vectors.shape[0] == 132 and np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
 def test_an_endpoint_without_such_a_model_is_named(endpoint):
     settings = Paraphrases(by="endpoint", model="none such", base_url=endpoint.url)
     with pytest.raises(RatchetError, match=r"127\.0\.0\.1.* gives no embeddings by 'none such'.*no such model"):
-        embedding(settings, list)(["x"])
-
-
-def test_a_sentence_transformers_model_gives_the_vectors(tmp_path):
-    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-    from sentence_transformers import SentenceTransformer, models
-
-    from tests.infra.tiny_endpoint import grow_model
-
-    layer = models.Transformer(str(grow_model(tmp_path / "tiny")))
-    SentenceTransformer(modules=[layer, models.Pooling(layer.get_embedding_dimension())]).save(str(tmp_path / "st"))
-    settings = Paraphrases(by="sentence-transformers", model=str(tmp_path / "st"))
-    vectors = embedding(settings, list)(["What is 3 plus 4?", "What is 3 plus 4?", "Another text"])
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5) and np.allclose(vectors[0], vectors[1])
-
-
-def test_a_missing_library_or_model_says_what_to_do(monkeypatch):
-    settings = Paraphrases(by="sentence-transformers", model="/no/such/model")
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[paraphrases\]'|Cannot load .*'/no/such/model'"):
-        embedding(settings, list)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[paraphrases\]'"):
-        embedding(settings, list)
+        by_endpoint(settings)(["x"])
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"by": "endpoint"}, "needs model"),
-        ({"judge": {"kind": "openai", "model": "m"}}, "by: words for example"),
+        ({"judge": {"kind": "openai", "model": "m"}}, "set by to words"),
         ({"by": "words", "judge": {"kind": "openai", "early_stop": True}}, "no majority vote"),
     ],
 )

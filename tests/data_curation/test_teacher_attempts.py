@@ -37,7 +37,7 @@ FORMAT = PromptFormat(math="{prompt}")
 
 
 class CountingTeacher(ProceduralTeacher):
-    """The procedural teacher behind a line that counts what is asked, and breaks when told to."""
+    """The procedural teacher behind a line that counts what is asked, and fails on command."""
 
     def __init__(self, break_after: int | None = None, fail_every: int | None = None) -> None:
         super().__init__()
@@ -270,10 +270,10 @@ def test_what_is_decided_early_is_what_all_attempts_decide(answers):
 def test_an_endpoint_that_says_nothing_is_noticed_before_it_is_paid_for_long(tmp_path):
     table = to_table([{"problem_id": str(i), "domain": "math", "prompt": f"Problem {i}"} for i in range(40)])
     silent, journal = Answering(*["<think>\nhm\n</think>\n"] * 3), tmp_path / "journal.jsonl"
-    with pytest.raises(RatchetError, match="All 20 answers that came are without a text"):
+    with pytest.raises(RatchetError, match="All 20 answers so far are empty"):
         collect(table, silent, journal)
     assert silent.asked == 20
-    assert len(collect(table, Answering("one", "two", "three"), journal)) == 120, "what is mended goes on"
+    assert len(collect(table, Answering("one", "two", "three"), journal)) == 120, "once fixed, it continues"
 
 
 def test_answers_without_a_text_are_counted(problems, tmp_path):
@@ -283,7 +283,7 @@ def test_answers_without_a_text_are_counted(problems, tmp_path):
         tmp_path / "journal.jsonl", 0, tmp_path / "a.parquet", note=notes.append,
     )  # fmt: skip
     assert bill.totals()["empty_answers"] == 20 and "20 empty" in bill.summary()
-    assert notes[-1].startswith("20 of 30 answers hold no text")
+    assert notes[-1].startswith("20 of 30 answers have no text")
 
 
 def test_requests_are_made_as_places_for_them_become_free(tmp_path):

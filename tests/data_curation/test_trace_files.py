@@ -89,7 +89,7 @@ def test_what_cannot_be_learned_from_is_set_aside_with_the_reason(tmp_path):
     traces, rejected = read(tmp_path / "t.jsonl", rows)
     assert len(traces) == 1
     assert [(row["source_id"], row["rule"]) for row in rejected] == [
-        ("1", "malformed"), ("2", "malformed"), ("3", "malformed"), ("4", "several_turns"), ("5", "malformed"),
+        ("1", "malformed"), ("2", "malformed"), ("3", "malformed"), ("4", "malformed"), ("5", "malformed"),
         ("6", "malformed"),
     ]  # fmt: skip
     assert "assistant: blank" in rejected[4]["evidence"]

@@ -1,11 +1,9 @@
 import json
-from random import Random
 
 import pytest
 
 from ratchet.data_curation import validation
 from ratchet.data_curation.validation import validate_tests
-from ratchet.examples.tiny_world import code_problems
 from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.curation import TestValidation
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -58,9 +56,7 @@ def test_each_rule_takes_its_own(pool):
 def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
     slow = "import time\n\n\ndef solve(xs):\n    time.sleep(0.3)\n    return len(xs) + 1\n"
     table = to_table([row("slow", [slow], [([1], 2), ([3, 4], 3)])])
-    split = validate_tests(
-        table, TestValidation(min_tests=2, min_mutants_killed=1.0, max_mutants=3, generated_inputs=0), pool
-    )
+    split = validate_tests(table, TestValidation(min_tests=2, min_mutants_killed=1.0, max_mutants=3), pool)
     assert split.rejected.column("rule").to_pylist() == ["weak_tests"]
     # The survivor is the program without its sleep; held to the mutants' limit, every mutant would have died.
     assert "sleep" not in json.loads(split.rejected.column("evidence")[0].as_py())["survivor"]
@@ -69,7 +65,7 @@ def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
 def test_an_endless_loop_is_a_fault_that_every_test_notices(pool):
     counting = "def solve(xs):\n    n = 0\n    while n < len(xs):\n        n += 1\n    return n\n"
     table = to_table([row("loop", [counting], [([1, 2], 2), ([], 0), ([5], 1)])])
-    split = validate_tests(table, TestValidation(max_mutants=6, generated_inputs=0), pool)
+    split = validate_tests(table, TestValidation(max_mutants=6), pool)
     assert len(split.kept) == 1
 
 
@@ -105,48 +101,16 @@ def test_several_golden_solutions_settle_which_tests_and_which_of_them_are_wrong
     rejected = {problem["source_id"]: problem["rule"] for problem in split.rejected.to_pylist()}
     assert rejected == {"a copy is no witness": "golden_fails", "another problem's tests": "golden_fails"}
     facts = {name: json.loads(problem["metadata"])["validate_tests"] for name, problem in kept.items()}
-    for name in ("one wrong test", "wrong test, wrong solution"):
-        assert json.loads(kept[name]["tests"])[2]["output"] == 10
-        [repair] = facts[name]["repaired"]
-        assert repair["test"] == 2 and repair["expected"] == "11" and repair["now"] == "10"
-    assert facts["one wrong test"]["repaired"][0]["golden"] == "3 of 3"
+    for name in ("one wrong test", "wrong test, wrong solution", "nobody agrees"):
+        tests = json.loads(kept[name]["tests"])
+        assert [test["call"]["args"] for test in tests] == [[xs] for xs, _ in SUMS if xs != [5, 5]]
+    [dropped] = facts["one wrong test"]["dropped"]
+    assert (dropped["test"], dropped["golden"]) == (2, "3 of 3") and "11" in dropped["differences"][0]
+    assert facts["wrong test, wrong solution"]["dropped"][0]["golden"] == "3 of 3"
+    assert [text for text in facts["nobody agrees"]["dropped"][0]["differences"] if "10" in text]
     assert kept["wrong test, wrong solution"]["golden_solutions"] == [SUM, THIRD_SUM]
-    assert kept["wrong solution"]["golden_solutions"] == [SUM] and "repaired" not in facts["wrong solution"]
-    assert [test["call"]["args"] for test in json.loads(kept["nobody agrees"]["tests"])] == [
-        [xs] for xs, _ in SUMS if xs != [5, 5]
-    ]
-    assert facts["nobody agrees"]["dropped"][0]["given"] == ["1", "2", "3"]
-    assert split.summary["tests_repaired"] == 2 and split.summary["tests_dropped"] == 1
-
-
-def test_a_fault_that_changes_nothing_does_not_count(pool):
-    same = (
-        "def solve(xs):\n    best = 0\n    for x in xs:\n        if x >= best:\n            best = x\n    return best\n"
-    )
-    tests = [([1, 7, 3], 7), ([], 0), ([4, 4, 5, 9], 9), ([8], 8)]
-    split = validate_tests(to_table([row("same", [same], tests)]), TestValidation(min_mutants_killed=0.9), pool)
-    [facts] = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
-    assert facts["equivalent"] > 0  # `x > best` among them
-    counted = TestValidation(min_mutants_killed=0.9, generated_inputs=0)
-    split = validate_tests(to_table([row("same", [same], tests)]), counted, pool)
-    assert split.rejected.column("rule").to_pylist() == ["weak_tests"]
-
-
-def test_weak_tests_get_new_ones_and_those_are_right(pool):
-    rng, lists = Random(5), [[1, 2, 3, 4, 5, 6], [9, 7, 3, 8], [0, 2, 8, 8, 5]]
-    problems = [code_problems.draw_problem(rng, level) for level in (1, 2, 3) * 2]
-    rows = [row(str(n), [p.golden_solution], [(xs, p.task.run(xs)) for xs in lists]) for n, p in enumerate(problems)]
-    split = validate_tests(to_table(rows), TestValidation(), pool)
-    strengthened = 0
-    for problem in split.kept.to_pylist():
-        facts, tests = json.loads(problem["metadata"])["validate_tests"], json.loads(problem["tests"])
-        task = problems[int(problem["source_id"])].task
-        strengthened += "generated" in facts
-        for place in facts.get("generated", []):
-            assert place >= 3 and tests[place]["output"] == task.run(*tests[place]["call"]["args"])
-    assert strengthened >= 3 and split.summary["problems_strengthened"] == strengthened
-    again = validate_tests(split.kept, TestValidation(), pool)
-    assert again.summary["killed"] >= split.summary["killed"] + split.summary["noticed"] > split.summary["killed"]
+    assert kept["wrong solution"]["golden_solutions"] == [SUM] and "dropped" not in facts["wrong solution"]
+    assert split.summary["tests_dropped"] == 3
 
 
 def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
@@ -176,17 +140,3 @@ def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
 
 
 settle = validation._settle
-
-
-def test_programs_on_standard_input_are_strengthened_too(pool):
-    golden = "n = int(input())\nxs = list(map(int, input().split()))\nprint(sum(x for x in xs if x > 3))\n"
-    texts = ["3\n1 5 9\n", "2\n8 2\n", "4\n6 6 1 7\n"]
-    outputs = ["14\n", "8\n", "19\n"]
-    problem = row("stdin", [golden], []) | {"entry_point": None}
-    problem["tests"] = json.dumps([{"input": i, "output": o} for i, o in zip(texts, outputs, strict=True)])
-    split = validate_tests(to_table([problem]), TestValidation(), pool)
-    [kept] = split.kept.to_pylist()
-    added = [json.loads(kept["tests"])[place] for place in json.loads(kept["metadata"])["validate_tests"]["generated"]]
-    assert added
-    for test in added:
-        assert int(test["output"]) == sum(x for x in map(int, test["input"].split("\n")[1].split()) if x > 3)

@@ -15,7 +15,7 @@ import pytest
 from ratchet.infra.artifacts import sha256_file
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import free_port
-from ratchet.tasks.dask_runner import PROCESSES, _elsewhere, _versions, check_runner
+from ratchet.tasks.dask_runner import PROCESSES, _on_worker, _versions, check_runner
 
 WORDS = ("largest", "smallest", "only", "first")
 ROWS = 14_000  # four batches, some seconds of work
@@ -139,9 +139,9 @@ def test_rows_judged_by_workers_that_die_are_those_judged_here(recipe, expected,
 
 def test_a_worker_with_other_versions_judges_nothing():
     mine = _versions()
-    assert _elsewhere(abs, -3, {}, mine | {"a package that is not here": "1"}) == 3
-    with pytest.raises(RatchetError, match=rf"pyarrow {mine['pyarrow']}, not 0\.1\. Install there"):
-        _elsewhere(abs, -3, {}, mine | {"pyarrow": "0.1"})
+    assert _on_worker(abs, -3, {}, mine | {"a package that is not here": "1"}) == 3
+    with pytest.raises(RatchetError, match=rf"pyarrow {mine['pyarrow']}, not 0\.1\. Install the same"):
+        _on_worker(abs, -3, {}, mine | {"pyarrow": "0.1"})
 
 
 def test_a_runner_that_cannot_work_is_told_in_one_line():

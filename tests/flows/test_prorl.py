@@ -101,5 +101,5 @@ def test_a_run_is_refused_where_its_files_cannot_be_fetched(tmp_path, monkeypatc
         [absent] = inputs.given_files(recipe, ["org/set"])
         assert not absent.key_known and [step.output for step in run.plan] == [absent]
         monkeypatch.setattr(type(run), "planning", False)
-        with pytest.raises(RatchetError, match="org/set: no such file here, and the Hub does not give it"):
+        with pytest.raises(RatchetError, match="org/set: no such file here, and the Hub does not provide it"):
             inputs.given_files(recipe, ["org/set"])

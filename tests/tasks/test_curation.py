@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.data_curation.readers import read_files
 from ratchet.infra.artifacts import Draft
-from ratchet.tasks import curation
+from ratchet.tasks import row_steps
 from ratchet.tasks.step import write_splits
 
 GOOD, BAD, WORSE = {"problem": "Find 1.", "answer": "1"}, {"problem": 7, "answer": "1"}, {"problem": " ", "answer": "1"}
@@ -16,7 +16,7 @@ def warned(tmp_path, monkeypatch):
     """What is said of files with these rows."""
     said: list[str] = []
     run = SimpleNamespace(watcher=SimpleNamespace(warning=said.append))
-    monkeypatch.setattr(curation, "active_run", lambda: run)
+    monkeypatch.setattr(row_steps, "active_run", lambda: run)
 
     def warned(**files: list[dict]) -> list[str]:
         paths = [tmp_path / f"{name}.jsonl" for name in files]
@@ -24,7 +24,7 @@ def warned(tmp_path, monkeypatch):
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         draft = Draft(tmp_path)
         write_splits(draft, read_files(paths, "math"), max_rejected=1.0)
-        curation.warn_of_losses(draft)
+        row_steps.warn_of_losses(draft)
         return said
 
     return warned

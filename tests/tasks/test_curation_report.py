@@ -41,7 +41,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     assert "| decontaminate | 3 | abc | ngram 9, coverage 0.4 | x 0123456789ab, aime24 0123456789ab | 1.000 |" in text
     assert "5 benchmark items, 9-grams" in text and "`paper` 30" in text and "99.8%" in text
     assert "| answer | large_string | 0% |" in text and "| rules | proof | 100 | 10 | 10.0% | 90 |" in text
-    assert "7 rows are at least 0.25 like" in text and "`reader`, which left 1 pairs undecided" in text
-    assert "`reader` was asked about 6 answers" in text and "Of 2 rows no answer is right but by its word" in text
-    assert "| raw:4 | aime24 | 2 | 0.51 |" in text and "not found by n-grams" not in text
+    assert "7 rows have a similarity of at least 0.25" in text and "`reader`, which left 1 pairs undecided" in text
+    assert "`reader` was asked about 6 answers" in text and "2 rows have answers that only the judge accepts" in text
+    assert "| raw:4 | aime24 | 2 | 0.51 |" in text and "do not find benchmark items" not in text
     assert "Samples" not in text and "Prove &#39;it&#39;. # now" in to_html(page)

@@ -83,7 +83,7 @@ def test_a_published_layout_may_come_as_csv(tmp_path):
     [
         ({"prompt": "question", "answer": "target"}, "m.csv: there is no column 'question'.*answer, day, kind, target"),
         ({"prompt": "task", "difficulty": "kind"}, "no field 'difficulty'"),
-        ({"prompt": "task", "answer": "task"}, "'task' is given for two fields"),
+        ({"prompt": "task", "answer": "task"}, "'task' is mapped to two fields"),
     ],
 )
 def test_columns_that_cannot_be_mapped_are_errors(tmp_path, columns, message):

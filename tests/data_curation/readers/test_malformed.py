@@ -59,7 +59,7 @@ KINDS = {
     "a statement of a megabyte": ("math", {"problem": "x" * 1_000_000}, "prompt", "1,000,000 characters"),
     "an object for an answer": ("math", {"answer": {"value": 2}}, "answer", "dict instead of text"),
     "an empty list of answers": ("math", {"answer": "[]", "date": "2024-13-45"}, "date", "is not a date"),
-    "a chat without a user": ("verl", {"prompt": [{"role": "system", "content": "Hi."}]}, "prompt", "without a user's"),
+    "a chat without a user": ("verl", {"prompt": [{"role": "system", "content": "Hi."}]}, "prompt", "without a user"),
     "a message without text": ("verl", {"prompt": [{"role": "user", "content": None}]}, "prompt", "missing or empty"),
     "no ground truth": ("verl", {"reward_model": {"style": "rule"}}, "reward_model", "no ground_truth"),
     "torn JSON in a field": ("taco", {"input_output": '{"inputs": [[1'}, "input_output", "neither JSON nor a Python"),

@@ -125,8 +125,8 @@ def test_a_retrieved_reference_says_how_it_is_compared(tmp_path):
     ]
     problems, dropped, _ = read(tmp_path, rows)
     assert not dropped
-    told = [(p.answer, json.loads(p.tests) if p.tests else None) for p in problems]
-    assert told == [
+    found = [(p.answer, json.loads(p.tests) if p.tests else None) for p in problems]
+    assert found == [
         ("B", {"options": ["HCl", "NaOH", "NaCl"]}), ("10", {"unit": "m s^-1", "tolerance": 0.05}), ("4", None),
         ("1.6e-19", {"unit": "J", "tolerance": 0.05}), ("B", None),
     ]  # fmt: skip

@@ -103,7 +103,7 @@ def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(hub, monkeyp
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("org/unknown", "the Hub does not give it"),
+        ("org/unknown", "the Hub does not provide it"),
         ("hf://datasets/org/set/data/valid.jsonl", "has no data/valid.jsonl. It has README.md, data/test.jsonl"),
         ("hf://set", "not a name on the Hub"),
     ],

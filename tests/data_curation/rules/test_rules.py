@@ -1,4 +1,4 @@
-"""Each rule against its labelled corpus (`benchmarks/rules.py` prints the same scores), and what no corpus can show."""
+"""Each rule against its labeled corpus (`benchmarks/rules.py` prints the same scores), and what no corpus can show."""
 
 from collections import Counter
 
@@ -21,20 +21,20 @@ RULES = {
     for rule in rules
     if rule.__name__ != "no_answer"  # which reads no text
 }
-LABELLED = list(corpus.rows())
+LABELED = list(corpus.rows())
 RECALL = {"figure": 0.35, "image": 0.45}
 """Where nothing but what is certain is taken."""
 
 
 def test_every_rule_has_a_corpus_of_its_own_of_sixty_and_sixty():
-    counts = Counter((row["domain"], row["rule"], row["takes"]) for row in LABELLED)
+    counts = Counter((row["domain"], row["rule"], row["takes"]) for row in LABELED)
     assert {key[:2] for key in counts} == set(RULES) and min(counts.values()) >= 60
     columns = ("domain", "rule", "text", *corpus.COLUMNS)
-    contents = Counter(str([row.get(column) for column in columns]) for row in LABELLED)
+    contents = Counter(str([row.get(column) for column in columns]) for row in LABELED)
     assert max(contents.values()) == 1, contents.most_common(1)
 
 
-def test_no_statement_is_labelled_twice():
+def test_no_statement_is_labeled_twice():
     for domain in ("math", "code"):
         for rule in {row["rule"] for row in public_rules.labels() if row["domain"] == domain}:
             mine = [row for row in public_rules.labels() if (row["domain"], row["rule"]) == (domain, rule)]
@@ -42,13 +42,13 @@ def test_no_statement_is_labelled_twice():
             assert (domain, rule) in RULES and len(ids) == len(set(ids)) >= 100
 
 
-@pytest.mark.parametrize("score", corpus.scores(iter(LABELLED)), ids=lambda score: f"{score.domain}-{score.rule}")
-def test_precision_and_recall_on_the_labelled_corpus(score):
+@pytest.mark.parametrize("score", corpus.scores(iter(LABELED)), ids=lambda score: f"{score.domain}-{score.rule}")
+def test_precision_and_recall_on_the_labeled_corpus(score):
     assert score.precision >= 0.95 and score.recall >= RECALL.get(score.rule, 0.90)
 
 
 def test_a_rule_shows_the_very_words_it_took():
-    for row in LABELLED:
+    for row in LABELED:
         found = corpus.evidence(row)
         if found and "span" in found:
             assert row["text"][slice(*found["span"])].strip() == found["text"].strip() != "", row
