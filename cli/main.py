@@ -232,7 +232,7 @@ def compare(
     """
     if len(evaluations) < 2:
         raise RatchetError("Say which: two evaluations or more. `ratchet show evaluation` lists them.")
-    arguments = (evaluations, (), "", not despite_settings)
+    arguments = (evaluations, (), not despite_settings)
     _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
@@ -245,16 +245,13 @@ def report(
     corpus: Annotated[
         list[str] | None, typer.Option("--corpus", help="Texts that responses may quote, for the creativity index.")
     ] = None,
-    standings: Annotated[
-        str, typer.Option("--standings", help="Contests with standings, for a Codeforces rating.")
-    ] = "",
     home: HomeOption = None,
 ) -> None:
     """The page of stored evaluations: what training gained, every score with its error, the query behind each number.
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f --corpus traces.parquet`
     """
-    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
+    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or []), False, home)
 
 
 @app.command()
