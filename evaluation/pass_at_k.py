@@ -47,12 +47,13 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
 
 
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
-    """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k responses.
+    """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k
+    responses.
 
-    `votes` are (equivalence class, whether that response is right). A response without an answer has class None and does
-    not vote. On a tie the value is the mean, over the tied classes, of the share of right responses in each. Without any
-    vote it is 0. Random subsets instead of the first k, because the order of samples carries no information; with
-    k = n there is one subset. NaN when k > n.
+    `votes` are (equivalence class, whether that response is right). A response without an answer has class None and
+    does not vote. On a tie the value is the mean, over the tied classes, of the share of right responses in each.
+    Without any vote it is 0. Random subsets instead of the first k, because the order of samples carries no
+    information; with k = n there is one subset. NaN when k > n.
     """
     if k < 1:
         raise ValueError(f"maj@{k} is undefined: k starts at 1")

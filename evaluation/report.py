@@ -188,7 +188,7 @@ def headline(name: str, series: Series) -> list[Headline]:
     largest = tables.largest_k(scores["pass_at"]) or "1"
     sampled = f"{scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
     truncated = " → ".join(dict.fromkeys(percent(each["truncation_rate"]) for _, each in (series[0], series[-1])))
-    details = {"1": f"truncated: {truncated}", largest: sampled if largest != "1" else f"{sampled}, truncated: {truncated}"}
+    details = {"1": f"{sampled}, truncated {truncated}"} | ({largest: sampled} if largest != "1" else {})
     cards = []
     for k, detail in details.items():
         end, gain = scores["pass_at"][k], gain_between(series, k)

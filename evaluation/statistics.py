@@ -95,7 +95,7 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
     if moved < MOVED or moved**2 < SPREAD * squares:
         of = "questions" if sums.size == gains.size else "clusters"
         spread = moved**2 / squares if squares else 0.0
-        return NAN, NAN, f"{moved:.1f} questions' worth of change, in {spread:.0f} of {sums.size} {of}, is too little"
+        return NAN, NAN, f"too little change ({moved:.1f} in total, in {spread:.0f} of {sums.size} {of})"
     low, high = student_interval(float(gains.mean()), standard_error_across_clusters(gains, clusters), sums.size)
     return low, high, ""
 

@@ -80,7 +80,8 @@ def largest_k(points: Mapping[str, Mapping[str, Any]]) -> str | None:
 def k_rows(scores: Scores) -> list[Row]:
     rows = []
     for k, point in scores["pass_at"].items():
-        row: Row = {"k": int(k), "pass@k": number(point["value"]), "95 % interval": interval(point["low"], point["high"])}
+        row: Row = {"k": int(k), "pass@k": number(point["value"])}
+        row["95 % interval"] = interval(point["low"], point["high"])
         row["pass^k"] = estimate(scores["all_pass_at"][k])
         if "majority_at" in scores:
             row["maj@k"] = estimate(scores["majority_at"][k])
@@ -221,7 +222,7 @@ def p_value(gain: PairedDifference) -> str:
 
 def change(gain: PairedDifference) -> str:
     """In one line: the difference, its 95 % interval and its p-value."""
-    limits = "too few changed for an interval" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
+    limits = "(too few changed)" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
     p = p_value(gain)
     return f"{signed(gain.difference)} {limits}, p {p if p[0] == '<' else f'= {p}'}"
 

@@ -10,9 +10,7 @@ from ratchet.tasks.pipeline_run import open_run
 
 
 @flow
-def report(
-    recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), paired: bool = False
-) -> Artifact:
+def report(recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), paired: bool = False) -> Artifact:
     """The report of these evaluations in order, or of the newest without any. `corpus`: text files for the creativity
     index. `paired` refuses evaluations with different settings."""
     with open_run(recipe, "report") as run:

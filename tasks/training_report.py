@@ -13,22 +13,22 @@ from ratchet.evaluation.figures import BENCHMARK_COLORS
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.journal import read_lines
 from ratchet.infra.lineage import stages_up_to
-from ratchet.infra.pages import INK, MUTED, Drawing, Section
-from ratchet.infra.pages.drawing import draw
+from ratchet.infra.pages import INK, MUTED, Section
+from ratchet.infra.pages.drawing import Painter, draw
 from ratchet.training.interventions import Taken
 
 POINTS = 60
 """Points of a line over all stages; more steps are averaged, because single batches are noisy."""
 LABEL_ROOM = 0.035
 """Share of the width that a vertical label takes; a mark nearer to the last label has none."""
-MAIN = {
-    "reward": "Reward", "validation": "Validation score", "response_tokens": "Response length, tokens",
-    "entropy": "Entropy, nats per token",
+TITLES = {
+    "reward": "Reward", "response_tokens": "Response length, tokens", "entropy": "Entropy, nats per token",
+    "validation": "Validation score", "truncated": "Truncated responses", "kl": "KL to the reference, nats per token",
+    "pass_rate": "Pass rate", "advantage_scale": "Mean absolute advantage",
 }  # fmt: skip
-OTHERS = {
-    "pass_rate": "Pass rate", "truncated": "Truncated responses", "advantage_scale": "Mean absolute advantage",
-    "kl": "KL to the reference, nats per token",
-}  # fmt: skip
+"""The metrics that are drawn, the most important first."""
+SHOWN = 4
+"""Panels that are not folded."""
 OF_ALL_DOMAINS = ("validation", "kl")
 
 
@@ -66,9 +66,12 @@ def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Secti
         for stage in stages
         for each in stage.taken
     ]
+    panels = curves(stages)
+    shown, others = (draw(file + part, some, width=7.2) if some else None
+                     for part, some in (("", panels[:SHOWN]), ("-other", panels[SHOWN:])))  # fmt: skip
     found = [
-        Section(f"Training{name}", drawing=curves(stages, MAIN, file), caption=caption),
-        Section(f"Other training metrics{name}", drawing=curves(stages, OTHERS, f"{file}-other"), folded=True),
+        Section(f"Training{name}", drawing=shown, caption=caption),
+        Section(f"Other training metrics{name}", drawing=others, folded=True),
         Section(f"Interventions{name}", table=taken, folded=True),
     ]
     return [section for section in found if section.drawing or section.table]
@@ -87,11 +90,11 @@ def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
     return stages
 
 
-def curves(stages: Sequence[StageCurves], titles: Mapping[str, str], file: str) -> Drawing | None:
-    """A panel for each metric that is not 0 throughout, against the step; None without any."""
-    logged = {name.split("/")[-1] for stage in stages for line in stage.metrics for name, value in line.items() if value}
-    panels = [(title, partial(_paint, stages, name)) for name, title in titles.items() if name in logged]
-    return draw(file, panels, width=7.2) if panels else None
+def curves(stages: Sequence[StageCurves]) -> list[tuple[str, Painter]]:
+    """A panel for each metric that is not 0 throughout, against the step."""
+    lines = [line for stage in stages for line in stage.metrics]
+    logged = {name.split("/")[-1] for line in lines for name, value in line.items() if value}
+    return [(title, partial(_paint, stages, name)) for name, title in TITLES.items() if name in logged]
 
 
 def _paint(stages: Sequence[StageCurves], name: str, axes: Axes) -> None:
