@@ -29,7 +29,7 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 8, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
 
 MANY_EMPTY = 0.02
 """Share of responses without a text that is worth a warning; the report's as well."""
@@ -240,6 +240,7 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine,
+        **({} if evaluation.topics.by == "file" else {"topics": evaluation.topics}),
         **judged_math(recipe, [b.domain for b, _ in benchmarks]),
     }  # fmt: skip
 

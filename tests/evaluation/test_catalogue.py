@@ -62,8 +62,8 @@ def test_what_the_recipe_says_goes_before_the_catalogue():
 @pytest.mark.parametrize(
     "benchmarks, complaint",
     [
-        ([{"name": "mine"}], "mine is no benchmark that is known by name; give its domain and path. Known are aime24"),
-        ([{"name": "AIME24"}, {"name": "aime24"}], "given twice: aime24"),
+        ([{"name": "mine"}], "mine is not in the catalogue; give its domain and path. In the catalogue: aime24"),
+        ([{"name": "AIME24"}, {"name": "aime24"}], "named twice: aime24"),
     ],
 )
 def test_a_benchmark_that_cannot_be_is_refused(benchmarks, complaint):
