@@ -42,8 +42,6 @@ class Task:
     benchmark: str
     domain: str
     name: str
-    whole: bool
-    """Whether it is the whole benchmark."""
     counts: Sequence[Counts]
     levels: Mapping[str, float]
     """By question; empty unless all have one."""
@@ -111,7 +109,7 @@ def tasks_of(
             in_training = of_domain if of_domain is None else frozenset()
         made.append(
             Task(
-                benchmark, domain, part or benchmark, part is None,
+                benchmark, domain, part or benchmark,
                 [{q: s["problems"][q] for q in chosen} for s in scores],
                 {} if np.isnan([*levels.values()]).any() else levels, scores[-1].get("clusters") or {},
                 in_training, trained is not None and in_training is None,

@@ -1,9 +1,8 @@
 """The report's figures, one panel per benchmark or task, as SVG (page) and PNG (files). None where nothing would be
 drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from ratchet.evaluation.boundaries import Boundary, Task
+from ratchet.evaluation.boundaries import Task
 from ratchet.evaluation.tables import Benchmarks, Series
 from ratchet.infra.pages import FIRST, INK, LAST, MUTED, Drawing
 from ratchet.infra.pages.drawing import count_axis, draw
@@ -69,60 +68,6 @@ def solve_rate_histograms(benchmarks: Benchmarks) -> Drawing | None:
     return draw("solve-rates", [(n, partial(paint, s)) for n, s in graded.items()]) if graded else None
 
 
-def lengths(benchmarks: Benchmarks, labels: Sequence[str]) -> Drawing | None:
-    """Mean response length, right and wrong apart, and the share of truncated responses, by checkpoint."""
-
-    def length(axes: Axes) -> None:
-        for (name, series), color in zip(benchmarks.items(), cycle(BENCHMARK_COLORS), strict=False):
-            x = [labels.index(label) for label, _ in series]
-            for group, dashes in (("correct", "-"), ("wrong", ":")):
-                y = floats(scores["response_tokens"][group]["mean"] for _, scores in series)
-                axes.plot(x, y, dashes, color=color, marker="o", markersize=4, label=f"{name}, {group}")
-        checkpoint_axis(axes, labels)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("tokens")
-        axes.legend()
-
-    def truncation(axes: Axes) -> None:
-        width, top = 0.8 / max(len(benchmarks), 1), 0.02
-        for i, ((name, series), color) in enumerate(zip(benchmarks.items(), cycle(BENCHMARK_COLORS), strict=False)):
-            x = np.array([labels.index(label) for label, _ in series])
-            y = floats(scores["truncation_rate"] for _, scores in series)
-            top = max(top, np.nanmax(y, initial=0))
-            bars = axes.bar(x + (i - (len(benchmarks) - 1) / 2) * width, y, width * 0.92, color=color, label=name)
-            axes.bar_label(bars, labels=[f"{v:.1%}" for v in y], fontsize=8, color=MUTED, padding=2)
-        checkpoint_axis(axes, labels)
-        axes.set_ylim(0, top * 1.25)
-        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
-        axes.legend()
-
-    all_scores = [scores for series in benchmarks.values() for _, scores in series]
-    panels = []
-    if any(scores["response_tokens"]["all"]["mean"] for scores in all_scores):
-        panels.append(("Response length", length))
-    if any(scores["truncation_rate"] for scores in all_scores):
-        panels.append(("Truncated responses", truncation))
-    return draw("length-and-truncation", panels) if panels else None
-
-
-def over_training(boundaries: Sequence[Boundary]) -> Drawing | None:
-    """pass@1, pass@k and pass@n at three or more checkpoints, with 95 % intervals."""
-
-    def paint(task: Task, names: Sequence[str], axes: Axes) -> None:
-        n = min(n for counts in task.counts for _, n in counts.values())
-        ks = sorted({1, task.k, n if n <= 2 * task.k else 2 * task.k})
-        for i, (k, color) in enumerate(zip(ks, checkpoint_colors(len(ks) + 1)[1:], strict=True)):
-            points = [task.score(j, k) for j in range(len(task.counts))]
-            with_bars(axes, np.arange(len(names)) + (i - (len(ks) - 1) / 2) * 0.06, points, color, f"pass@{k}")
-        checkpoint_axis(axes, names)
-        share_axis(axes, "pass@k")
-        axes.legend(loc="lower right")
-
-    wholes = [(each.tasks[0], each.labels) for each in boundaries if len(each.labels) > 2]
-    panels = [(task.name, partial(paint, task, labels)) for task, labels in wholes]
-    return draw("over-training", panels) if panels else None
-
-
 def gain_by_base(tasks: Sequence[Task], k: int, ks: Sequence[int]) -> Drawing | None:
     """Each task's gain against the starting model's pass@k, with its 95 % interval, one panel for each of `ks`; names
     of the tasks farthest from the median. None for fewer than three tasks."""
@@ -162,7 +107,10 @@ def by_level(tasks: Sequence[Task]) -> Drawing | None:
         levels = sorted(set(task.levels.values()))
         x = np.arange(len(levels))
         for when, color, name, aside in ((0, FIRST, "before", -0.04), (-1, LAST, "after", 0.04)):
-            with_bars(axes, x + aside, [task.score(when, 1, level) for level in levels], color, f"pass@1, {name}")
+            points = [task.score(when, 1, level) for level in levels]
+            y, low, high = (floats(point[field] for point in points) for field in ("value", "low", "high"))
+            bars = {"yerr": np.nan_to_num(np.stack([y - low, high - y]).clip(min=0)), "capsize": 2, "elinewidth": 1.2}
+            axes.errorbar(x + aside, y, color=color, marker="o", markersize=4, label=f"pass@1, {name}", **bars)
             if task.k > 1:
                 y = floats(task.score(when, task.k, level)["value"] for level in levels)
                 axes.plot(x, y, ":", color=color, label=f"pass@{task.k}, {name}")
@@ -181,22 +129,10 @@ def by_level(tasks: Sequence[Task]) -> Drawing | None:
     return draw("by-level", [(title(task), partial(paint, task)) for task in graded]) if graded else None
 
 
-def with_bars(axes: Axes, x: np.ndarray, points: Sequence[Mapping[str, Any]], color: Any, label: str) -> None:
-    """Values of `scores.estimate` with their 95 % intervals."""
-    y, low, high = (floats(point[field] for point in points) for field in ("value", "low", "high"))
-    error = np.nan_to_num(np.stack([y - low, high - y]).clip(min=0))
-    axes.errorbar(x, y, yerr=error, color=color, marker="o", markersize=4, capsize=2, elinewidth=1.2, label=label)
-
-
 def share_axis(axes: Axes, label: str) -> None:
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     axes.set_ylabel(label)
-
-
-def checkpoint_axis(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_xticks(range(len(labels)), labels)
-    axes.grid(axis="x", visible=False)
 
 
 def floats(values: Any) -> np.ndarray:

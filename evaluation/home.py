@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from ratchet.evaluation.report import read_scores
+from ratchet.evaluation.scores import flat
 from ratchet.infra.artifacts import KEPT, REJECTED, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
@@ -39,17 +40,6 @@ class Home:
     def __init__(self, store: ArtifactStore, journals: Path) -> None:
         self.store, self.journals = store, journals
 
-    def artifacts(self, kind: str = "") -> pd.DataFrame:
-        """One row per finished artifact, oldest first: `artifact`, `kind`, `name`, `step`, `finished`, `seconds`,
-        `headline`, `path`."""
-        columns = ["artifact", "kind", "name", "step", "finished", "seconds", "headline", "path"]
-        rows = [
-            (a.ref, a.kind, a.name, a.manifest["step"], pd.Timestamp(a.manifest["finished_at"], unit="s"),
-             a.manifest["seconds"], a.summary, str(a.path))
-            for a in self.store.all(f"{kind or '*'}/*")
-        ]  # fmt: skip
-        return pd.DataFrame(rows, columns=columns)
-
     def runs(self) -> pd.DataFrame:
         """One row per run, oldest first: `run`, `started` (local time), `name`, `recipe`, `seed`, `overrides`, `steps`,
         `cached` (steps found finished), `outputs` (artifacts that no later step of the run has read)."""
@@ -69,7 +59,7 @@ class Home:
     def evaluations(self) -> pd.DataFrame:
         """One row per evaluation and benchmark, oldest first: `evaluation`, `name`, `finished`, `benchmark`, `domain`,
         `questions`, `samples` per question, for each k `pass_at_K` with `_standard_error`, `_low` and `_high` (95 %),
-        `majority_at_K`, rates (`truncation_rate`, …), `accuracy_given_completion` and `mean_tokens`."""
+        `majority_at_K`, rates such as `truncation_rate`, `accuracy_given_completion` and `response_tokens` (mean)."""
         rows = []
         for artifact, scores in self._scores():
             for benchmark, one in scores["benchmarks"].items():
@@ -77,15 +67,11 @@ class Home:
                     "evaluation": artifact.ref, "name": artifact.name,
                     "finished": pd.Timestamp(artifact.manifest["finished_at"], unit="s"), "benchmark": benchmark,
                     "domain": one["domain"], "questions": one["questions"],
-                    "samples": one["samples"] / max(one["questions"], 1),
+                    "samples": one["samples"] / max(one["questions"], 1), **flat(one),
                 }  # fmt: skip
                 for k, point in one["pass_at"].items():
-                    row[f"pass_at_{k}"] = point["value"]
-                    row |= {f"pass_at_{k}_{part}": point[part] for part in ("standard_error", "low", "high")}
-                row |= {f"majority_at_{k}": point["value"] for k, point in one.get("majority_at", {}).items()}
-                row |= {name: value for name, value in one.items() if name.endswith("_rate")}
-                row["accuracy_given_completion"] = one["accuracy_given_completion"]
-                rows.append(row | {"mean_tokens": one["response_tokens"]["all"]["mean"]})
+                    row |= {f"pass_at_{k}_{end}": point[end] for end in ("low", "high")}
+                rows.append(row)
         return pd.DataFrame(rows)
 
     def pass_at_k(self) -> pd.DataFrame:

@@ -105,8 +105,8 @@ def compose(
         "responses": tables.each(benchmarks, tables.response_rows),
         "lengths": tables.each(benchmarks, tables.length_rows),
         "budgets": tables.each(benchmarks, tables.budget_rows),
-        "topics": tables.topic_rows(benchmarks),
-        "months": tables.each(benchmarks, tables.month_rows),
+        "topics": tables.topic_rows(benchmarks, "topics"),
+        "months": tables.topic_rows(benchmarks, "months"),
         "rating": tables.each(benchmarks, tables.rating_rows),
         "contamination": tables.each(benchmarks, tables.contamination_rows),
         "creativity": _creativity_rows(benchmarks, directories, corpus),
@@ -117,11 +117,9 @@ def compose(
     }
     drawings = {
         "pass_at_k": figures.pass_at_k_curves(benchmarks),
-        "over_training": figures.over_training(found),
         "gain_by_base": figures.gain_by_base(parts, k, ks),
         "by_level": figures.by_level(parts),
         "solve_rates": figures.solve_rate_histograms(benchmarks),
-        "lengths": figures.lengths(benchmarks, labels),
     }
     tries = (n for series in benchmarks.values() for _, n in series[0][1]["problems"].values() if n)
     headlines = [card for name, series in benchmarks.items() for card in headline(name, series)]

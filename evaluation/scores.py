@@ -203,6 +203,17 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     }
 
 
+def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics and
+    `response_tokens`, the mean."""
+    found = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
+    found |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
+    found |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
+    found |= {name: value for name, value in scores.items() if name.endswith("_rate")}
+    found |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
+    return found | {"response_tokens": scores["response_tokens"]["all"]["mean"]}
+
+
 def without_nan(value: Any) -> Any:
     """The same structure with null for NaN, which JSON does not have."""
     if isinstance(value, dict):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from ratchet.evaluation.boundaries import Task, supported_k
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
@@ -105,14 +105,6 @@ def length_rows(scores: Scores) -> list[Row]:
     return [row] if tokens["all"]["mean"] else []
 
 
-def month_rows(scores: Scores) -> list[Row]:
-    return [
-        {"released": month["topic"], "questions": month["questions"], "pass@1": estimate(month),
-         "95 % interval": interval(month["low"], month["high"])}
-        for month in scores.get("months", ())
-    ]  # fmt: skip
-
-
 def budget_rows(scores: Scores) -> list[Row]:
     row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores.get("budgets", ())}
     return [row] if row else []
@@ -136,13 +128,17 @@ def contamination_rows(scores: Scores) -> list[Row]:
     }]  # fmt: skip
 
 
-def topic_rows(benchmarks: Benchmarks) -> list[Row]:
-    """Of the last checkpoint."""
+def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> list[Row]:
+    """By topic or month of release, of the last checkpoint."""
     rows = []
-    for name, series in benchmarks.items():
+    for benchmark, series in benchmarks.items():
         label, scores = series[-1]
-        for topic in scores["topics"]:
-            row: Row = {"benchmark": f"{name}, {label}", "topic": topic["topic"], "questions": topic["questions"]}
+        for topic in scores.get(name, ()):
+            row: Row = {
+                "benchmark": f"{benchmark}, {label}",
+                name[:-1]: topic["topic"],
+                "questions": topic["questions"],
+            }
             row |= {"accuracy": estimate(topic), "95 % interval": interval(topic["low"], topic["high"])}
             if topic["adjusted"] is not None:
                 row["at equal difficulty"] = with_error(topic["adjusted"], topic["adjusted_standard_error"])

@@ -42,9 +42,7 @@ def test_a_benchmark_and_its_tasks():
     assert color.score(0, 1, level=10)["value"] == 0.5 and color.score(-1, 1, level=5)["value"] == 1.0
     assert whole.regime is None, "two checkpoints"
     named = tasks([scores(0, 4, 8, 2)] * 2, name="maze")
-    assert [(task.name, task.whole, len(task.changes)) for task in named] == [
-        ("maze", True, 4), ("graph color", False, 2), ("maze", False, 2)
-    ]  # fmt: skip
+    assert [(task.name, len(task.changes)) for task in named] == [("maze", 4), ("graph color", 2), ("maze", 2)]
 
 
 def test_questions_without_one_task_each_are_one_task_and_ungraded_ones_are_left_out():

@@ -133,8 +133,8 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
     assert not {"script", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
     images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
     assert all(src.startswith("data:image/") for src in images)
-    # Two benchmarks (pass@k, solve rates) or two panels (gains, lengths); each benchmark has two topics with levels.
-    assert len([src for src in images if "svg" in src]) == 2 * 4 + 4
+    # Two benchmarks (pass@k, solve rates) or two panels (gains); each benchmark has two topics with levels.
+    assert len([src for src in images if "svg" in src]) == 2 * 3 + 4
     words = " ".join(page.words)
     for expected in (
         f"tiny {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–", "Contamination", "Topics",
@@ -210,7 +210,7 @@ def test_every_number_is_what_the_query_beside_it_says(tmp_path):
         for title, code in QUERIES["contamination"].items():
             (row,) = tables.contamination_rows(scores)
             assert agree(str(row[title]), run(code, names)), title
-        for row in tables.topic_rows({name: series[name]}):
+        for row in tables.topic_rows({name: series[name]}, "topics"):
             (found,) = [r for r in eval(*QUERIES["topics"].values(), names) if r["topic"] == row["topic"]]
             assert agree(row["accuracy"], [found["value"], found["standard_error"]])
             assert agree(row["at equal difficulty"], [found["adjusted"], found["adjusted_standard_error"]])

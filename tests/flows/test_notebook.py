@@ -15,7 +15,7 @@ assert list(curriculum.stage) == ["math-24", "math-24", "code-32", "code-32"] an
 assert len(pairs) == 12 and len(responses) == 12 and metrics == ["reward", "response_tokens", "entropy"]
 assert home.problems("math-curated").metadata.map(type).eq(dict).all()
 assert {"rule", "evidence"} <= set(home.problems("math-curated", rejected=True))
-assert list(home.artifacts("report").name)[0] == "mini" and home.runs().steps.iloc[0] > 20
+assert home.runs().steps.iloc[0] > 20
 print(len(plt.get_fignums()), "figures")
 """
 
