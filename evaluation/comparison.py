@@ -65,16 +65,16 @@ def paired_difference(
 def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
     """Two-sided p-value of "no difference": how often random signs give a mean at least as far from zero.
 
-    Signs are flipped per question (or cluster), never per response, because the responses to one question are not
-    independent evidence. All patterns are enumerated where few differ; else `draws` random ones, the observed pattern
-    counted among them, so that the p-value is never 0. 1 when nothing differs.
+    Signs are flipped per question (or cluster), because the responses to one question are not independent. With few
+    differences all patterns are enumerated, else `draws` random ones plus the observed one, so that the p-value is
+    never 0. It is 1 when nothing differs.
     """
     differences = np.asarray(differences, dtype=np.float64)
     differences = differences[differences != 0]
     m = differences.size
     if m == 0:
         return 1.0
-    observed = abs(differences.sum()) * (1 - 1e-12)  # sums of the same numbers in another order still tie
+    observed = abs(differences.sum()) * (1 - 1e-12)  # tolerates rounding in sums of the same numbers
     if m <= EXACT_SIGN_FLIPS:
         signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
         return float(np.mean(np.abs(signs @ differences) >= observed))
@@ -86,10 +86,9 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     """Every question graded on both sides, in the order of `before`: `passed` of `graded`, then `passed_after` of
     `graded_after`.
 
-    `newly_solved`: no response was right before, at least one is after. With n tries before, that still allows a solve
-    rate of `zero_of_n_limit(n)`: a few more tries might have solved it too. `newly_lost`: the reverse. `q_value`:
-    Fisher's exact test, two-sided, corrected over all questions (Benjamini-Hochberg): the share of false alarms among
-    the questions called changed at this value.
+    `newly_solved`: no correct response before, at least one after. With 0 of n correct the solve rate may still be up
+    to `zero_of_n_limit(n)`. `newly_lost`: the reverse. `q_value`: Fisher's exact test, two-sided, corrected over all
+    questions (Benjamini-Hochberg): the false discovery rate at this threshold.
     """
     from scipy.stats import false_discovery_control, fisher_exact
 
@@ -100,7 +99,7 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     def p_value(passed: int, graded: int, passed_after: int, graded_after: int) -> float:
         table = [[passed, graded - passed], [passed_after, graded_after - passed_after]]
         p = float(fisher_exact(table)[1])  # type: ignore[arg-type]
-        return min(p, 1.0)  # rounding may put it above
+        return min(p, 1.0)  # rounding errors
 
     p_values = [p_value(*row) for row in found.itertuples(index=False)]
     return found.assign(
@@ -111,7 +110,7 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
 
 
 def zero_of_n_limit(n: int, level: float = 0.95) -> float:
-    """The highest solve rate at which n failures in a row still happen with probability 1 - level: 4.6 % for n = 64."""
+    """Upper confidence limit of the solve rate after n failures and no success: 4.6 % for n = 64."""
     return 1 - (1 - level) ** (1 / n) if n else NAN
 
 

@@ -76,9 +76,9 @@ def share_interval(value: float, standard_error: float, units: int, level: float
         trials = 1 / max(seen, min(seen + unseen, worst))
     else:
         trials = units
-    centre = (value + t**2 / (2 * trials)) / (1 + t**2 / trials)
+    center = (value + t**2 / (2 * trials)) / (1 + t**2 / trials)
     half = t / (1 + t**2 / trials) * np.sqrt(max(spread, 0) / trials + (t / (2 * trials)) ** 2)
-    return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
+    return max(float(center - half), 0.0), min(float(center + half), 1.0)
 
 
 def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[float, float, str]:

@@ -16,7 +16,7 @@ from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launcher import launcher_of
-from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Endpoint, benchmark_name
+from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
@@ -61,14 +61,14 @@ def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
-    """The recipe with only these benchmarks, its own or the catalogue's, and this many responses per question."""
+    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question."""
     chosen = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
     wanted = [benchmark_name(name) for name in names]
     for name in wanted:
-        if name not in chosen and name not in CATALOGUE:
+        if name not in chosen and name not in CATALOG:
             raise RatchetError(
                 f"There is no benchmark {name!r}. The recipe has {', '.join(chosen) or 'none'}; "
-                f"the catalogue has {', '.join(CATALOGUE)}."
+                f"the catalog has {', '.join(CATALOG)}."
             )
     if wanted:
         chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}

@@ -12,28 +12,28 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.section import Section, Where
 
-CATALOGUE: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
+CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
 """Fields of the benchmarks that are known by name; `generate` for those whose file is generated instead of fetched
 (`recipe.Generator`)."""
 
 
 def benchmark_name(name: str) -> str:
-    """The catalogue's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
-    spellings = {known.replace("-", ""): known for known in CATALOGUE}
+    """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
+    spellings = {known.replace("-", ""): known for known in CATALOG}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
 def named_path(name: str) -> str:
-    """The path of a benchmark of the catalogue by its name; anything else, and an existing file, as given."""
-    known = CATALOGUE.get(benchmark_name(name))
+    """The path of a benchmark of the catalog by its name; anything else, and an existing file, as given."""
+    known = CATALOG.get(benchmark_name(name))
     return str(known["path"]) if known and not Path(name).exists() else name
 
 
 class Benchmark(Section):
-    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalogue."""
+    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalog."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """In the report and on the command line; a name of the catalogue fills in the other fields."""
+    """In the report and on the command line; a name of the catalog fills in the other fields."""
     domain: str
     """Which verifier judges its responses."""
     path: Where[str | None] = None
@@ -61,11 +61,11 @@ class Benchmark(Section):
             return value
         name = benchmark_name(value["name"])
         given = {field: said for field, said in value.items() if said is not None}
-        if "domain" not in given and name not in CATALOGUE:
+        if "domain" not in given and name not in CATALOG:
             raise ValueError(
-                f"{name} is not in the catalogue; give its domain and path. In the catalogue: {', '.join(CATALOGUE)}"
+                f"{name} is not in the catalog; give its domain and path. In the catalog: {', '.join(CATALOG)}"
             )
-        known = {field: said for field, said in CATALOGUE.get(name, {}).items() if field != "generate"}
+        known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
         return {**known, **given, "name": name}
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:

@@ -38,7 +38,7 @@ def test_a_part_that_the_disk_damaged_is_told_and_then_gone(tmp_path):
     start = place.dictionary_page_offset or place.data_page_offset
     content[start : start + 40] = b"x" * 40
     part.write_bytes(content)
-    with pytest.raises(RatchetError, match="was damaged"):
+    with pytest.raises(RatchetError, match="is damaged"):
         store.read([key("a", 1)], store.stored())
     assert store.stored() == {}
 
