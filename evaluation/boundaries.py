@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -149,8 +149,7 @@ def boundaries_of(
     return found
 
 
-@dataclass(frozen=True)
-class Correlation:
+class Correlation(NamedTuple):
     """Pearson's r over tasks, with a 95 % interval."""
 
     r: float

@@ -108,13 +108,10 @@ class GenerationStore:
         journal.unlink()
         return where
 
-    def read(self, keys: Sequence[Key], where: Mapping[Key, Path]) -> list[dict[str, Any]]:
-        """Rows in the order of `keys`; `where` has their parts."""
-        return [_part(where[key])[key] for key in keys]
-
 
 @lru_cache(maxsize=1)  # batches are read in order
-def _part(path: Path) -> dict[Key, dict[str, Any]]:
+def read_part(path: Path) -> dict[Key, dict[str, Any]]:
+    """The rows of a part by key. Raises RatchetError, and deletes the part, if it is damaged."""
     try:
         rows = pq.read_table(path, schema=STORED_SCHEMA).to_pylist()
     except (pa.ArrowException, OSError) as error:

@@ -10,9 +10,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,9 +58,8 @@ class ImportedGenerations:
     in_order = stream
 
 
-@dataclass(frozen=True)
-class Said:
-    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` where known."""
+class Said(NamedTuple):
+    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` if known."""
 
     text: str
     finish_reason: str = "unknown"

@@ -20,12 +20,11 @@ NEARLY = 0.5  # share of passed tests, or of votes, from which a wrong response 
 
 @dataclass(frozen=True)
 class Pick:
-    """A question to review, and why; larger weights first."""
+    """A question to review, and why."""
 
     benchmark: str
     question: str
     reason: str
-    weight: float
 
     @property
     def file(self) -> str:
@@ -39,32 +38,29 @@ def against_the_reference(directory: Path, benchmark: str) -> list[Pick]:
     that fail only a few tests (a test may be wrong)."""
     columns = ["problem_id", "outcome", "fraction", "answer_class", "extracted"]
     rows = table(directory / "generations.parquet", benchmark, columns)
-    picks = []
+    picks: list[tuple[float, Pick]] = []  # the nearest to right, or to unanimous, first
     for question, votes in rows[rows.answer_class.notna()].groupby("problem_id", sort=False):
         counts = votes.answer_class.value_counts()  # on a tie: the first answer
         answer, most, total = counts.index[0], int(counts.iloc[0]), len(votes)
         if answer != RIGHT and most >= 2 and most / total >= NEARLY:
             text = (votes.extracted[votes.answer_class == answer].iloc[0] or "")[:60]
             reason = f"{most} of {total} answers are “{text}”, judged wrong"
-            picks.append(Pick(benchmark, str(question), reason, most / total))
+            picks.append((most / total, Pick(benchmark, str(question), reason)))
     nearly = rows[rows.answer_class.isna() & (rows.outcome == "failed") & (rows.fraction >= NEARLY)]
     for question, fractions in nearly.groupby("problem_id", sort=False).fraction:
         programs = "one program fails" if len(fractions) == 1 else f"{len(fractions)} programs fail, the best of them"
         reason = f"{programs} on {1 - fractions.max():.0%} of the tests"
-        picks.append(Pick(benchmark, str(question), reason, fractions.max()))
-    return sorted(picks, key=lambda pick: -pick.weight)[:AT_MOST]
+        picks.append((fractions.max(), Pick(benchmark, str(question), reason)))
+    return [pick for _, pick in sorted(picks, key=lambda pick: -pick[0])[:AT_MOST]]
 
 
 def most_changed(benchmark: str, before: Counts, after: Counts) -> list[Pick]:
     """The questions whose solve rate changed most, losses before gains of the same size."""
-    changes = {
-        question: after[question][0] / after[question][1] - c / n
-        for question, (c, n) in before.items()
-        if n and question in after and after[question][1]
-    }
-    ordered = sorted((q for q in changes if changes[q]), key=lambda q: (-abs(changes[q]), changes[q]))
+    common = [q for q in before if before[q][1] and q in after and after[q][1]]
+    changes = {q: after[q][0] / after[q][1] - before[q][0] / before[q][1] for q in common}
+    ordered = sorted((q for q in common if changes[q]), key=lambda q: (-abs(changes[q]), changes[q]))
     reason = "{} of {} right, then {} of {}"
-    return [Pick(benchmark, q, reason.format(*before[q], *after[q]), abs(changes[q])) for q in ordered[:AT_MOST]]
+    return [Pick(benchmark, q, reason.format(*before[q], *after[q])) for q in ordered[:AT_MOST]]
 
 
 def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from ratchet.evaluation.generation_store import STORED_SCHEMA, Key
+from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
@@ -100,10 +100,9 @@ class Generations(ExitStack):
         return {name: store.stored() for name, store in self.plan.stores.items()}
 
     def _table(self, batch: Batch, stored: Stored) -> pa.Table:
-        known = [asked.key for asked in batch.requests if asked.key in stored[batch.benchmark]]
-        rows = self.plan.stores[batch.benchmark].read(known, stored[batch.benchmark])
-        found = dict(zip(known, rows, strict=True)) | self.given_up.get(batch.benchmark, {})
-        rows = [{"benchmark": batch.benchmark, **found[asked.key]} for asked in batch.requests]
+        parts, failed = stored[batch.benchmark], self.given_up.get(batch.benchmark, {})
+        found = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
+        rows = [{"benchmark": batch.benchmark, **row} for row in found]
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 

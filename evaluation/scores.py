@@ -188,19 +188,13 @@ def response_tokens(graded: pd.DataFrame) -> dict[str, dict[str, float]]:
     return found
 
 
-SOLVE_RATE_EDGES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+SOLVE_RATE_EDGES = (-1, 1e-9, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 2.0)
 
 
 def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     """Histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1."""
-    rates = c / n
-    inner = rates[(rates > 0) & (rates < 1)]
-    counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
-    labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
-    return {
-        "bins": ["never", *labels, "always"],
-        "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],
-    }
+    inner = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise((0.0, *SOLVE_RATE_EDGES[2:-1]))]
+    return {"bins": ["never", *inner, "always"], "questions": np.histogram(c / n, SOLVE_RATE_EDGES)[0].tolist()}
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
