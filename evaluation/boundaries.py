@@ -183,7 +183,7 @@ def gain_correlation(
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.arctanh([np.corrcoef(*pair)[0, 1] for pair in zip(strength, gain, strict=True)]).mean()
     half = 1.96 / np.sqrt(len(base) - 3)
-    return Correlation(*map(float, np.tanh([z, z - half, z + half])), len(base))
+    return Correlation(float(np.tanh(z)), float(np.tanh(z - half)), float(np.tanh(z + half)), len(base))
 
 
 def _pass_at(n: np.ndarray, c: np.ndarray, k: int) -> np.ndarray:

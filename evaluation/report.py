@@ -96,7 +96,7 @@ def compose(
     parts = [task for boundary in found for task in boundary.tasks[1:] or boundary.tasks]
     k = min((task.k for task in parts), default=1)
     ks = sorted({1, k})
-    ends = [[task.counts[when] for task in parts] for when in (0, -1)]
+    first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
         "scores": tables.each(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
@@ -129,7 +129,7 @@ def compose(
         differing=[(e.label, different) for e in others if (different := setting_differences(first.scores, e.scores))],
         fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, lengths=LENGTHS, margin=MARGIN, k=k,
         regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
-        correlations={of: gain_correlation(*ends, k, of) for of in ks} if len(parts) > 2 and k > 1 else {},
+        correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks} if len(parts) > 2 and k > 1 else {},
         number=number, signed=signed, percent=percent, interval=interval, repr=repr,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip
@@ -168,13 +168,13 @@ def _creativity_rows(benchmarks: Benchmarks, directories: Mapping[str, Path], co
         texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
         texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
         means = pd.Series(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-        clusters = pd.Series({question: scores["clusters"].get(question, (question,)) for question in means.index})
+        clusters = [scores["clusters"].get(question, (question,)) for question in means.index]
         row = {"benchmark": name, "checkpoint": label}
         row["creativity index"] = tables.with_error(means.mean(), standard_error_across_clusters(means, clusters))
         change = (means - first.setdefault(name, means)).dropna()
         if change.any():
-            mean, groups = float(change.mean()), clusters[change.index]
-            low, high = student_interval(mean, standard_error_across_clusters(change, groups), groups.nunique())
+            mean, groups = float(change.mean()), [scores["clusters"].get(q, (q,)) for q in change.index]
+            low, high = student_interval(mean, standard_error_across_clusters(change, groups), len(set(groups)))
             row |= {"change from the first": signed(mean), "95 % interval": interval(low, high, signed)}
         rows.append(row)
     return rows
