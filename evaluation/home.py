@@ -1,9 +1,4 @@
-"""A home's results as pandas DataFrames, for notebooks and scripts. Read-only.
-
-    from ratchet.evaluation.home import open_home
-
-    home = open_home(".ratchet")
-    home.evaluations()[["name", "benchmark", "pass_at_1"]]
+"""A home's results as pandas DataFrames, for notebooks and scripts: `open_home(".ratchet").evaluations()`. Read-only.
 
 `ratchet` is a namespace package: without an `__init__` there is no place for `ratchet.open`.
 """

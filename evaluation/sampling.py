@@ -9,7 +9,6 @@ complete and durable; stored batches are not sampled again. Batches and seeds fo
 that was killed and continued has the same text, on any number of processes.
 """
 
-import itertools
 import json
 import multiprocessing
 import os
@@ -182,14 +181,14 @@ def launch(spec_path: Path, directory: Path) -> None:
 
 
 def _claim_number(directory: Path) -> int:
-    """This machine's number, in the order of arrival: the first whose file does not exist yet."""
-    for number in itertools.count():
+    """This machine's number, in the order of arrival: of the first file that does not exist yet."""
+    number = 0
+    while True:
         try:
             (directory / f"{MACHINE}{number}").touch(exist_ok=False)
             return number
         except FileExistsError:
-            continue
-    raise AssertionError
+            number += 1
 
 
 def _begin(launcher: int, everyone: Any) -> None:

@@ -40,11 +40,9 @@ def by_topic(
         value, error = float(rate[chosen].mean()), standard_error_across_clusters(rate[chosen], groups)
         low, high = share_interval(value, error, len(set(groups)))
         row = {"topic": topic, "questions": size, "value": value, "standard_error": error, "low": low, "high": high}
-        row |= {"adjusted": None, "adjusted_standard_error": None}
-        if expected is not None:
-            over = rate[chosen] - expected[chosen]
-            row["adjusted"] = float(np.clip(rate.mean() + over.mean(), 0, 1))
-            row["adjusted_standard_error"] = standard_error_across_clusters(over, groups)
+        over = None if expected is None else rate[chosen] - expected[chosen]
+        row["adjusted"] = None if over is None else float(np.clip(rate.mean() + over.mean(), 0, 1))
+        row["adjusted_standard_error"] = None if over is None else standard_error_across_clusters(over, groups)
         rows.append(row)
     return rows
 
