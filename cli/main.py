@@ -220,7 +220,7 @@ def compare(
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more. `ratchet show evaluation` lists them.")
-    arguments = (evaluations, (), "", not allow_mismatch)
+    arguments = (evaluations, (), not allow_mismatch)
     _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
@@ -234,16 +234,13 @@ def report(
         list[str] | None,
         typer.Option("--corpus", help="Texts that responses may quote, for the creativity index."),
     ] = None,
-    standings: Annotated[
-        str, typer.Option("--standings", help="A file of contests with standings, for a Codeforces rating.")
-    ] = "",
     home: Home = None,
 ) -> None:
     """Write the report of stored evaluations: gains, every score with its error bar, the query behind each number.
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f --corpus traces.parquet`
     """
-    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or [], standings), False, home)
+    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or []), False, home)
 
 
 for command in (

@@ -1,4 +1,4 @@
-"""A benchmark's problems: read, checked that each can be graded, and what their file says of them."""
+"""A benchmark's problems: reading and checking them, and the metadata that scores use."""
 
 import hashlib
 import json
@@ -8,43 +8,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import PROBLEM_SCHEMA, Problem, from_table
+from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.domain import domain_of
 
-PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first of them that a row has names its problem
+PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first that a row has is its published id
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
             "metadata")  # fmt: skip
 
 
 def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]:
-    """Read the benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the file that the
-    user gave, `benchmark.path`, where the problems were made from one.
+    """A benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the user's own file,
+    `benchmark.path`, if there is one.
 
-    Raises RatchetError, naming file, row and field, when the file is missing, is not such a Parquet, is empty, holds
-    a problem of another domain, one twice, or one that cannot be graded (no answer or tests, a reference that does not
-    verify against itself): a benchmark that silently lost a question is another benchmark.
+    Raises RatchetError naming file, row and field when the file is empty, has a problem of another domain, a duplicate,
+    or a problem that cannot be graded (no answer or tests, or a reference that does not verify against itself).
     """
     path, name, published = Path(path), benchmark.name, benchmark.path
-    if not path.is_file():
-        raise RatchetError(f"benchmark {name}: no file {path}. Give the path of a Parquet file of problems.")
-    try:
-        table = pq.read_table(path)
-        absent = [field.name for field in PROBLEM_SCHEMA if not field.nullable and field.name not in table.column_names]
-        if absent:
-            raise ValueError(f"no column {', '.join(absent)}")
-        table = table.select([n for n in PROBLEM_SCHEMA.names if n in table.column_names])
-        table = table.cast(pa.schema([PROBLEM_SCHEMA.field(n) for n in table.column_names]))
-        problems = tuple(from_table(table))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as error:
-        raise RatchetError(f"benchmark {name}: {path} is not a Parquet file of problems: {error}") from error
+    problems = tuple(from_table(pq.read_table(path)))
     if not problems:
-        raise RatchetError(f"benchmark {name}: {path} holds no problems")
-    first: dict[tuple[str, str], tuple[int, str]] = {}  # where each problem_id, and each id of the publisher, stands
+        raise RatchetError(f"benchmark {name}: {published or path} has no problems")
+    first: dict[tuple[str, str], tuple[int, str]] = {}  # the row of each problem_id and of each published id
     for number, problem in enumerate(problems):
         row = problem.source_id if published and problem.source_id else str(number)
         where = f"benchmark {name}: {published or path}, row {row} (problem {problem.problem_id})"
@@ -61,25 +48,25 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
 
 
 def content_hash(problems: Sequence[Problem]) -> str:
-    """sha256 of all that decides a score, in any order: two scores are comparable when these are equal."""
+    """sha256 of everything that decides a score, in any order: scores with the same hash are comparable."""
     digest = hashlib.sha256()
     for problem in sorted(problems, key=lambda problem: problem.problem_id):
         digest.update(json.dumps([getattr(problem, name) for name in DECISIVE]).encode())
     return digest.hexdigest()
 
 
-# ------------------------------------------------------------------------ what its file says of a question
+# ------------------------------------------------------------------------------------------- metadata
 
 TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", "tags", "cf_tags", "unique_id",
               "task")  # fmt: skip
 DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")
 RATING_KEYS = ("rating", "cf_rating")
 CLUSTER_KEYS = ("contest_id", "cf_contest_id", "paraphrase_of", "original_id", "seed_question")
-MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # where some copies of MATH500 keep the subject
+MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # some copies of MATH500 have the subject here
 
 
 def topics_of(problem: Problem) -> tuple[str, ...]:
-    """What a question is about; it may have several topics, or none."""
+    """The topics that the file states; there may be several, or none."""
     metadata = _metadata(problem)
     value = next((metadata[key] for key in TOPIC_KEYS if metadata.get(key)), None)
     if isinstance(value, str) and (found := MATH500_ID.fullmatch(value)):
@@ -91,7 +78,7 @@ def topics_of(problem: Problem) -> tuple[str, ...]:
 
 
 def difficulty_of(problem: Problem) -> float | str | None:
-    """A number where it is one, else a word such as "hard"; None where the file says nothing."""
+    """A number, or a word such as "hard"; None if the file states none."""
     value = metadata_value(problem, DIFFICULTY_KEYS)
     if value is None:
         return None
@@ -103,19 +90,19 @@ def difficulty_of(problem: Problem) -> float | str | None:
 
 
 def rating_of(problem: Problem) -> float | None:
-    """Its rating on Codeforces, where the file has one."""
+    """Its Codeforces rating, if the file has one."""
     value = metadata_value(problem, RATING_KEYS)
     return float(value) if isinstance(value, int | float) else None
 
 
 def cluster_of(problem: Problem) -> str | None:
-    """What it is alike with: the contest it comes from, or the question of which it is a paraphrase or a variant."""
+    """The contest it comes from, or the question that it is a paraphrase or variant of."""
     value = metadata_value(problem, CLUSTER_KEYS)
     return None if value is None else str(value)
 
 
 def metadata_value(problem: Problem, keys: Sequence[str]) -> str | int | float | None:
-    """The first of these entries of the problem's metadata that is a text or a number, and says anything."""
+    """The first non-empty text or number among these entries of the problem's metadata."""
     metadata = _metadata(problem)
     value = next((metadata[key] for key in keys if metadata.get(key) not in (None, "")), None)
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""Two evaluations of the same questions: is one better, on which questions, and may they be compared at all?"""
+"""Two evaluations of the same questions: paired differences, changed questions, and differing settings."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ratchet.evaluation.pass_at_k import pass_at_k
-from ratchet.evaluation.statistics import (
-    NAN,
-    gain_limit,
-    paired_interval,
-    standard_error_across_clusters,
-)
+from ratchet.evaluation.pass_at_k import NAN, pass_at_k_table
+from ratchet.evaluation.statistics import cluster_sums, gain_limit, paired_interval, standard_error_across_clusters
 from ratchet.infra.recipe.keys import flat
 
+SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
 EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated
 Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
 
@@ -32,49 +28,53 @@ class PairedDifference:
     low: float
     high: float
     p_value: float
-    at_most: float
-    """The gain's upper limit at 97.5 %, also where few questions differ (`statistics.gain_limit`)."""
+    upper_limit: float
+    """One-sided, at 97.5 %, valid also where few questions changed (`statistics.gain_limit`)."""
     no_interval: str = ""
     """Why `low` and `high` are NaN (`statistics.paired_interval`)."""
+
+    @property
+    def improved(self) -> bool | None:
+        """None where the difference is not significant at 5 %."""
+        significant = self.p_value < 0.05 if self.no_interval else self.low > 0 or self.high < 0
+        return self.difference > 0 if significant else None
 
 
 def paired_difference(
     before: Counts, after: Counts, k: int = 1, clusters: Mapping[str, Hashable] | None = None
 ) -> PairedDifference:
-    """Compare pass@k question by question; only questions with k graded responses on both sides count.
+    """Compare pass@k question by question, on the questions with at least k graded responses on both sides.
 
-    The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, given by
-    question), which is where pairing gains: what makes a question hard is common to both and cancels. The interval is
+    The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, by
+    question). Pairing makes it small: the difficulty of a question is common to both sides and cancels. The interval is
     Student's at 95 %, or none where too few questions changed; the p-value is the sign-flip test's.
     """
     common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
     if not common:
         return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, NAN, "no question has enough responses on both sides")
-    value = cache(lambda passed, graded: pass_at_k(graded, passed, k))
-    differences = np.array([value(*after[q]) - value(*before[q]) for q in common])
+    sides = [np.array([counts[q] for q in common]) for counts in (before, after)]
+    first, last = (pass_at_k_table(side[:, 1], side[:, 0])[:, k - 1] for side in sides)
+    differences = last - first
     names = [clusters.get(q, (q,)) if clusters else q for q in common]
     mean, error = float(differences.mean()), standard_error_across_clusters(differences, names)
-    units: dict[Hashable, float] = {}
-    for name, difference in zip(names, differences, strict=True):
-        units[name] = units.get(name, 0.0) + difference
-    low, high, why = paired_interval(differences, names)
-    p_value = sign_flip_p_value(list(units.values()))
-    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names), why)
+    low, high, reason = paired_interval(differences, names)
+    p_value = sign_flip_p_value(cluster_sums(differences, names))
+    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names), reason)
 
 
 def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
-    """Two-sided p-value of "no difference": how often do random signs give a mean at least as far from zero?
+    """Two-sided p-value of "no difference": how often random signs give a mean at least as far from zero.
 
-    Signs are flipped per question (or cluster), never per response, because the responses to one question are not
-    independent evidence. All patterns are enumerated where few differ; else `draws` random ones, the observed pattern
-    counted among them, so that the p-value is never 0. 1 when nothing differs.
+    Signs are flipped per question (or cluster), because the responses to one question are not independent. With few
+    differences all patterns are enumerated, else `draws` random ones plus the observed one, so that the p-value is
+    never 0. It is 1 when nothing differs.
     """
     differences = np.asarray(differences, dtype=np.float64)
     differences = differences[differences != 0]
     m = differences.size
     if m == 0:
         return 1.0
-    observed = abs(differences.sum()) * (1 - 1e-12)  # sums of the same numbers in another order still tie
+    observed = abs(differences.sum()) * (1 - 1e-12)  # tolerates rounding in sums of the same numbers
     if m <= EXACT_SIGN_FLIPS:
         signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
         return float(np.mean(np.abs(signs @ differences) >= observed))
@@ -86,10 +86,9 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     """Every question graded on both sides, in the order of `before`: `passed` of `graded`, then `passed_after` of
     `graded_after`.
 
-    `newly_solved`: no response was right before, at least one is after. With n tries before, that still allows a solve
-    rate of `zero_of_n_limit(n)`: a few more tries might have solved it too. `newly_lost`: the reverse. `q_value`:
-    Fisher's exact test, two-sided, corrected over all questions (Benjamini-Hochberg): the share of false alarms among
-    the questions called changed at this value.
+    `newly_solved`: no correct response before, at least one after. With 0 of n correct the solve rate may still be up
+    to `zero_of_n_limit(n)`. `newly_lost`: the reverse. `q_value`: Fisher's exact test, two-sided, corrected over all
+    questions (Benjamini-Hochberg): the false discovery rate at this threshold.
     """
     from scipy.stats import false_discovery_control, fisher_exact
 
@@ -100,7 +99,7 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     def p_value(passed: int, graded: int, passed_after: int, graded_after: int) -> float:
         table = [[passed, graded - passed], [passed_after, graded_after - passed_after]]
         p = float(fisher_exact(table)[1])  # type: ignore[arg-type]
-        return min(p, 1.0)  # rounding may put it above
+        return min(p, 1.0)  # rounding errors
 
     p_values = [p_value(*row) for row in found.itertuples(index=False)]
     return found.assign(
@@ -111,12 +110,12 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
 
 
 def zero_of_n_limit(n: int, level: float = 0.95) -> float:
-    """The highest solve rate at which n failures in a row still happen with probability 1 - level: 4.6 % for n = 64."""
+    """Upper confidence limit of the solve rate after n failures and no success: 4.6 % for n = 64."""
     return 1 - (1 - level) ** (1 / n) if n else NAN
 
 
 def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What was asked differently, in words; each is a reason why a difference of scores is not the models'.
+    """A line for each setting that differs, and so may explain a difference between the scores.
 
     `before` and `after` are whole `scores.json`. Seeds and numbers of samples may differ: pass@k is unbiased at any n.
     """

@@ -1,11 +1,11 @@
 """Creativity index against a local corpus (Lu et al. 2024, arXiv 2410.04265): how little of a text is quoted.
 
-uniq_L(x) is the share of the tokens of x that no n-gram of L or more tokens covers which also stands in the corpus; the
-index is the sum of uniq_L over L = 5 … 12. A token lies in a quoted n-gram of L or more tokens exactly when it lies in
-one of L, so fixed lengths are enough, and no search over spans (the paper's DJ Search) is needed.
+uniq_L(x) is the share of the tokens of x that are in no n-gram of L or more tokens that the corpus contains; the index
+is the sum of uniq_L over L = 5 … 12. A token is in a quoted n-gram of L or more tokens exactly when it is in one of L,
+so fixed lengths suffice, without the paper's search over spans (DJ Search).
 
-The paper asks an n-gram count service over trillions of tokens. Against a corpus of one's own, such as the traces a
-model was trained on, the index says how far it left them behind; numbers against different corpora are not comparable.
+The paper uses an n-gram service over trillions of tokens. Against a local corpus, such as the traces that a model was
+trained on, the index measures the distance from them; values for different corpora are not comparable.
 """
 
 import hashlib
@@ -15,47 +15,42 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
+from ratchet.evaluation.imported import read_rows
 from ratchet.infra.errors import RatchetError
 
 LENGTHS = tuple(range(5, 13))
 COLUMNS = ("text", "response", "prompt")
 TOKEN = re.compile(r"\w+|[^\w\s]")
-_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing modulo 2^64
+_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication modulo 2^64 is invertible
 
 
 def read_texts(path: Path) -> list[str]:
-    """Texts of a local corpus: a Parquet or JSON Lines file with a column `text`, `response` or `prompt`, or a plain
-    text file, of which each paragraph is one. Raises RatchetError when it is none of these."""
-    try:
-        with open(path, "rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-        if is_parquet:
-            rows = pd.read_parquet(path)
-        elif path.suffix in (".jsonl", ".json"):
-            rows = pd.read_json(path, lines=True, dtype=False, convert_dates=False)  # type: ignore[arg-type]
-        else:
-            rows = pd.DataFrame({"text": re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))})
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise RatchetError(f"{path}: cannot be read as texts ({error}).") from error
-    name = next((name for name in COLUMNS if name in rows), None)
-    if name is None:
-        raise RatchetError(f"{path}: it has no column {', '.join(COLUMNS)}.")
-    return [text for text in rows[name] if isinstance(text, str) and text.strip()]
+    """Texts of a local corpus: Parquet, JSON or JSON Lines with a column `text`, `response` or `prompt`, or plain text
+    with a text per paragraph. Raises RatchetError for anything else."""
+    if path.suffix in (".parquet", ".json", ".jsonl"):
+        rows = [row for _, row in read_rows(path)]
+        if not (name := next((name for name in COLUMNS if any(name in row for row in rows)), None)):
+            raise RatchetError(f"{path}: it has no column {', '.join(COLUMNS)}.")
+        texts = [row.get(name) for row in rows]
+    else:
+        try:
+            texts = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RatchetError(f"{path}: cannot be read as text ({error}).") from error
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def tokens(text: str) -> list[str]:
-    """Words and single signs, without case."""
+    """Words and punctuation marks, in lower case."""
     return TOKEN.findall(text.lower())
 
 
 def creativity_index(texts: Sequence[str], corpus: Iterable[str], lengths: Sequence[int] = LENGTHS) -> np.ndarray:
     """The index of each text, shape [texts]: from 0 (all quoted) to len(lengths) (nothing quoted); NaN without tokens.
 
-    Documents of the corpus that are one of the texts, token for token, are left out: a text is no source of itself.
-    n-grams are compared by 64-bit hashes, so a false quotation is possible, at odds of one in billions.
+    Documents of the corpus that equal one of the texts are left out: a text does not quote itself. n-grams are compared
+    by 64-bit hashes; a collision is possible, about one in billions.
     """
     coded = [_codes(text) for text in texts]
     own = {codes.tobytes() for codes in coded}

@@ -1,4 +1,4 @@
-"""Sampling through an OpenAI-compatible endpoint: each answer is kept as it arrives, and failures cost time only."""
+"""Sampling through an OpenAI-compatible endpoint: each answer is stored as it arrives."""
 
 import os
 from collections import Counter
@@ -17,9 +17,9 @@ from ratchet.infra.inference.protocol import Engine, Request
 class EndpointGenerations(Generations):
     """The responses of a model behind an endpoint.
 
-    A request that the endpoint refuses (a content filter, a prompt that it finds too long), or that fails while others
-    are answered, becomes a row with finish reason `error`, which is not kept: the next evaluation asks again.
-    `waiting` is called with a sentence for the user while the endpoint does not answer.
+    A request that the endpoint refuses (content filter, prompt too long), or that fails while others succeed, becomes a
+    row with finish reason `error`. It is not stored: the next evaluation repeats it. `waiting` receives a message for
+    the user while the endpoint does not answer.
     """
 
     def __init__(self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None) -> None:
@@ -54,6 +54,6 @@ class EndpointGenerations(Generations):
                     stored[batch.benchmark] |= store.seal()
                     yield self._table(batch, stored)
         except EndpointUnreachable as error:
-            raise RatchetError(f"{error} What was answered is kept: run the same command again.") from error
+            raise RatchetError(f"{error} Finished answers are kept: run the same command again.") from error
         finally:
             engine.close()

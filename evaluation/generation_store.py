@@ -1,14 +1,14 @@
-"""Generations are sampled once and kept, for every evaluation that asks for the same ones.
+"""Stored generations, shared by all evaluations with the same settings.
 
     <root>/<benchmark>-<key16>/
-        settings.json     what the key is made of, to be read by people
-        <digest>.parquet  generations that were decoded together, `STORED_SCHEMA`; never changed once it has its name
-        journal.jsonl     one line a generation, where each arrives and is paid for by itself; becomes a part
+        settings.json     the content of the key, for people
+        <digest>.parquet  a part: generations that were decoded together, `STORED_SCHEMA`; never changed
+        journal.jsonl     generations of an endpoint, one per line as they arrive; becomes a part
 
-The key covers all that decides a text: the model's content, the benchmark's name (seeds come from it), sampling
-settings, seed, engine. Within a store a generation is known by problem, sample number and prompt, so that asking for
-fewer samples, for some of the problems, or after an answer was corrected, finds what is there. A store may be deleted:
-finished evaluations keep their own copy, and others sample again.
+The key covers everything that decides a text: the model's content, the benchmark's name (seeds depend on it), sampling
+settings, seed, engine. Within a store the key of a generation is problem, sample number and prompt: evaluations with
+fewer samples or problems, or a corrected reference answer, sample nothing. A store may be deleted: finished evaluations
+have their own copy.
 """
 
 import fcntl
@@ -31,10 +31,10 @@ STORED_SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
-        pa.field("prompt", pa.string(), nullable=False),  # digest of what the model was given
+        pa.field("prompt", pa.string(), nullable=False),  # digest of the prompt
         pa.field("text", pa.large_string(), nullable=False),
         pa.field("finish_reason", pa.string(), nullable=False),  # stop, length, error, or unknown (imported)
-        pa.field("tokens", pa.int32()),  # null where unknown: an endpoint may not count them
+        pa.field("tokens", pa.int32()),  # null if the endpoint does not count them
     ]
 )
 Key = tuple[str, int, str]
@@ -52,8 +52,8 @@ class GenerationStore:
 
     @contextmanager
     def locked(self) -> "Iterator[GenerationStore]":
-        """Have the store alone: a second evaluation that wants it waits until this one is through, and then finds what
-        was sampled. The lock is the kernel's and ends with its holder."""
+        """Exclusive access: a second evaluation waits, and then finds the generations of the first. The kernel releases
+        the lock when its holder ends."""
         with disk_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
             lock = open(self.directory / ".lock", "w")
@@ -68,7 +68,7 @@ class GenerationStore:
             yield self
 
     def stored(self) -> dict[Key, Path]:
-        """Where each generation is. A part that the disk damaged is removed: it is sampled again."""
+        """The part of each generation. Damaged parts are deleted, to be sampled again."""
         found: dict[Key, Path] = {}
         for path in sorted(self.directory.glob("*.parquet")):
             try:
@@ -81,12 +81,12 @@ class GenerationStore:
         return found
 
     def part(self, keys: Sequence[Key]) -> Path:
-        """The file in which generations that are decoded together will be."""
+        """The file of generations that are decoded together."""
         digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest()
         return self.directory / f"{digest[:16]}.parquet"
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> dict[Key, Path]:
-        """Rows of `STORED_SCHEMA` as a part, complete and durable, or not there; returns where they now are."""
+        """Write rows of `STORED_SCHEMA` as a part, atomically and durably; returns the part of each."""
         keys = [_key(row) for row in rows]
         path = self.part(keys)
         with disk_errors(path), replacing(path) as temporary:
@@ -94,12 +94,12 @@ class GenerationStore:
         return dict.fromkeys(keys, path)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """One generation into the journal, durable when this returns."""
+        """Append one generation to the journal, durably."""
         with Journal(self.directory / "journal.jsonl", durable=True) as journal:
             journal.append(row)
 
     def seal(self) -> dict[Key, Path]:
-        """Turn the journal into a part; returns what it held. Killed in between, both are there and say the same."""
+        """Turn the journal into a part; returns its generations. After a kill both may exist, with equal content."""
         journal = self.directory / "journal.jsonl"
         if not journal.exists():
             return {}
@@ -108,18 +108,15 @@ class GenerationStore:
         journal.unlink()
         return where
 
-    def read(self, keys: Sequence[Key], where: Mapping[Key, Path]) -> list[dict[str, Any]]:
-        """Rows in the order of `keys`, of which `where` knows the parts."""
-        return [_part(where[key])[key] for key in keys]
 
-
-@lru_cache(maxsize=1)  # neighbors are asked for in a row
-def _part(path: Path) -> dict[Key, dict[str, Any]]:
+@lru_cache(maxsize=1)  # batches are read in order
+def read_part(path: Path) -> dict[Key, dict[str, Any]]:
+    """The rows of a part by key. Raises RatchetError, and deletes the part, if it is damaged."""
     try:
         rows = pq.read_table(path, schema=STORED_SCHEMA).to_pylist()
     except (pa.ArrowException, OSError) as error:
         path.unlink(missing_ok=True)
-        raise RatchetError(f"{path} was damaged ({error}). Run again: what was in it is sampled anew.") from error
+        raise RatchetError(f"{path} is damaged ({error}). Run again: its generations are sampled again.") from error
     return {_key(row): row for row in rows}
 
 

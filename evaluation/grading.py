@@ -1,5 +1,4 @@
-"""A verdict for every generation, and which give the same answer. Apart from sampling, because text is kept and judged
-again, and from scores."""
+"""A verdict for every generation, and classes of equal answers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import says_nothing
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.math.equivalence import equivalent
@@ -22,22 +22,22 @@ GRADED_SCHEMA = pa.schema(
         pa.field("decided_by", pa.string(), nullable=False),
         pa.field("fraction", pa.float64(), nullable=False),
         pa.field("extracted", pa.large_string()),
-        pa.field("empty", pa.bool_(), nullable=False),  # ended, and said nothing but its thinking
-        pa.field("answer_class", pa.int32()),  # math: equal within a question where answers are; 0 is right
+        pa.field("empty", pa.bool_(), nullable=False),  # complete, with no text after the thinking
+        pa.field("answer_class", pa.int32()),  # math: the same for equal answers to a question; 0 is right
     ]
 )
 
 RIGHT = 0
-"""The class of every answer that the verifier found right: however they are written, each equals the reference."""
+"""The class of all answers that the verifier accepts."""
 MAX_CLASSES = 64
-"""Rivals that a new answer is compared with; beyond them, answers are told apart by their text alone."""
+"""Wrong answers that a new one is compared with; beyond them, only by text."""
 
 
 class Grading:
-    """Hands generations to the verifier pool while others are still being sampled, and collects the verdicts.
+    """Submits generations to the verifier pool during sampling, and collects the verdicts.
 
-    `problems` and `prefixes` by benchmark; a prefix is what the prompt made every response start with: an opened
-    `<think>` belongs to what is judged.
+    `problems` and `prefixes` by benchmark; a prefix, such as `<think>`, is the part of each response that the prompt
+    contains, and is judged with it.
     """
 
     def __init__(self, pool: Pool, problems: Mapping[str, Sequence[Problem]], prefixes: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class Grading:
         self.classes: dict[tuple[str, str, int], int | None] = {}
 
     def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
-        """Rows of `GENERATION_SCHEMA`. One that the engine failed to make says nothing about the model: infra error."""
+        """Rows of `GENERATION_SCHEMA`. A failed request becomes an infra error."""
         for row in generations:
             ticket = (row["benchmark"], row["problem_id"], row["sample"])
             if row["finish_reason"] == "error":
@@ -59,7 +59,7 @@ class Grading:
                 self.pool.submit(ticket, problem, response, finished=row["finish_reason"] != "length")
 
     def collect(self) -> None:
-        """Wait for every verdict that is still out, then see which responses give the same answer."""
+        """Wait for all verdicts, then classify the answers."""
         self.verdicts.update(self.pool.results())
         questions: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
         for key in sorted(self.verdicts):
@@ -69,13 +69,13 @@ class Grading:
             self.classes.update(zip(keys, answer_classes([self.verdicts[key] for key in keys]), strict=True))
 
     def require_verdicts(self, max_infra_errors: float) -> None:
-        """Raises RatchetError when a larger share than this has none for reasons that are not the model's."""
+        """Raises RatchetError when the share of infra errors is larger than this."""
         missing = [verdict for verdict in self.verdicts.values() if verdict.outcome is Outcome.INFRA_ERROR]
         if len(missing) > max_infra_errors * len(self.verdicts):
             raise RatchetError(
-                f"{len(missing)} of {len(self.verdicts)} responses could not be had or judged, the last because of: "
-                f"{missing[-1].detail or missing[-1].decided_by}. Scores of the others would not be the benchmark's. "
-                "Run again: what was sampled is kept. training.max_infra_errors says how many may be missing."
+                f"{len(missing)} of {len(self.verdicts)} responses could not be sampled or judged; the last error: "
+                f"{missing[-1].detail or missing[-1].decided_by}. Run again: sampled responses are kept. "
+                "training.max_infra_errors is the share that may be missing."
             )
 
     def graded(self, generations: pa.Table) -> pa.Table:
@@ -83,17 +83,13 @@ class Grading:
         names = ("benchmark", "problem_id", "sample")
         keys = list(zip(*(generations[name].to_pylist() for name in names), strict=True))
         verdicts = [self.verdicts[key] for key in keys]
+        ended = zip(*(generations[name].to_pylist() for name in ("finish_reason", "text")), strict=True)
         columns = {
             "outcome": [verdict.outcome.value for verdict in verdicts],
             "decided_by": [verdict.decided_by for verdict in verdicts],
             "fraction": [verdict.fraction for verdict in verdicts],
             "extracted": [verdict.extracted for verdict in verdicts],
-            "empty": [
-                end not in ("length", "error") and not text.rpartition("</think>")[2].strip()
-                for end, text in zip(
-                    generations["finish_reason"].to_pylist(), generations["text"].to_pylist(), strict=True
-                )
-            ],
+            "empty": [end not in ("length", "error") and says_nothing(text, "stop") for end, text in ended],
             "answer_class": [self.classes.get(key) for key in keys],
         }
         arrays = [*generations.columns, *(pa.array(v, GRADED_SCHEMA.field(n).type) for n, v in columns.items())]
@@ -101,10 +97,9 @@ class Grading:
 
 
 def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
-    """A class number for each response to one question; None for one without an answer, which does not vote.
+    """A class number for each response to one question; None, no vote, without an answer and for infra errors.
 
-    Wrong answers are one class when the verifier finds them equal, so that a wrong majority is not split by spelling.
-    A failure of our own machinery is no vote.
+    Wrong answers that the verifier finds equal share a class, so that notation does not split a wrong majority.
     """
     classes: list[int | None] = []
     by_text: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Responses that were sampled elsewhere, to be judged and scored here.
+"""Responses sampled elsewhere, to be judged and scored here.
 
-Files are told by their content, not by their name: docs/evaluation.md lists what is understood. How a response ended
-and how long it was are often not in them: then what depends on it is undefined, not zero.
+The format of a file is recognized by its content; docs/evaluation.md lists the known ones. Scores that depend on finish
+reasons or lengths are undefined where a file has none.
 """
 
 import ast
@@ -10,9 +10,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,7 +38,7 @@ STATEMENTS = (
 )
 RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
              "solution", "predictions", "prediction", "model_output", "resps", "output_list", "text")  # fmt: skip
-"""Where a row has its response, or a list of them; the first that is there. `code` is Qwen-Math's, beside `pred`."""
+"""Columns with a response or a list of them; the first that a row has. Qwen-Math has `code`, beside `pred`."""
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 ENDINGS = ("finish_reason", "finish_reasons", "stop_reason")
 LENGTHS = ("tokens", "output_tokens", "completion_tokens", "num_tokens")
@@ -59,9 +58,8 @@ class ImportedGenerations:
     in_order = stream
 
 
-@dataclass(frozen=True)
-class Said:
-    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` where known."""
+class Said(NamedTuple):
+    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` if known."""
 
     text: str
     finish_reason: str = "unknown"
@@ -69,19 +67,19 @@ class Said:
 
 
 def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
-    """A benchmark's responses in a foreign file, with `GENERATION_SCHEMA`. Raises RatchetError naming the file and the
-    row when it is no such file, or holds a question that the benchmark does not have."""
+    """A benchmark's responses from another tool's file, with `GENERATION_SCHEMA`. Raises RatchetError naming file and
+    row for an unknown format, and for a question that the benchmark does not have."""
     find, by_id = _Finder(problems), {problem.problem_id: problem for problem in problems}
     samples: Counter[str] = Counter()
     generations: list[dict[str, Any]] = []
-    for where, row in _rows(path):
+    for where, row in read_rows(path):
         said = _responses(row, where)
         question = find.problem(row)
         if question is None:
             asked = next(iter([*_statements(row), *_ids(row)]), "")
             raise RatchetError(
-                f"{where}: benchmark {benchmark} has no question {asked[:80]!r}. Is it of this benchmark, in this "
-                "version? A row names its question by the benchmark's id or by its text."
+                f"{where}: benchmark {benchmark} has no question {asked[:80]!r}. A row must have the id or the text of "
+                "a question of this benchmark, in this version."
             )
         for response in said:
             text = response.text
@@ -93,12 +91,12 @@ def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) 
             )  # fmt: skip
             samples[question] += 1
     if not generations:
-        raise RatchetError(f"{path}: there are no responses in it.")
+        raise RatchetError(f"{path} has no responses.")
     return pa.Table.from_pylist(generations, schema=GENERATION_SCHEMA)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each row stands, and the row: of Parquet, a JSON list, or JSON lines; JSON may be gzipped."""
+def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row with its location in a Parquet file, a JSON list, or JSON Lines; JSON may be gzipped."""
     try:
         content = path.read_bytes()
         if content[:4] == b"PAR1":
@@ -119,12 +117,12 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for number, row in enumerate(found) if whole else [(None, found)]:
             at = where if number is None else f"{where}, row {number}"
             if not isinstance(row, dict):
-                raise RatchetError(f"{at}: {type(row).__name__} instead of an object that names its question.")
+                raise RatchetError(f"{at}: {type(row).__name__} instead of an object.")
             yield at, row
 
 
 def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
-    """Raises RatchetError for a row in which there are none."""
+    """Raises RatchetError for a row without any."""
     if "custom_id" in row and ("response" in row or "error" in row):
         return _of_a_batch(row)
     inner = row.get("model_response")
@@ -133,12 +131,12 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
     if "code" in row and "pred" in row:
         name = "code"
     if "code_list" in row:
-        # LiveCodeBench writes bare programs there, and in both lists where it was given only those.
+        # LiveCodeBench's bare programs, which are in both lists if there was nothing else.
         name = "output_list" if row.get("output_list") else "code_list"
     if name is None:
         raise RatchetError(
-            f"{where}: no response in it. It has {', '.join(row)}; a response is looked for in {', '.join(RESPONSES)} "
-            "(docs/evaluation.md lists the files that are understood)."
+            f"{where}: no response. It has {', '.join(row)}; a response must be in one of {', '.join(RESPONSES)} "
+            "(docs/evaluation.md lists the known formats)."
         )
     texts = _list(own[name], where, name)
     ends, counts, thoughts = (
@@ -158,7 +156,7 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
 
 
 def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
-    """A line of what OpenAI's batch endpoint writes: what failed there is no response of the model."""
+    """A line of OpenAI's batch output; a failed request becomes an infra error."""
     body = (row.get("response") or {}).get("body") or {}
     choices, usage = body.get("choices") or [], body.get("usage") or {}
     if row.get("error") or not choices:
@@ -176,10 +174,10 @@ def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
 
 
 def _list(value: Any, where: str, name: str) -> list[Any]:
-    """A list, perhaps in one more (lm-eval), perhaps as the text of one (lighteval, once); else the value alone."""
+    """The value as a list; lm-eval nests it in another list, and an older lighteval writes it as text."""
     if isinstance(value, str) and name == "predictions" and value.lstrip()[:1] == "[":
         try:
-            value = ast.literal_eval(value)  # a literal is data, nothing is run
+            value = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
             raise RatchetError(f"{where}: {name} is no list ({error})") from error
     if not isinstance(value, list):
@@ -188,7 +186,7 @@ def _list(value: Any, where: str, name: str) -> list[Any]:
 
 
 def _fenced(text: str, problem: Problem) -> str:
-    """A bare program as a response; one that goes on in the middle of a function follows what it was given."""
+    """A bare program as a fenced response; one that starts inside a function gets the given header first."""
     if "```" in text or not text.strip():
         return text
     inside = text[0] in " \t" or text[:2] == "\n "
@@ -205,7 +203,7 @@ def _statements(row: Mapping[str, Any]) -> list[str]:
     for place in (row, doc if isinstance(doc, Mapping) else {}):
         for name in STATEMENTS:
             value = place.get(name)
-            if isinstance(value, list | tuple):  # a chat: what was asked last
+            if isinstance(value, list | tuple):  # a chat: the last user turn
                 turns = [
                     turn.get("content") for turn in value if isinstance(turn, Mapping) and turn.get("role") == "user"
                 ]
@@ -216,8 +214,8 @@ def _statements(row: Mapping[str, Any]) -> list[str]:
 
 
 class _Finder:
-    """Problems by their statement, also in a longer prompt, or else by our id, or the one that their source gives them:
-    a row's `id` may be its number."""
+    """Finds a row's problem by its statement, also inside a longer prompt, or else by `problem_id` or the published id:
+    a plain `id` may be a row number."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.by_id: dict[str, str] = {}
@@ -227,7 +225,7 @@ class _Finder:
                 if name is not None:
                     self.by_id.setdefault(str(name), problem.problem_id)
             self.by_statement[_folded(problem.prompt)] = problem.problem_id
-        # A statement that is part of another must not take its place.
+        # A statement may be part of a longer one.
         self.longest_first = sorted(self.by_statement, key=len, reverse=True)
 
     def problem(self, row: Mapping[str, Any]) -> str | None:
@@ -237,7 +235,7 @@ class _Finder:
         if found := next((self.by_statement[s] for text in asked for s in self.longest_first if s and s in text), None):
             return found
         names = _ids(row)
-        if "custom_id" in row:  # a batch needs another one for each sample: `aime-60-3`, `aime-60_sample3`
+        if "custom_id" in row:  # unique in a batch, so with a sample number: `aime-60-3`, `aime-60_sample3`
             names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))
         return next((self.by_id[name] for name in names if name in self.by_id), None)
 

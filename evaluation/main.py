@@ -2,12 +2,12 @@
 
 Writes into the spec's `work_dir`:
     generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
-    questions.parquet     one row per question, as it was asked (`QUESTIONS_SCHEMA`)
+    questions.parquet     one row per question, with the prompt that was sent (`QUESTIONS_SCHEMA`)
     scores.json           settings, and one dictionary per benchmark (`evaluation.scores`)
     progress.jsonl        {"done", "total", "benchmark", "time"} as responses are sampled, {"note"} to the user
-    status.json           last of all: {"state": "finished" | "failed", "message"}
-Exit code 0, or 2 for what the user can mend. Killed at any moment and started again, it goes on where it was, and
-`generations.parquet` and `scores.json` come out as if nothing had happened.
+    status.json           written last: {"state": "finished" | "failed", "message"}
+Exit code 0, or 2 for an error that the user can fix. Killed at any moment and started again, it continues, and
+`generations.parquet` and `scores.json` come out the same.
 """
 
 import json
@@ -15,21 +15,23 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
+from ratchet.evaluation.tagging import Tags, tag
 from ratchet.infra.artifacts import disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.launcher import STATUS
@@ -50,21 +52,22 @@ QUESTIONS_SCHEMA = pa.schema(
         pa.field("benchmark", pa.string(), nullable=False),
         *(PROBLEM_SCHEMA.field(name) for name in (*OF_PROBLEM, "prompt")),  # prompt: the user turn
         pa.field("reference", pa.large_string()),
-        pa.field("contaminated", pa.bool_()),  # null: nobody looked
+        pa.field("contaminated", pa.bool_()),  # null: not checked
         pa.field("topics", pa.list_(pa.string())),
         pa.field("difficulty", pa.string()),  # a number or a word
         pa.field("rating", pa.float64()),
         pa.field("cluster", pa.string()),
     ]
 )
-"""Kept with the evaluation, so that its report needs no other file."""
+"""Stored with the evaluation, so that its report needs no other file."""
 Generations = SampledGenerations | EndpointGenerations | ImportedGenerations
 
 
 def evaluate(spec_path: Path, plan: Plan) -> None:
-    """Sample, grade, score. Raises RatchetError for what the user can mend."""
+    """Sample, grade, score. Raises RatchetError for what the user can fix."""
     work_dir, training = plan.spec.work_dir, plan.spec.training
     (work_dir / STATUS).unlink(missing_ok=True)
+    tagged = _topics(plan)  # first: a wrong address of the tagger costs no sampling
     with (
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
@@ -83,16 +86,22 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             with pq.ParquetWriter(draft, GRADED_SCHEMA, compression="zstd") as writer:
                 for table in generations.in_order():  # a row group a batch: memory never holds more than one
                     writer.write_table(grading.graded(table))
-    _write_questions(work_dir / QUESTIONS, plan)
-    _write_scores(work_dir, plan)
+    _write_questions(work_dir / QUESTIONS, plan, tagged)
+    _write_scores(work_dir, plan, tagged)
     shutil.rmtree(work_dir / "sampling", ignore_errors=True)
     with disk_errors(work_dir):
         _status(work_dir, "finished", "")
 
 
+def _topics(plan: Plan) -> dict[str, tuple[Tags, str]]:
+    """By benchmark, its questions' topics and who assigned them."""
+    settings, journal = plan.spec.evaluation.topics, plan.spec.store_dir / "topics.jsonl"
+    note = partial(_note, plan.spec.work_dir)
+    return {name: tag(problems, settings, journal, note) for name, problems in plan.problems.items()}
+
+
 def _prefixes(plan: Plan) -> dict[str, str]:
-    """What the prompt made each response start with. What an endpoint sends, or somebody stored, is taken to be the
-    whole response."""
+    """The response prefix of each benchmark's prompt. Responses of endpoints and from files are whole already."""
     own = plan.spec.model.directory is not None
     return {name: prompt.response_prefix if own else "" for name, prompt in plan.prompts.items()}
 
@@ -101,12 +110,12 @@ def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generati
     if plan.spec.model.generations:
         return nullcontext(ImportedGenerations(plan))
     if plan.spec.model.endpoint:
-        return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
+        return EndpointGenerations(plan, waiting=partial(_note, plan.spec.work_dir))
     return SampledGenerations(spec_path, plan)
 
 
 def _asked(plan: Plan) -> dict[str, Any]:
-    """What was asked, for the report and for whoever compares."""
+    """Model and settings, for the report and for comparisons."""
     spec = plan.spec
     endpoint = spec.model.endpoint
     return {
@@ -124,7 +133,7 @@ def _asked(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write_questions(path: Path, plan: Plan) -> None:
+def _write_questions(path: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, str]]) -> None:
     rows = []
     for name, problems in plan.problems.items():
         flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(name, ())
@@ -135,7 +144,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
                 "prompt": user_message(problem, plan.prompts[name]),
                 "reference": problem.answer,
                 "contaminated": None if flagged is None else problem.problem_id in flagged,
-                "topics": list(topics_of(problem)),
+                "topics": list(tagged[name][0][problem.problem_id]),
                 "difficulty": None if (difficulty := difficulty_of(problem)) is None else str(difficulty),
                 "rating": rating_of(problem),
                 "cluster": cluster_of(problem),
@@ -146,7 +155,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
         pq.write_table(pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA), path)
 
 
-def _write_scores(work_dir: Path, plan: Plan) -> None:
+def _write_scores(work_dir: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, str]]) -> None:
     columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     prefixes = _prefixes(plan)
@@ -169,7 +178,9 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
                 benchmark.pass_at or plan.spec.evaluation.pass_at,
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
+                topics=tagged[name][0],
             ),
+            "topics_by": tagged[name][1],
             **_metrics(work_dir, benchmark, problems, prefixes[name]),
         }
     with disk_errors(work_dir):
@@ -179,16 +190,20 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
 
 
 def _metrics(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:
-    """What the domain itself reports of the responses that were judged, where it reports anything."""
+    """The domain's own metrics of the judged responses."""
     domain, by_id = domain_of(benchmark.domain), {problem.problem_id: problem for problem in problems}
     if type(domain).metrics is Domain.metrics:
-        return {}  # and the texts are not read
+        return {}  # without reading the texts
     judged = [("benchmark", "==", benchmark.name), ("outcome", "!=", Outcome.INFRA_ERROR.value)]
     columns = ["problem_id", "text", "finish_reason"]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns, filters=judged).to_pylist()
     responses = ["" if row["finish_reason"] == "length" else prefix + row["text"] for row in rows]
     pairs = zip([by_id[row["problem_id"]] for row in rows], responses, strict=True)
     return {"metrics": dict(domain.metrics(list(pairs)))}
+
+
+def _note(work_dir: Path, text: str) -> None:
+    _progress(work_dir, {"note": text})
 
 
 def _progress(work_dir: Path, record: dict[str, Any]) -> None:
@@ -216,7 +231,7 @@ def main(spec_path: Path) -> int:
         if work_dir and work_dir.is_dir():
             try:
                 _status(work_dir, "failed", message)
-            except OSError as full:  # the disk that made it fail; the exit code and standard error still tell
+            except OSError as full:  # a full disk; exit code and standard error still report the failure
                 print(f"{work_dir / STATUS}: {full}", file=sys.stderr)
         return 2 if expected else 1
 

@@ -1,4 +1,4 @@
-"""How often k responses contain a right one (pass@k), are all right (pass^k), and vote for the right one (maj@k).
+"""How often k responses contain a right one (pass@k), are all right (pass^k), or have the right majority (maj@k).
 
 Throughout, n is the number of graded responses to one question and c the number of them that passed.
 """
@@ -21,14 +21,6 @@ def pass_at_every_k(n: int, c: int) -> np.ndarray:
         raise ValueError(f"{c} of {n} responses cannot have passed")
     k = np.arange(1, n + 1)
     return 1.0 - np.cumprod(np.maximum(n - c - k + 1, 0) / (n - k + 1))
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Unbiased pass@k of one question; NaN when k > n, where no unbiased estimator exists."""
-    if k < 1:
-        raise ValueError(f"pass@{k} means nothing: k starts at 1")
-    every = pass_at_every_k(n, c)
-    return float(every[k - 1]) if k <= n else NAN
 
 
 def pass_at_k_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
@@ -54,34 +46,17 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
-def pass_at_k_by_subsampling(
-    n: ArrayLike, c: ArrayLike, k: int, draws: int = 100, seed: int = 0
-) -> tuple[float, float]:
-    """AceReason's estimator (arXiv 2505.16400, section 4.4): draw k responses of each question without replacement,
-    ask whether any is right, average over questions, then over `draws` repetitions. The paper has n = 128, 100 draws.
-
-    Returns the mean and its Monte-Carlo standard error (NaN with one draw). The expectation is exactly that of
-    `pass_at_k`; it is here for comparison with published numbers. NaN when any question has fewer than k responses.
-    Only how many of the k are right matters, and that number is hypergeometric.
-    """
-    n, c = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
-    if not n.size or n.min() < k:
-        return NAN, NAN
-    right = np.random.default_rng(seed).hypergeometric(c, n - c, k, size=(draws, n.size))
-    means = (right > 0).mean(axis=1)
-    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(draws)) if draws > 1 else NAN
-
-
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
-    """maj@k of one question: is the most frequent answer right, averaged over `draws` seeded subsets of k responses.
+    """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k
+    responses.
 
-    `votes` are (equivalence class, is that response right). A response without an answer has class None and does not
-    vote. Tied classes share the result: the value is the mean over the tied classes of the share of right responses in
-    each. No votes at all is 0. Subsets, not the first k, because the order of samples says nothing. With k = n there is
-    one subset. NaN when k > n.
+    `votes` are (equivalence class, whether that response is right). A response without an answer has class None and
+    does not vote. On a tie the value is the mean, over the tied classes, of the share of right responses in each.
+    Without any vote it is 0. Random subsets instead of the first k, because the order of samples carries no
+    information; with k = n there is one subset. NaN when k > n.
     """
     if k < 1:
-        raise ValueError(f"maj@{k} means nothing: k starts at 1")
+        raise ValueError(f"maj@{k} is undefined: k starts at 1")
     if k > len(votes):
         return NAN
     order = np.random.default_rng(seed).random((draws if k < len(votes) else 1, len(votes))).argsort(axis=1)

@@ -1,28 +1,22 @@
-"""The report of one evaluation or of several in order: what was asked, every score with its error, what changed."""
+"""The report of one evaluation, or of several in order: scores with their errors, differences, figures, queries."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ratchet.evaluation import boundary_figures, figures, responses, tables
-from ratchet.evaluation.boundaries import FEWEST_TASKS, Slope, Task, Trained, boundaries_of, gain_slope
-from ratchet.evaluation.comparison import (
-    PairedDifference,
-    question_changes,
-    setting_differences,
-    zero_of_n_limit,
-)
+from ratchet.evaluation import figures, responses, tables
+from ratchet.evaluation.boundaries import FEWEST_TASKS, Trained, boundaries_of, gain_correlation
+from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
 from ratchet.evaluation.creativity import LENGTHS, creativity_index
-from ratchet.evaluation.question_list import question_files
-from ratchet.evaluation.rating import Contest, rating_in_contests
+from ratchet.evaluation.question_list import question_table
 from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.statistics import standard_error_across_clusters, student_interval
-from ratchet.evaluation.tables import Benchmarks, Row, Series, number, signed, with_error
+from ratchet.evaluation.tables import Benchmarks, Row, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
 from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
@@ -33,7 +27,7 @@ WORDS = Path(__file__).with_name("report.yaml")
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One evaluation: how the report calls it, where it is, and its `scores.json`, read."""
+    """One evaluation: its label in the report, its directory, and the content of its `scores.json`."""
 
     label: str
     directory: Path
@@ -61,20 +55,17 @@ def write_report(
     title: str,
     sections: Sequence[Section] = (),
     corpus: Sequence[str] = (),
-    contests: Sequence[Contest] = (),
     trained: Trained | None = None,
 ) -> list[Path]:
     """Write `report.html` (self-contained), `report.md`, `figures/*.png`, `responses/*.html`, and for several
-    evaluations `questions.csv` and `questions/*.html`, into `directory`; returns the files.
+    evaluations `questions.csv`, into `directory`; returns the files.
 
-    `evaluations` are (label, directory of a finished evaluation) in order; `sections` come after the scores. `corpus`
-    are texts that responses may quote: with them the report tells how little they do. `contests` are standings
-    (`evaluation.rating`): with them it tells CodeElo's rating. `trained` is what the training set holds, None where
-    nobody knows: what is not of it is out of distribution.
+    `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores. `corpus` are
+    texts for the creativity index. `trained` is the training set, None where it is unknown.
     """
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
-    document, linked = compose(evaluated, title, sections, corpus, contests, trained)
+    document, linked = compose(evaluated, title, sections, corpus, trained)
     files = {**document.images, **{name: text.encode() for name, text in linked.items()}}
     with disk_errors(directory):
         for name, content in files.items():
@@ -90,10 +81,9 @@ def compose(
     title: str,
     sections: Sequence[Section] = (),
     corpus: Sequence[str] = (),
-    contests: Sequence[Contest] = (),
     trained: Trained | None = None,
 ) -> tuple[Document, dict[str, str]]:
-    """The document, and what it links to by file name. Sections with nothing to show are left out."""
+    """The document, folded sections last, and the files that it links to, by name. Empty sections are left out."""
     labels = [evaluation.label for evaluation in evaluations]
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"a report needs evaluations with different labels, not {labels}")
@@ -101,69 +91,56 @@ def compose(
     benchmarks = by_benchmark(evaluations)
     directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
     picks = _picks(benchmarks, directories)
-    sampling = first.scores["settings"]["sampling"]
     found = boundaries_of(benchmarks, directories, trained)
-    whole = {boundary.tasks[0].benchmark: boundary.tasks[0] for boundary in found}
+    regimes = {b.tasks[0].benchmark: b.tasks[0].regime.regime for b in found if b.tasks[0].regime}
     parts = [task for boundary in found for task in boundary.tasks[1:] or boundary.tasks]
-    k, slopes = _slopes(parts)
+    k = min((task.k for task in parts), default=1)
+    ks = sorted({1, k})
+    first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
-        "boundaries": tables.boundary_rows([*whole.values()]),
-        "tasks": tables.boundary_rows([task for boundary in found for task in boundary.tasks[1:]]),
         "scores": tables.each(benchmarks, tables.score_rows),
-        "uncertainty": tables.each(benchmarks, tables.error_rows),
-        "estimators": tables.each(benchmarks, tables.estimator_rows),
-        "differences": tables.difference_rows(benchmarks),
-        "topics": tables.topic_rows(benchmarks),
-        "rating": tables.each(benchmarks, tables.rating_rows),
-        "contests": _contest_rows(benchmarks, directories, contests),
-        "months": tables.each(benchmarks, tables.month_rows),
-        "budgets": tables.each(benchmarks, tables.budget_rows),
-        "contamination": tables.each(benchmarks, tables.contamination_rows),
+        "differences": tables.difference_rows(benchmarks, regimes),
+        "tasks": tables.task_rows([task for boundary in found for task in boundary.tasks[1:]]),
+        "by_k": tables.each(benchmarks, tables.k_rows),
+        "responses": tables.each(benchmarks, tables.response_rows),
         "lengths": tables.each(benchmarks, tables.length_rows),
+        "budgets": tables.each(benchmarks, tables.budget_rows),
+        "topics": tables.topic_rows(benchmarks, "topics"),
+        "months": tables.topic_rows(benchmarks, "months"),
+        "rating": tables.each(benchmarks, tables.rating_rows),
+        "contamination": tables.each(benchmarks, tables.contamination_rows),
         "creativity": _creativity_rows(benchmarks, directories, corpus),
         "review": [
             {"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "reason": p.reason} for p in picks
         ],
         "settings": [tables.setting_row(name, series[-1][1]) for name, series in benchmarks.items()],
     }
-    changes = {
-        name: question_changes(series[0][1]["problems"], series[-1][1]["problems"])
-        for name, series in benchmarks.items()
-        if _ends_compare(series)
-    }
     drawings = {
-        "over_training": boundary_figures.over_training(found),
         "pass_at_k": figures.pass_at_k_curves(benchmarks),
-        "gain_by_base": boundary_figures.gain_by_base(parts, k, slopes),
-        "by_level": boundary_figures.by_level(parts),
-        "changes": figures.changes_by_question(changes),
+        "gain_by_base": figures.gain_by_base(parts, k, ks),
+        "by_level": figures.by_level(parts),
         "solve_rates": figures.solve_rate_histograms(benchmarks),
-        "lengths": figures.length_and_truncation(benchmarks, labels),
-        "length_bars": figures.length_histograms(benchmarks, sampling and sampling["max_tokens"]),
     }
     tries = (n for series in benchmarks.values() for _, n in series[0][1]["problems"].values() if n)
-    headlines = [headline(name, series, whole.get(name)) for name, series in benchmarks.items()]
+    headlines = [card for name, series in benchmarks.items() for card in headline(name, series)]
     document = pages.compose(
         WORDS, headlines, rows, drawings, sections,
-        title=title, evaluations=evaluations, benchmarks=benchmarks, corpus=len(corpus), contests=contests,
+        title=title, evaluations=evaluations, benchmarks=benchmarks, corpus=len(corpus),
         differing=[(e.label, different) for e in others if (different := setting_differences(first.scores, e.scores))],
-        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, lengths=LENGTHS,
-        verdicts=tables.verdicts([*whole.values()]), found=whole, margin=MARGIN, slopes=slopes, k=k,
-        fewest_tasks=FEWEST_TASKS, parts=parts, number=number, signed=signed, percent=tables.percent, repr=repr,
+        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, lengths=LENGTHS, margin=MARGIN, k=k,
+        regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
+        correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks if k > 1},
+        number=number, signed=signed, percent=percent, interval=interval, repr=repr,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip
-    return document, {**responses.pages(directories, picks), **question_files(found)}
-
-
-def _slopes(tasks: Sequence[Task]) -> tuple[int, dict[int, Slope | None]]:
-    """The k that all tasks have, and the lines of the gains of pass@1 and pass@k."""
-    k = min((task.k for task in tasks), default=1)
-    ends = [[task.counts[when] for task in tasks] for when in (0, -1)]
-    return k, {of: gain_slope(*ends, k=k, of=of) if k > 1 else None for of in dict.fromkeys((1, k))}
+    linked = responses.pages(directories, picks)
+    if found:
+        linked["questions.csv"] = pd.concat(map(question_table, found)).to_csv(index=False)
+    return replace(document, sections=sorted(document.sections, key=lambda section: section.folded)), linked
 
 
 def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
-    """The scores of each benchmark in order; a checkpoint that was not evaluated on one is left out of it."""
+    """The scores of each benchmark in order, by label; only of the checkpoints that were evaluated on it."""
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores["benchmarks"])
     return {
         name: [(e.label, e.scores["benchmarks"][name]) for e in evaluations if name in e.scores["benchmarks"]]
@@ -171,20 +148,11 @@ def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, 
     }
 
 
-def _evaluated(benchmarks: Benchmarks) -> list[tuple[str, str]]:
-    """Every benchmark with every checkpoint that was evaluated on it."""
-    return [(name, label) for name, series in benchmarks.items() for label, _ in series]
-
-
-def _ends_compare(series: Series) -> bool:
-    return len(series) > 1 and tables.comparable(series[0][1], series[-1][1])
-
-
 def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[responses.Pick]:
     picks: dict[tuple[str, str], responses.Pick] = {}
     for name, series in benchmarks.items():
         found = responses.against_the_reference(directories[series[-1][0]], name)
-        if _ends_compare(series):
+        if len(series) > 1 and tables.comparable(series[0][1], series[-1][1]):
             found += responses.most_changed(name, series[0][1]["problems"], series[-1][1]["problems"])
         for pick in found:
             picks.setdefault((pick.benchmark, pick.question), pick)
@@ -192,57 +160,44 @@ def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[resp
 
 
 def _creativity_rows(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> list[Row]:
-    """With the change of each checkpoint against the first, paired over questions."""
+    """With the change of each checkpoint from the first, paired over questions."""
     rows: list[Row] = []
     first: dict[str, pd.Series] = {}
-    for name, label in _evaluated(benchmarks) if corpus else ():
+    evaluated = [(name, label, scores) for name, series in benchmarks.items() for label, scores in series]
+    for name, label, scores in evaluated if corpus else ():
         texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
         texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
         means = pd.Series(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-        clusters = dict(benchmarks[name])[label]["clusters"]
-        groups = [clusters.get(question, (question,)) for question in means.index]
+        clusters = [scores["clusters"].get(question, (question,)) for question in means.index]
         row = {"benchmark": name, "checkpoint": label}
-        row["creativity index"] = with_error(means.mean(), standard_error_across_clusters(means, groups))
+        row["creativity index"] = tables.with_error(means.mean(), standard_error_across_clusters(means, clusters))
         change = (means - first.setdefault(name, means)).dropna()
         if change.any():
-            mean, groups = float(change.mean()), [clusters.get(question, (question,)) for question in change.index]
+            mean, groups = float(change.mean()), [scores["clusters"].get(q, (q,)) for q in change.index]
             low, high = student_interval(mean, standard_error_across_clusters(change, groups), len(set(groups)))
-            row |= {"change from the first": signed(mean), "95 % interval": f"{signed(low)} … {signed(high)}"}
+            row |= {"change from the first": signed(mean), "95 % interval": interval(low, high, signed)}
         rows.append(row)
     return rows
 
 
-def _contest_rows(benchmarks: Benchmarks, directories: Mapping[str, Path], contests: Sequence[Contest]) -> list[Row]:
-    rows: list[Row] = []
-    for name, label in _evaluated(benchmarks) if contests else ():
-        if found := rating_in_contests(directories[label], name, contests):
-            rating = with_error(found.value, found.standard_error, 0)
-            row = {"benchmark": name, "checkpoint": label, "rating": rating}
-            rows.append(row | {"contests": found.observations})
-    return rows
-
-
-def headline(name: str, series: Series, whole: Task | None = None) -> Headline:
-    """`whole`: the benchmark's questions from the first checkpoint to the last, where they can be compared."""
-    label, last = series[-1]
-    end = last["pass_at"]["1"]
-    value, detail = number(end["value"]), f"{last['questions']} questions, at “{label}”"
-    if not whole:
-        error = (
-            f"± {number(end['standard_error'])}" if end["standard_error"] else tables.interval(end["low"], end["high"])
+def headline(name: str, series: Series) -> list[Headline]:
+    """A card for pass@1 and one for the largest k; between checkpoints, each with its paired difference."""
+    scores = series[-1][1]
+    largest = tables.largest_k(scores["pass_at"]) or "1"
+    sampled = f"{scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
+    truncated = " → ".join(dict.fromkeys(percent(each["truncation_rate"]) for _, each in (series[0], series[-1])))
+    details = {"1": f"{sampled}, truncated {truncated}"} | ({largest: sampled} if largest != "1" else {})
+    cards = []
+    for k, detail in details.items():
+        end, gain = scores["pass_at"][k], gain_between(series, k)
+        values = [series[0][1]["pass_at"].get(k), end] if gain else [end]
+        cards.append(
+            Headline(
+                f"{name}: pass@{k}",
+                " → ".join(number(point["value"] if point else None) for point in values),
+                tables.change(gain) if gain else f"95 %: {interval(end['low'], end['high'])}",
+                detail,
+                gain.improved if gain else None,
+            )
         )
-        return Headline(f"{name} · pass@1", value, detail=f"{error}, {detail}")
-    gain, at_k = whole.gain(1), whole.gain(whole.k)
-    if whole.k > 1:
-        detail = f"pass@{whole.k}: {signed(at_k.difference)}  {_bracketed(at_k)}"
-    return Headline(
-        title=f"{name} · pass@1",
-        value=" → ".join(number(whole.score(when, 1)["value"]) for when in (0, -1)),
-        change=f"{signed(gain.difference)}  {_bracketed(gain)}",
-        detail=detail,
-        good=True if gain.low > 0 and not at_k.high < 0 else False if gain.high < 0 or at_k.high < 0 else None,
-    )
-
-
-def _bracketed(gain: PairedDifference) -> str:
-    return "no interval: too few changed" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
+    return cards

@@ -1,4 +1,4 @@
-"""The responses worth a reader's own look: where a score is most likely to be wrong, or changed most."""
+"""Questions for manual review: those whose score is most likely wrong, or changed most."""
 
 import hashlib
 import re
@@ -15,61 +15,57 @@ from ratchet.evaluation.grading import RIGHT
 from ratchet.infra.pages import render, unmarked
 
 AT_MOST = 8  # questions of each kind and benchmark
-NEARLY = 0.5  # share of tests passed, or of votes given, from which a wrong response is worth a look
+NEARLY = 0.5  # share of passed tests, or of votes, from which a wrong response is reviewed
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A question to look at, why, and how much: the larger the worse."""
+    """A question to review, and why."""
 
     benchmark: str
     question: str
     reason: str
-    weight: float
 
     @property
     def file(self) -> str:
-        plain = re.fullmatch(r"[\w-]{1,64}", self.question, re.ASCII)  # an id may hold anything, such as ../
+        plain = re.fullmatch(r"[\w-]{1,64}", self.question, re.ASCII)  # an id may contain ../
         name = self.question if plain else hashlib.sha256(self.question.encode()).hexdigest()[:16]
         return f"responses/{self.benchmark}-{name}.html"
 
 
 def against_the_reference(directory: Path, benchmark: str) -> list[Pick]:
-    """Where the model is sure and yet judged wrong: most of its votes went to one wrong answer (the reference may be
-    wrong, or a spelling not understood), or its programs pass most tests and not all (a test may be wrong)."""
+    """Questions with a majority for one wrong answer (the reference or the verifier may be wrong), or with programs
+    that fail only a few tests (a test may be wrong)."""
     columns = ["problem_id", "outcome", "fraction", "answer_class", "extracted"]
     rows = table(directory / "generations.parquet", benchmark, columns)
-    picks = []
+    picks: list[tuple[float, Pick]] = []  # the nearest to right, or to unanimous, first
     for question, votes in rows[rows.answer_class.notna()].groupby("problem_id", sort=False):
-        counts = votes.answer_class.value_counts()  # ties: the answer given first
+        counts = votes.answer_class.value_counts()  # on a tie: the first answer
         answer, most, total = counts.index[0], int(counts.iloc[0]), len(votes)
         if answer != RIGHT and most >= 2 and most / total >= NEARLY:
             text = (votes.extracted[votes.answer_class == answer].iloc[0] or "")[:60]
-            reason = f"{most} of {total} answers are “{text}”, which is judged wrong"
-            picks.append(Pick(benchmark, str(question), reason, most / total))
+            reason = f"{most} of {total} answers are “{text}”, judged wrong"
+            picks.append((most / total, Pick(benchmark, str(question), reason)))
     nearly = rows[rows.answer_class.isna() & (rows.outcome == "failed") & (rows.fraction >= NEARLY)]
     for question, fractions in nearly.groupby("problem_id", sort=False).fraction:
         programs = "one program fails" if len(fractions) == 1 else f"{len(fractions)} programs fail, the best of them"
         reason = f"{programs} on {1 - fractions.max():.0%} of the tests"
-        picks.append(Pick(benchmark, str(question), reason, fractions.max()))
-    return sorted(picks, key=lambda pick: -pick.weight)[:AT_MOST]
+        picks.append((fractions.max(), Pick(benchmark, str(question), reason)))
+    return [pick for _, pick in sorted(picks, key=lambda pick: -pick[0])[:AT_MOST]]
 
 
 def most_changed(benchmark: str, before: Counts, after: Counts) -> list[Pick]:
     """The questions whose solve rate changed most, losses before gains of the same size."""
-    changes = {
-        question: after[question][0] / after[question][1] - c / n
-        for question, (c, n) in before.items()
-        if n and question in after and after[question][1]
-    }
-    ordered = sorted((q for q in changes if changes[q]), key=lambda q: (-abs(changes[q]), changes[q]))
+    common = [q for q in before if before[q][1] and q in after and after[q][1]]
+    changes = {q: after[q][0] / after[q][1] - before[q][0] / before[q][1] for q in common}
+    ordered = sorted((q for q in common if changes[q]), key=lambda q: (-abs(changes[q]), changes[q]))
     reason = "{} of {} right, then {} of {}"
-    return [Pick(benchmark, q, reason.format(*before[q], *after[q]), abs(changes[q])) for q in ordered[:AT_MOST]]
+    return [Pick(benchmark, q, reason.format(*before[q], *after[q])) for q in ordered[:AT_MOST]]
 
 
 def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, str]:
-    """One HTML page for each question picked, by file name: statement, reference, and of each evaluation, whose
-    `directories` are given by label, a right and a wrong response, whole."""
+    """An HTML page for each question, by file name: statement, reference, and a correct and a wrong response of each
+    evaluation; `directories` of the evaluations by label."""
     written: dict[str, str] = {}
     for benchmark in dict.fromkeys(pick.benchmark for pick in picks):
         chosen = {pick.question: pick for pick in picks if pick.benchmark == benchmark}
@@ -92,7 +88,7 @@ def _page(name: str, question: dict[str, Any], benchmark: str, given: Mapping[st
         rows = rows.assign(votes=votes, label=label, all=len(rows))
         for kind, outcomes in (("right", ("passed",)), ("wrong", ("failed", "unparseable", "timeout"))):
             some = rows[rows.outcome.isin(outcomes)].assign(kind=kind)
-            # Of the wrong ones, what was nearly right, or most often said.
+            # Of the wrong ones: nearly right, or most frequent.
             best = some.sort_values(["fraction", "votes", "sample"], ascending=[False, False, True]).head(1)
             shown += best.assign(like_it=len(some)).to_dict("records")
     return render(
@@ -111,6 +107,6 @@ def table(path: Path, benchmark: str, columns: list[str] | None = None, wanted: 
 
 
 def _whole(path: Path, benchmark: str, wanted: Sequence[Any]) -> pd.DataFrame:
-    """All columns, and None where a value is missing."""
+    """All columns, with None for missing values."""
     rows = table(path, benchmark, wanted=wanted).astype(object)
     return pd.DataFrame(rows.where(rows.notna(), None))

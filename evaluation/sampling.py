@@ -1,18 +1,18 @@
-"""Sampling with a model of one's own, in as many processes as asked, on as many machines.
+"""Sampling with a model in a directory, in several processes on one or several machines.
 
-    python -m ratchet.evaluation.sampling SPEC.json DIRECTORY [HOST:PORT]
+    python -m ratchet.evaluation.sampling SPEC.json DIRECTORY
 
-Where the recipe has several machines the same command runs on each of them, on a file system that they share, and they
-meet at HOST:PORT, which one of them is.
+On several machines the same command runs on each of them, with DIRECTORY on a shared file system.
 
-A batch is the unit: it is decoded whole, and its part of the store (`evaluation.generation_store`) gets its name only
-when it is complete and durable. What is there is never sampled again. Because batches and seeds follow from the plan
-alone, an evaluation that was killed ends with the same text as one that was not, on however many processes.
+A batch is decoded as a whole, and its part of the store (`evaluation.generation_store`) gets its name when it is
+complete and durable; stored batches are not sampled again. Batches and seeds follow from the plan alone: an evaluation
+that was killed and continued has the same text, on any number of processes.
 """
 
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -21,19 +21,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
-from ratchet.evaluation.generation_store import STORED_SCHEMA, Key
+from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request
 from ratchet.infra.launcher import on_each_machine
-from ratchet.infra.process_group import bound_socket, end_with_parent, last_lines, process_group
+from ratchet.infra.process_group import end_with_parent, last_lines, process_group
 from ratchet.infra.recipe.training import Hardware
 from ratchet.verifiers.prompts import message_ids
 
@@ -42,14 +41,14 @@ GENERATION_SCHEMA = pa.schema(
 )
 
 FAILURE = "failure.txt"
-"""What a person is to read, in the directory that sampling is given."""
-POLL_S = 0.05  # between two looks for new parts; a batch takes far longer
-ASK_S = 10.0  # for the host to answer, before it is looked for again
+"""In DIRECTORY: the error that the user should see."""
+MACHINE = "machine-"
+POLL_S = 0.05  # between checks for new parts; a batch takes far longer
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
 Stored = dict[str, dict[Key, Path]]
-"""By benchmark, the part in which each generation is."""
+"""By benchmark, the part that holds each generation."""
 
 
 def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
@@ -59,14 +58,14 @@ def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
 
 
 class Generations(ExitStack):
-    """What a plan asks for. Holds the stores' locks between entering and leaving."""
+    """All responses of a plan. As a context manager it holds the locks of the stores."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
         self.total = sum(len(batch.requests) for batch in plan.batches)
         self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
-        """By benchmark, rows of what could not be had; they are in no store."""
+        """By benchmark, rows of failed requests; they are not stored."""
 
     def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
@@ -75,7 +74,7 @@ class Generations(ExitStack):
 
     def stream(self) -> Iterator[pa.Table]:
         """Every batch, as `GENERATION_SCHEMA`: stored ones first, the others as they are sampled. Raises RatchetError
-        where sampling fails for a reason that the user can mend; what was sampled stays."""
+        for errors that the user can fix; finished batches are kept."""
         stored = self._stored()
         missing: list[Batch] = []
         for batch in self.plan.batches:
@@ -94,16 +93,15 @@ class Generations(ExitStack):
 
     @abstractmethod
     def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
-        """The batches that are not stored, as each is complete; where they then are is added to `stored`."""
+        """The batches that are not stored, as each is complete; their parts are added to `stored`."""
 
     def _stored(self) -> Stored:
         return {name: store.stored() for name, store in self.plan.stores.items()}
 
     def _table(self, batch: Batch, stored: Stored) -> pa.Table:
-        known = [asked.key for asked in batch.requests if asked.key in stored[batch.benchmark]]
-        rows = self.plan.stores[batch.benchmark].read(known, stored[batch.benchmark])
-        found = dict(zip(known, rows, strict=True)) | self.given_up.get(batch.benchmark, {})
-        rows = [{"benchmark": batch.benchmark, **found[asked.key]} for asked in batch.requests]
+        parts, failed = stored[batch.benchmark], self.given_up.get(batch.benchmark, {})
+        found = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
+        rows = [{"benchmark": batch.benchmark, **row} for row in found]
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
@@ -120,52 +118,58 @@ class SampledGenerations(Generations):
 
     def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
         directory = self.plan.spec.work_dir / "sampling"
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / FAILURE).unlink(missing_ok=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         parts = {}
         for batch in missing:
             part = self.plan.stores[batch.benchmark].part([asked.key for asked in missing_of(batch, stored)])
             parts[batch.position] = (batch, part)
-        # One thread a process: more do not speed up the decoding of a small model, and the result must not depend on
-        # how many processors share the sums.
+        # One thread per process: more do not speed up decoding a small model, and rounding must not depend on their
+        # number.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, self.plan.hardware.machines)
         log = directory / "log"
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
             while parts:
-                code = launcher.poll()  # first: what is there after it ended was there before
+                code = launcher.poll()  # before looking for parts: the last ones are written before it ends
                 for position, (batch, part) in list(parts.items()):
                     if part.exists():
                         del parts[position]
                         stored[batch.benchmark] |= {asked.key: part for asked in missing_of(batch, stored)}
                         yield self._table(batch, stored)
                 if parts and code is not None:
-                    raise _failure(directory, log, code)
+                    raise _failure(directory, log, code, self.plan.hardware)
                 time.sleep(POLL_S if parts else 0)
 
 
-def _failure(directory: Path, log: Path, code: int) -> Exception:
+def _failure(directory: Path, log: Path, code: int, hardware: Hardware) -> Exception:
     if (message := directory / FAILURE).is_file():
         return RatchetError(message.read_text())
     if code < 0:
         return RatchetError(f"sampling was killed by signal {-code}; {ADVICE}")
+    came = len(list(directory.glob(f"{MACHINE}*")))
+    if code == 0 and came < hardware.machines:
+        return RatchetError(
+            f"{came} of {hardware.machines} machines sampled. RATCHET_LAUNCHER must run its command once on each of "
+            f"them, and each must see {directory}."
+        )
     return RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{last_lines(log, 20)}")
 
 
 # --------------------------------------------------------------------------------- sampling processes
 
 
-def launch(spec_path: Path, meeting: str | None = None) -> None:
-    """Run all sampling processes of this machine to their end, or until one fails: then it raises what that one raised,
-    RatchetError where it was killed.
+def launch(spec_path: Path, directory: Path) -> None:
+    """Run all sampling processes of this machine. Raises the error of the first that fails, RatchetError if it was
+    killed.
 
-    Where the engine bears it, its libraries are loaded once, here, and the processes are forked with them in place:
-    loading them is most of what a small evaluation costs.
+    If the engine allows it, its libraries are loaded once, here, and the processes are forked: loading them is most of
+    the cost of a small evaluation.
     """
     training = read_spec(spec_path).training
     hardware, processes = training.hardware, training.hardware.processes
-    number = _meet(meeting, hardware) if meeting else 0
+    number = _claim_number(directory) if hardware.machines > 1 else 0
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
     mine = range(number * processes, (number + 1) * processes)
@@ -176,41 +180,19 @@ def launch(spec_path: Path, meeting: str | None = None) -> None:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
 
 
-def _meet(meeting: str, hardware: Hardware) -> int:
-    """The number of this machine. The one that HOST is waits until all have theirs. Raises RatchetError when they do
-    not come."""
-    from torch.distributed import DistError, TCPStore  # pyright: ignore[reportPrivateImportUsage]
-
-    host, _, port = meeting.rpartition(":")
-    deadline = time.monotonic() + 60 * hardware.timeout_minutes
+def _claim_number(directory: Path) -> int:
+    """This machine's number, in the order of arrival: of the first file that does not exist yet."""
+    number = 0
     while True:
-        options: dict[str, Any] = {"is_master": True, "wait_for_workers": False}
         try:
-            bound_socket(host, 0).close()
-            options["master_listen_fd"] = bound_socket("0.0.0.0", int(port), 128).detach()
-        except (
-            RatchetError
-        ):  # another machine is the host, or another process of this one; or its name is not yet known
-            options["is_master"] = False
-        try:
-            store = TCPStore(host, int(port), timeout=timedelta(seconds=ASK_S), **options)
-            number = store.add("machines", 1) - 1
-            while options["is_master"] and (come := store.add("machines", 0)) < hardware.machines:
-                if time.monotonic() > deadline:
-                    raise DistError(f"{come} came")
-                time.sleep(POLL_S)
+            (directory / f"{MACHINE}{number}").touch(exist_ok=False)
             return number
-        except DistError as error:
-            if time.monotonic() > deadline:
-                raise RatchetError(
-                    f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} "
-                    f"minutes ({str(error).splitlines()[0]}). RATCHET_LAUNCHER must run its command once on each of "
-                    "them, and each must reach that port."
-                ) from error
+        except FileExistsError:
+            number += 1
 
 
 def _begin(launcher: int, everyone: Any) -> None:
-    """Each process takes one share, on GPUs of its own: none begins before all are there."""
+    """Wait until all processes have started: each takes one share, on its own GPUs."""
     end_with_parent(launcher)
     everyone.wait()
 
@@ -237,8 +219,7 @@ def sample_share(spec_path: Path, index: int) -> None:
 
 
 def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Asked]]]) -> dict[str, tuple[int, ...]]:
-    """The token ids of every prompt, by its digest. Raises RatchetError before anything is sampled when one does not
-    fit: it would otherwise be found out after hours."""
+    """The token ids of every prompt, by its digest. Raises RatchetError, before sampling starts, if one is too long."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
     positions = config.get("max_position_embeddings")
     prompts: dict[str, tuple[int, ...]] = {}
@@ -252,7 +233,7 @@ def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Aske
                 raise RatchetError(
                     f"{benchmark}, problem {asked.problem.problem_id}: a prompt of {len(ids)} tokens and a response of "
                     f"up to {plan.sampling.max_tokens} need more than the model's {positions} positions. Lower "
-                    "evaluation.max_tokens, or take the problem out of the benchmark."
+                    "evaluation.max_tokens, or remove the problem from the benchmark."
                 )
     return prompts
 
@@ -261,11 +242,11 @@ if __name__ == "__main__":
     code = 0
     end_with_parent(os.getppid())
     try:
-        launch(Path(sys.argv[1]), *sys.argv[3:])
+        launch(Path(sys.argv[1]), Path(sys.argv[2]))
     except RatchetError as error:
         write_atomically(Path(sys.argv[2]) / FAILURE, str(error))
         code = 2
     except BaseException:
         traceback.print_exc()
         code = 1
-    os._exit(code)  # the processes that are left are told by the kernel; an ordered end would wait for their work
+    os._exit(code)  # a regular exit would wait for the remaining processes; these end with their parent

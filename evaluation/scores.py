@@ -1,4 +1,4 @@
-"""What is reported about one benchmark: a plain dictionary, ready for JSON, from one row per response.
+"""The scores of one benchmark: a plain dictionary, ready for JSON, from one row per response.
 
 Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here and null in JSON.
 """
@@ -6,7 +6,7 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 import itertools
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,11 @@ import pandas as pd
 
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.grading import RIGHT
-from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_k_by_subsampling, pass_at_k_table
+from ratchet.evaluation.pass_at_k import NAN, all_pass_table, majority_at_k, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
-from ratchet.evaluation.regimes import pass_at_k_bound
 from ratchet.evaluation.statistics import (
-    NAN,
     share_interval,
     standard_error_across_clusters,
-    standard_error_across_questions,
     standard_error_at_fixed_questions,
 )
 from ratchet.evaluation.topics import by_topic
@@ -35,14 +32,15 @@ def score(
     pass_at: Sequence[int],
     vote: bool,
     contaminated: Collection[str] | None = None,
+    topics: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows`, one a response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`, `empty`;
-    `problems` is the benchmark in order, questions without a single row included. Rows whose outcome is `infra_error`
-    say nothing about the model: they are counted, and left out of everything else. `vote` adds maj@k, for domains whose
-    answers can be compared with one another. `contaminated` are the problem_ids found in the training set, None when
-    nobody looked. pass@1 is always among the scores.
+    `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`,
+    `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error` are counted, and are part
+    of no score. `vote` adds maj@k, for domains whose answers can be compared with one another. `contaminated` are the
+    problem_ids found in the training set, None without a check. `topics` are those of each question, by problem_id;
+    default: those that its file states. pass@1 is always among the scores.
     """
     rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
     graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
@@ -52,11 +50,8 @@ def score(
     n, c = answered.n.to_numpy(int), answered.c.to_numpy(int)
     rates = dict(zip(answered.index, (c / n).tolist(), strict=True))
     pass_at = sorted({1, *pass_at})
-    subsampled = {k: pass_at_k_by_subsampling(n, c, k) for k in pass_at}
     clusters = {p.problem_id: cluster for p in problems if (cluster := cluster_of(p))}
-    groups = [
-        clusters.get(question, (question,)) for question in answered.index
-    ]  # no cluster is called like a question
+    groups = [clusters.get(question, (question,)) for question in answered.index]  # a tuple equals no cluster's name
     curves = Curves(pass_at_k_table(n, c), groups)
     all_pass = Curves(all_pass_table(n, c), groups)
 
@@ -70,16 +65,13 @@ def score(
         "pass_at": {str(k): curves.at(k) for k in pass_at},
         "pass_curve": curves.points(),
         "all_pass_at": {str(k): all_pass.at(k) for k in pass_at},
-        "pass_at_by_subsampling": {str(k): {"value": v, "monte_carlo_error": e} for k, (v, e) in subsampled.items()},
-        "pass_at_bound": {str(k): pass_at_k_bound(n, c, k) for k in pass_at},
-        "average": _average(n, c, graded, groups),
+        "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
         **_rates(graded),
         "response_tokens": response_tokens(graded),
-        "length_histogram": length_histogram(graded),
         "solve_rates": solve_rates(n, c) if n.size else None,
         "topics": by_topic(
             rates,
-            {p.problem_id: topics_of(p) for p in problems},
+            {p.problem_id: topics_of(p) for p in problems} if topics is None else topics,
             {p.problem_id: difficulty_of(p) for p in problems},
             clusters,
         ),
@@ -104,8 +96,8 @@ def score(
 
 
 def estimate(values: np.ndarray, clusters: Sequence[Hashable]) -> dict[str, Any]:
-    """Mean over the questions where it is defined, with its error across `clusters`, which names that of each question
-    (questions, where each has its own), and `share_interval`'s 95 %."""
+    """Mean over the questions with a defined value, its standard error across `clusters` (the cluster of each
+    question), and `share_interval`'s 95 % interval."""
     known = ~np.isnan(values)
     values, units = values[known], [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
     if not values.size:
@@ -126,13 +118,12 @@ class Curves:
         return Curves(self.table[chosen], [cluster for cluster, c in zip(self.clusters, chosen, strict=True) if c])
 
     def at(self, k: int) -> dict[str, Any]:
-        """Mean over the questions with at least k graded responses; how many those are is part of the score."""
+        """Mean over the questions with at least k graded responses, and their number."""
         undefined = k > self.table.shape[1]
         return estimate(np.full(len(self.table), NAN) if undefined else self.table[:, k - 1], self.clusters)
 
     def points(self) -> dict[str, list]:
-        """At powers of two and at n, the fewest responses to a question, with 95 % intervals: a larger k would be of
-        other questions."""
+        """At powers of two and at n, the fewest responses to a question, with 95 % intervals."""
         top = int((~np.isnan(self.table)).all(axis=0).sum()) if len(self.table) else 0
         ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
         found = [self.at(k) for k in ks]
@@ -142,7 +133,7 @@ class Curves:
 def _by_month(
     problems: Sequence[Problem], rates: Mapping[str, float], clusters: Mapping[str, Hashable]
 ) -> list[dict[str, Any]]:
-    """pass@1 by the month of release, where problems are of several: a model may know the older ones."""
+    """pass@1 by month of release, where there are several months: a model may have been trained on older problems."""
     months = {p.problem_id: [f"{p.released:%Y-%m}"] for p in problems if p.released}
     if len({month for (month,) in months.values()}) < 2:
         return []
@@ -153,8 +144,8 @@ BUDGETS = 6
 
 
 def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd.Index) -> list[dict[str, Any]]:
-    """pass@1 if every response had been stopped after so many tokens: the longer ones are wrong. The longest response's
-    power of two and those below; nothing where lengths are unknown."""
+    """pass@1 with longer responses counted as wrong, at powers of two up to the longest response; nothing where lengths
+    are unknown."""
     if not len(graded) or graded.tokens.isna().any():
         return []
     most = math.ceil(math.log2(max(graded.tokens.max(), 2)))
@@ -165,39 +156,17 @@ def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd
     return rows
 
 
-def _average(n: np.ndarray, c: np.ndarray, graded: pd.DataFrame, clusters: Sequence[Hashable]) -> dict[str, Any]:
-    """avg@n with the error bars of `evaluation.statistics`; `clusters` names that of each question."""
-    if not n.size:
-        return {"value": NAN}
-    rates = c / n
-    average = {
-        "value": float(rates.mean()),
-        "samples_per_question": float(n.mean()),
-        "standard_error_across_questions": standard_error_across_questions(rates),
-        "standard_error_at_fixed_questions": standard_error_at_fixed_questions(c, n),
-        # Of the mean over all runs, of which run j is the j-th response to every question: estimates what the one above
-        # does without assuming that samples are independent. One run alone spreads by sqrt(runs) times this.
-        "standard_error_across_runs": standard_error_across_questions(graded.groupby("sample").right.mean()),
-    }
-    if 1 < len(set(clusters)) < len(clusters):
-        average["clusters"] = len(set(clusters))
-        average["standard_error_across_clusters"] = standard_error_across_clusters(rates, clusters)
-    return average
-
-
 def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str, float] | None:
-    """`map_rating` from the solve rates of the problems that have a rating, where there are any."""
+    """`map_rating` from the solve rates of the rated problems, None without any."""
     rated = {p.problem_id: rating for p in problems if (rating := rating_of(p)) is not None and p.problem_id in rates}
     if not rated:
         return None
-    found = map_rating(list(rated.values()), [rates[problem] for problem in rated])
-    return {"value": found.value, "standard_error": found.standard_error, "problems": found.observations}
+    return asdict(map_rating(list(rated.values()), [rates[problem] for problem in rated]))
 
 
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
-    """Shares of the graded responses. `no_answer_rate`: ended by themselves without anything to judge;
-    `empty_rate`: without any text but thinking. What depends on
-    how a response ended is undefined where that is unknown, as in outputs imported from elsewhere."""
+    """Shares of the graded responses. `no_answer_rate`: complete, with no answer to judge; `empty_rate`: no text beside
+    thinking. Rates that depend on the finish reason are undefined where it is unknown, as in imported responses."""
     completed, known = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
     unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
@@ -219,39 +188,24 @@ def response_tokens(graded: pd.DataFrame) -> dict[str, dict[str, float]]:
     return found
 
 
-LENGTH_BINS = 24
-
-
-def length_histogram(graded: pd.DataFrame) -> dict[str, list] | None:
-    """Responses by length, right and wrong apart: `edges` in tokens, one more than there are counts."""
-    known = graded.dropna(subset="tokens")
-    if not len(known):
-        return None
-    edges = np.linspace(0, known.tokens.max() + 1, LENGTH_BINS + 1)
-    counted = {
-        name: np.histogram(known.tokens[known.right == right].astype(float), edges)[0].tolist()
-        for name, right in (("correct", True), ("wrong", False))
-    }
-    return {"edges": edges.tolist(), **counted}
-
-
-SOLVE_RATE_EDGES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+SOLVE_RATE_EDGES = (-1, 1e-9, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 2.0)
 
 
 def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
-    """Histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1.
+    """Histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1."""
+    inner = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise((0.0, *SOLVE_RATE_EDGES[2:-1]))]
+    return {"bins": ["never", *inner, "always"], "questions": np.histogram(c / n, SOLVE_RATE_EDGES)[0].tolist()}
 
-    Never and always are bins of their own because the question "does training reach what it never solved" is
-    about the first, and because at n = 16 each inner bin then holds the same number of possible rates but one.
-    """
-    rates = c / n
-    inner = rates[(rates > 0) & (rates < 1)]
-    counts, _ = np.histogram(inner, bins=SOLVE_RATE_EDGES)
-    labels = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise(SOLVE_RATE_EDGES)]
-    return {
-        "bins": ["never", *labels, "always"],
-        "questions": [int((rates == 0).sum()), *map(int, counts), int((rates == 1).sum())],
-    }
+
+def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics and
+    `response_tokens`, the mean."""
+    found = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
+    found |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
+    found |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
+    found |= {name: value for name, value in scores.items() if name.endswith("_rate")}
+    found |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
+    return found | {"response_tokens": scores["response_tokens"]["all"]["mean"]}
 
 
 def without_nan(value: Any) -> Any:

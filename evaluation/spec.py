@@ -1,4 +1,4 @@
-"""What one evaluation is asked to do: the JSON file that `python -m ratchet.evaluation.main` reads."""
+"""The specification of one evaluation: the JSON file that `python -m ratchet.evaluation.main` reads."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
@@ -26,45 +26,33 @@ from ratchet.verifiers.prompts import user_message
 
 
 class ModelSpec(Section):
-    """One of: a Hugging Face model directory, a model behind an endpoint, or somebody's stored responses."""
+    """One of: a Hugging Face model directory, a model behind an endpoint, or stored responses."""
 
     identity: str = Field(..., min_length=1)
-    """Of the content: generations are shared between evaluations whose models have the same."""
+    """A hash of the content: evaluations of models with the same identity share generations."""
     directory: Path | None = None
     endpoint: Endpoint | None = None
     generations: Path | None = None
-    """Parquet with `GENERATION_SCHEMA`: responses that were sampled elsewhere, to be scored here."""
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> "ModelSpec":
-        if sum(source is not None for source in (self.directory, self.endpoint, self.generations)) != 1:
-            raise ValueError("give one of directory, endpoint and generations")
-        return self
+    """Parquet with `GENERATION_SCHEMA`: responses sampled elsewhere."""
 
 
 class EvaluationSpec(Section):
     model: ModelSpec
     label: str
     prompt: PromptFormat
-    """How problems are asked, where a benchmark does not say otherwise."""
+    """The prompt format, unless a benchmark has its own."""
     evaluation: Evaluation
     training: Training
-    """What samples, in how many processes, and who judges: the recipe's, for training and evaluation alike."""
+    """Engine, hardware and reward servers, which training and evaluation share."""
     verification: Verification
     problems: dict[str, Path]
-    """By benchmark, its problems: Parquet with `PROBLEM_SCHEMA`."""
+    """By benchmark, a Parquet file with `PROBLEM_SCHEMA`."""
     set_aside: dict[str, dict[str, int]]
-    """By benchmark, rows of its file that could not be read, by reason: flagged, and no part of any score."""
+    """By benchmark, the number of rows of its file that could not be read, by reason."""
     contaminated: dict[str, tuple[str, ...]] | None
-    """By benchmark, the problem_ids found in the training set; None when nobody looked."""
+    """By benchmark, the problem_ids found in the training set; None without a check."""
     store_dir: Path
     work_dir: Path
-
-    @model_validator(mode="after")
-    def _problems_of_each(self) -> "EvaluationSpec":
-        if missing := [b.name for b in self.evaluation.benchmarks if b.name not in self.problems]:
-            raise ValueError(f"problems has no file for {', '.join(missing)}")
-        return self
 
 
 def read_spec(path: str | Path) -> EvaluationSpec:
@@ -79,7 +67,7 @@ def read_spec(path: str | Path) -> EvaluationSpec:
 
 @dataclass(frozen=True)
 class Asked:
-    """One response that is asked for."""
+    """One requested response."""
 
     problem: Problem
     sample: int
@@ -87,7 +75,7 @@ class Asked:
     message: str
     """The user turn."""
     key: Key
-    """Its name in the store."""
+    """In the store."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +89,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Plan:
-    """All the work of an evaluation, in an order that depends on nothing but the spec's content."""
+    """All requests of an evaluation, in an order that depends only on the spec."""
 
     spec: EvaluationSpec
     problems: dict[str, tuple[Problem, ...]]
@@ -109,12 +97,12 @@ class Plan:
 
     @cached_property
     def prompts(self) -> dict[str, PromptFormat]:
-        """How each benchmark's problems are asked."""
+        """Each benchmark's prompt format."""
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.evaluation.benchmarks}
 
     @cached_property
     def templates(self) -> dict[str, dict[str, str]]:
-        """The same in full: the templates of each benchmark's domain as they are used here, and the response prefix."""
+        """Each benchmark's templates, with the domain's defaults, and its response prefix."""
         found = {}
         for benchmark in self.spec.evaluation.benchmarks:
             own, asked = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
@@ -133,10 +121,10 @@ class Plan:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """Benchmark by benchmark, problem by problem, sample by sample, split every `hardware.rollout_batch` requests,
-        and on several machines so that there is something for each of their processes.
+        """By benchmark, problem and sample, split every `hardware.rollout_batch` requests; smaller on several machines,
+        so that each process has a batch.
 
-        The samples of a problem are neighbours, so an engine reads their prompt once. A batch never spans benchmarks.
+        The samples of a problem are adjacent, so that an engine reads their prompt once. A batch has one benchmark.
         """
         batches: list[Batch] = []
         size = self.hardware.rollout_batch
@@ -158,7 +146,7 @@ class Plan:
 
     @cached_property
     def stores(self) -> dict[str, GenerationStore]:
-        """Where each benchmark's generations are kept."""
+        """The store of each benchmark's generations."""
         return {name: GenerationStore(self.spec.store_dir, name, self._decides(name)) for name in self.problems}
 
     @cached_property
@@ -166,8 +154,8 @@ class Plan:
         return {name: content_hash(problems) for name, problems in self.problems.items()}
 
     def _decides(self, benchmark: str) -> dict[str, Any]:
-        """Everything that decides a generation, beside the prompt, which each request brings along. The engine gives a
-        request the same text in any batch, up to rounding, so how batches are cut is no part of it."""
+        """Everything that decides a generation, except for the prompt, which is in each request's key, and the batch,
+        which changes a text only by rounding."""
         return {
             "model": self.spec.model.identity,
             "engine": "endpoint" if self.spec.model.endpoint else in_key(self.spec.training.engine),
@@ -179,8 +167,8 @@ class Plan:
 
 
 def load_plan(spec: EvaluationSpec) -> Plan:
-    """Raises RatchetError when the model directory or a benchmark is not what it should be, and where the model has
-    fewer positions than a response may have tokens: no response could be complete."""
+    """Raises RatchetError for an invalid model directory or benchmark, and for a model with fewer positions than
+    `max_tokens`."""
     evaluation = spec.evaluation
     if directory := spec.model.directory:
         try:
@@ -193,6 +181,6 @@ def load_plan(spec: EvaluationSpec) -> Plan:
         if isinstance(positions, int) and evaluation.max_tokens >= positions:
             raise RatchetError(
                 f"responses may have {evaluation.max_tokens} tokens, and with its prompt the model in {directory} "
-                f"has only {positions} positions. Lower evaluation.max_tokens, or the scores would be of truncation."
+                f"has only {positions} positions. Lower evaluation.max_tokens, or no long response could be complete."
             )
     return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in evaluation.benchmarks})

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
-from ratchet.evaluation.boundaries import Task
-from ratchet.evaluation.comparison import PairedDifference, paired_difference, question_changes
-from ratchet.evaluation.regimes import MARGIN
+from ratchet.evaluation.boundaries import Task, supported_k
+from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
 
-SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
 Row = dict[str, Any]
 Scores = Mapping[str, Any]  # one benchmark's dictionary of `evaluation.scores`
 Series = Sequence[tuple[str, Scores]]  # (label of the checkpoint, its scores), in pipeline order
@@ -37,27 +35,23 @@ def with_error(value: float | None, error: float | None, decimals: int = 3) -> s
 
 
 def estimate(point: Mapping[str, Any]) -> str:
-    """With its standard error; with its interval where no question differs and the error says nothing."""
+    """With its standard error, or its interval where all questions have the same score and the error is 0."""
     if point["standard_error"] == 0:
         return f"{number(point['value'])} ({interval(point['low'], point['high'])})"
     return with_error(point["value"], point["standard_error"])
 
 
-def interval(low: float | None, high: float | None) -> str:
-    return f"{number(low)} … {number(high)}"
-
-
-def gain_interval(gain: PairedDifference) -> str:
-    return f"none: {gain.no_interval}" if gain.no_interval else f"{signed(gain.low)} … {signed(gain.high)}"
+def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
+    return f"{form(low)} … {form(high)}"
 
 
 def comparable(before: Scores, after: Scores) -> bool:
-    """A benchmark whose content differs is another benchmark: nothing pairs."""
+    """Whether the benchmark has the same content in both, so that questions can be paired."""
     return before["content_hash"] == after["content_hash"]
 
 
 def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Row]:
-    """The rows of every benchmark and checkpoint, which they begin with."""
+    """The rows of every benchmark and checkpoint, with both in the first columns."""
     return [
         {"benchmark": name, "checkpoint": label, **row}
         for name, series in benchmarks.items()
@@ -71,70 +65,44 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 def score_rows(scores: Scores) -> list[Row]:
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
-    row["at fixed questions"] = f"± {number(scores['average'].get('standard_error_at_fixed_questions'))}"
-    if k := _largest(scores.get("majority_at", {})):
+    if k := largest_k(scores.get("majority_at", {})):
         row[f"maj@{k}"] = estimate(scores["majority_at"][k])
-    return [row | {
-        "truncated": percent(scores["truncation_rate"]),
-        "no answer": percent(scores["no_answer_rate"]),
-        "empty": percent(scores.get("empty_rate")),
-        "accuracy if completed": number(scores["accuracy_given_completion"]),
-        "infra errors": scores["infra_errors"],
-    } | {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}]  # fmt: skip
+    row |= {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}
+    tokens = number(scores["response_tokens"]["all"]["mean"], 0)
+    return [row | {"truncated": percent(scores["truncation_rate"]), "mean tokens": tokens}]
 
 
-def _largest(points: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The largest k that every response allows."""
+def largest_k(points: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The largest k for which every question has enough responses."""
     return max((k for k, point in points.items() if number(point["value"]) != "–"), key=int, default=None)
 
 
-def error_rows(scores: Scores) -> list[Row]:
-    average, first = scores["average"], scores["pass_at"]["1"]
-
-    def error(name: str) -> str:
-        return f"± {number(average.get(name))}"
-
-    row: Row = {
-        "avg@n": number(average["value"]),
-        "n": number(average.get("samples_per_question"), 1).removesuffix(".0"),
-        "95 % interval": interval(first["low"], first["high"]),
-        "across questions": error("standard_error_across_questions"),
-        "at fixed questions": error("standard_error_at_fixed_questions"),
-        "across runs": error("standard_error_across_runs"),
-    }
-    if "clusters" in average:
-        row[f"across {average['clusters']} clusters"] = error("standard_error_across_clusters")
-    return [row]
-
-
-def estimator_rows(scores: Scores) -> list[Row]:
+def k_rows(scores: Scores) -> list[Row]:
     rows = []
     for k, point in scores["pass_at"].items():
-        drawn = scores["pass_at_by_subsampling"][k]
-        row: Row = {
-            "k": int(k),
-            "pass@k": estimate(point),
-            "by subsampling": with_error(drawn["value"], drawn["monte_carlo_error"]),
-            "upper bound": number(scores["pass_at_bound"][k]),
-            "pass^k": estimate(scores["all_pass_at"][k]),
-        }
+        row: Row = {"k": int(k), "pass@k": number(point["value"])}
+        row["95 % interval"] = interval(point["low"], point["high"])
+        row["pass^k"] = estimate(scores["all_pass_at"][k])
         if "majority_at" in scores:
             row["maj@k"] = estimate(scores["majority_at"][k])
+        if k == "1":
+            row["at fixed questions"] = f"± {number(scores.get('standard_error_at_fixed_questions'))}"
         rows.append(row)
     return rows
 
 
-def length_rows(scores: Scores) -> list[Row]:
-    tokens = scores["response_tokens"].items()
-    return [{f"{group}: {name}": number(value, 1) for group, found in tokens for name, value in found.items()}]
-
-
-def month_rows(scores: Scores) -> list[Row]:
+def response_rows(scores: Scores) -> list[Row]:
+    rates = {"no answer": "no_answer_rate", "empty": "empty_rate", "timeout": "timeout_rate"}
     return [
-        {"released": month["topic"], "questions": month["questions"], "pass@1": estimate(month),
-         "95 % interval": interval(month["low"], month["high"])}
-        for month in scores.get("months", ())
-    ]  # fmt: skip
+        {name: percent(scores.get(rate)) for name, rate in rates.items()}
+        | {"accuracy if complete": number(scores["accuracy_given_completion"]), "infra errors": scores["infra_errors"]}
+    ]
+
+
+def length_rows(scores: Scores) -> list[Row]:
+    tokens = scores["response_tokens"]
+    row = {f"{group}: {name}": number(value, 1) for group, found in tokens.items() for name, value in found.items()}
+    return [row] if tokens["all"]["mean"] else []
 
 
 def budget_rows(scores: Scores) -> list[Row]:
@@ -151,7 +119,7 @@ def rating_rows(scores: Scores) -> list[Row]:
 
 def contamination_rows(scores: Scores) -> list[Row]:
     found = scores["contamination"]
-    if not found:
+    if not found or not found["flagged"]:
         return []
     return [{
         "flagged": len(found["flagged"]),
@@ -160,13 +128,17 @@ def contamination_rows(scores: Scores) -> list[Row]:
     }]  # fmt: skip
 
 
-def topic_rows(benchmarks: Benchmarks) -> list[Row]:
-    """Of the last checkpoint."""
+def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> list[Row]:
+    """By topic or month of release, of the last checkpoint."""
     rows = []
-    for name, series in benchmarks.items():
+    for benchmark, series in benchmarks.items():
         label, scores = series[-1]
-        for topic in scores["topics"]:
-            row: Row = {"benchmark": f"{name}, {label}", "topic": topic["topic"], "questions": topic["questions"]}
+        for topic in scores.get(name, ()):
+            row: Row = {
+                "benchmark": f"{benchmark}, {label}",
+                name[:-1]: topic["topic"],
+                "questions": topic["questions"],
+            }
             row |= {"accuracy": estimate(topic), "95 % interval": interval(topic["low"], topic["high"])}
             if topic["adjusted"] is not None:
                 row["at equal difficulty"] = with_error(topic["adjusted"], topic["adjusted_standard_error"])
@@ -192,73 +164,68 @@ def setting_row(name: str, scores: Scores) -> Row:
 # ------------------------------------------------------------------------------------- several checkpoints
 
 
-def difference_rows(benchmarks: Benchmarks) -> list[Row]:
-    """Neighbors, and the first against the last."""
+def difference_rows(benchmarks: Benchmarks, regimes: Mapping[str, str] = {}) -> list[Row]:
+    """Successive checkpoints, and the first against the last; `regimes` by benchmark."""
     rows = []
     for name, series in benchmarks.items():
         pairs = [*pairwise(series), *([(series[0], series[-1])] if len(series) > 2 else [])]
         for (before_label, before), (after_label, after) in pairs:
-            pair = {"benchmark": name, "from → to": f"{before_label} → {after_label}"}
-            if comparable(before, after):
-                rows += [pair | row for row in _differences(before, after)]
-            else:
-                rows.append(pair | {"difference": "not comparable: the benchmark's content differs"})
+            if not comparable(before, after):
+                continue
+            counts = before["problems"], after["problems"]
+            ks = {1, supported_k(*counts), int(largest_k(after["pass_at"]) or 1)}
+            found = gain_rows(*counts, sorted(ks), after.get("clusters"))
+            if (before_label, after_label) == (series[0][0], series[-1][0]) and name in regimes:
+                found[0]["regime"] = regimes[name]
+            rows += [{"benchmark": name, "from → to": f"{before_label} → {after_label}"} | row for row in found]
     return rows
 
 
-def _differences(before: Scores, after: Scores) -> list[Row]:
-    changes = question_changes(before["problems"], after["problems"])
+def task_rows(tasks: Sequence[Task]) -> list[Row]:
+    """First checkpoint to last."""
     rows = []
-    for k in dict.fromkeys(["1", _largest(after["pass_at"]) or "1"]):
-        paired = paired_difference(before["problems"], after["problems"], int(k), after.get("clusters"))
+    for task in tasks:
+        found = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
+        name = task.name + (" (out of distribution)" if task.out_of_distribution else "")
+        rows += [{"benchmark": task.benchmark, "task": name} | row for row in found]
+    return rows
+
+
+def gain_rows(before: Counts, after: Counts, ks: Sequence[int], clusters: Mapping[str, Any] | None) -> list[Row]:
+    changes = question_changes(before, after)
+    rows = []
+    for k in ks:
+        gain = paired_difference(before, after, k, clusters)
         row: Row = {
             "metric": f"pass@{k}",
-            "difference": f"{signed(paired.difference)} ± {number(paired.standard_error)}",
-            "95 % interval": gain_interval(paired),
-            "p": "< 0.001" if paired.p_value < 0.001 else number(paired.p_value),
-            "questions": paired.questions,
+            "difference": f"{signed(gain.difference)} ± {number(gain.standard_error)}",
+            "95 % interval": f"none: {gain.no_interval}" if gain.no_interval else interval(gain.low, gain.high, signed),
+            "p": p_value(gain),
+            "upper limit": signed(gain.upper_limit),
+            "questions": gain.questions,
         }
-        if k == "1":
+        if k == 1:
             for kind in ("newly_solved", "newly_lost"):
-                sure = changes.q_value[changes[kind]] < SIGNIFICANT
-                row[kind.replace("_", " ")] = f"{len(sure)} ({sure.sum()})"
+                significant = changes.q_value[changes[kind]] < SIGNIFICANT
+                row[kind.replace("_", " ")] = f"{len(significant)} ({significant.sum()})"
         rows.append(row)
     return rows
 
 
-def boundary_rows(tasks: Sequence[Task]) -> list[Row]:
-    """First against last, task by task."""
-    rows = []
-    for task in tasks:
-        changes = task.changes
-        row: Row = {"benchmark": task.benchmark}
-        outside = ", out of distribution" if task.out_of_distribution else ""
-        row |= {"domain": task.domain + outside} if task.whole else {"task": task.name + outside}
-        row["questions"] = len(changes)
-        for k, name in ((1, "1"), (task.k, "k"))[: 1 if task.k == 1 else 2]:
-            gain, ends = task.gain(k), [number(task.score(when, k)["value"]) for when in (0, -1)]
-            row |= {"k": k} if k > 1 else {}
-            row[f"pass@{name}"] = " → ".join(ends)
-            row[f"gain at {name}"] = signed(gain.difference)
-            row[f"95 % at {name}"] = gain_interval(gain)
-            row |= {"at most": signed(gain.at_most)} if k > 1 else {}
-        row["regime"] = task.regime.regime if task.regime else "–"
-        for kind in ("newly_solved", "newly_lost"):
-            sure = changes.q_value[changes[kind]] < SIGNIFICANT
-            row[kind.replace("_", " ")] = f"{len(sure)} ({sure.sum()})"
-        rows.append(row)
-    return rows
+def p_value(gain: PairedDifference) -> str:
+    return "< 0.001" if gain.p_value < 0.001 else number(gain.p_value)
 
 
-def verdicts(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """What became of pass@k, in words, and of which tasks: each with its gain and 95 % interval."""
-    found: dict[str, list[str]] = {
-        "rose": [], "fell": [], f"did not rise by {number(MARGIN, 2)}": [], "is not settled": []
-    }  # fmt: skip
-    rose, fell, flat, open_ = found
-    for task in tasks:
-        if task.k > 1:
-            gain = task.gain(task.k)
-            kind = fell if gain.high < 0 else flat if gain.at_most < MARGIN else rose if gain.low > 0 else open_
-            found[kind].append(f"{task.name} (pass@{task.k} {signed(gain.difference)}, {gain_interval(gain)})")
-    return {kind: names for kind, names in found.items() if names}
+def change(gain: PairedDifference) -> str:
+    """In one line: the difference, its 95 % interval and its p-value."""
+    limits = "(too few changed)" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
+    p = p_value(gain)
+    return f"{signed(gain.difference)} {limits}, p {p if p[0] == '<' else f'= {p}'}"
+
+
+def gain_between(series: Series, k: str | int, first: int = 0, last: int = -1) -> PairedDifference | None:
+    """The paired gain of pass@k between two checkpoints; None where there is one, or they are not comparable."""
+    before, after = series[first][1], series[last][1]
+    if before is after or not comparable(before, after):
+        return None
+    return paired_difference(before["problems"], after["problems"], int(k), after.get("clusters"))

@@ -1,7 +1,7 @@
-"""Accuracy by topic, also with the difficulty of the topic's questions taken out.
+"""Accuracy by topic, plain and adjusted for difficulty.
 
-Accuracy by topic alone is confounded: LiveCodeBench Pro finds 75 % on a topic that demands a rating of 1,900 and 37 %
-on one that demands 2,500. The adjusted accuracy compares each question with questions as hard as it is.
+Plain accuracy is confounded with difficulty: LiveCodeBench Pro reports 75 % on a topic with a rating of 1,900 and 37 %
+on one with 2,500. The adjusted accuracy compares each question with equally difficult ones.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,12 +22,11 @@ def by_topic(
     difficulties: Mapping[str, float | str | None],
     clusters: Mapping[str, Hashable] = {},
 ) -> list[dict[str, Any]]:
-    """One row a topic, most questions first: plain accuracy, and adjusted accuracy where difficulties are known.
+    """One row per topic, most questions first: plain accuracy, and adjusted accuracy if all difficulties are known.
 
-    All by problem_id; `rates` are solve rates; errors are across `clusters` where questions have one. adjusted = mean
-    over all questions + mean over the topic's questions of (solve rate - mean rate of all questions in the same
-    difficulty stratum), clipped to [0, 1]: what the accuracy would be if the topic were as hard as the benchmark. Its
-    error is that of the differences across the topic's questions.
+    All arguments are by problem_id; `rates` are solve rates; errors are across `clusters`. adjusted = mean over all
+    questions + mean over the topic's questions of (solve rate - mean rate of all questions in the same difficulty
+    stratum), clipped to [0, 1]. Its error is that of these differences across the topic's questions.
     """
     rate = pd.Series(rates, dtype=float)
     expected = _expected(rate, [difficulties.get(question) for question in rates])
@@ -41,11 +40,9 @@ def by_topic(
         value, error = float(rate[chosen].mean()), standard_error_across_clusters(rate[chosen], groups)
         low, high = share_interval(value, error, len(set(groups)))
         row = {"topic": topic, "questions": size, "value": value, "standard_error": error, "low": low, "high": high}
-        row |= {"adjusted": None, "adjusted_standard_error": None}
-        if expected is not None:
-            over = rate[chosen] - expected[chosen]
-            row["adjusted"] = float(np.clip(rate.mean() + over.mean(), 0, 1))
-            row["adjusted_standard_error"] = standard_error_across_clusters(over, groups)
+        over = None if expected is None else rate[chosen] - expected[chosen]
+        row["adjusted"] = None if over is None else float(np.clip(rate.mean() + over.mean(), 0, 1))
+        row["adjusted_standard_error"] = None if over is None else standard_error_across_clusters(over, groups)
         rows.append(row)
     return rows
 

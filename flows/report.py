@@ -10,17 +10,14 @@ from ratchet.tasks.pipeline_run import open_run
 
 
 @flow
-def report(
-    recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), standings: str = "", paired: bool = False
-) -> Artifact:
-    """The report of these evaluations in order (default: the newest). `corpus`, files of text, adds how much the
-    responses quote them; `standings`, a file of contests, adds a rating. `paired` refuses different settings."""
+def report(recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), paired: bool = False) -> Artifact:
+    """The report of these evaluations in order (default: the newest). `corpus`: text files for the creativity index.
+    `paired` refuses evaluations with different settings."""
     with open_run(recipe, "report") as run:
         run.phase("Report")
         found = step.stored_evaluations(evaluations)
         if paired:
             step.require_same_settings(found)
         texts = [run.store.file(path) for path in corpus]
-        contests = run.store.file(standings) if standings else None
         title = ", ".join(artifact.name for artifact in found)
-        return step.report(recipe, found, title=title, corpus=texts, standings=contests)
+        return step.report(recipe, found, title=title, corpus=texts)

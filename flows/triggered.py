@@ -114,19 +114,18 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more.")
-    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), "", not allow_mismatch)
+    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), not allow_mismatch)
 
 
 @flow(name="report")
-def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = (), standings: str = "") -> str:
+def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = ()) -> str:
     """Write the report of stored evaluations.
 
     Args:
         evaluations: `evaluation/…`, in order; empty means the newest.
         corpus: Files of text that responses may quote, for the creativity index.
-        standings: A file of contests with their standings, for a Codeforces rating.
     """
-    return _run(reporting.report, Recipe(name="reports"), evaluations, corpus, standings)
+    return _run(reporting.report, Recipe(name="reports"), evaluations, corpus)
 
 
 def _run(

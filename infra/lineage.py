@@ -96,3 +96,13 @@ def _reached(start: Artifact, following: Callable[[Artifact], Sequence[Artifact]
 
 def scores(artifacts: Iterable[Artifact]) -> list[Artifact]:
     return [artifact for artifact in artifacts if artifact.kind == "evaluation" and artifact.finished]
+
+
+def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
+    """The checkpoints of the training stages that end in this one, in order; empty if no stage trained it."""
+    chain: list[Artifact] = []
+    at: Artifact | None = checkpoint
+    while at and at.kind == "checkpoint" and at.manifest["step"] == "train":
+        chain.insert(0, at)
+        at = next((read for read in parents(at) if read.kind == "checkpoint"), None)
+    return chain

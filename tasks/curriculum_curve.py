@@ -1,27 +1,18 @@
-"""The curriculum as one curve on the page of the run: against the steps of all stages, one behind the other."""
+"""The metrics of all stages as one curve on the run's MLflow page, against the step since the start of training."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.journal import read_lines
+from ratchet.infra.lineage import stages_up_to
 from ratchet.tasks.pipeline_run import PipelineRun
 
 DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_response_tokens")
 
 
-def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    """The trained checkpoints, first to last, that end in this one; none where no stage trained it."""
-    chain: list[Artifact] = []
-    at: Artifact | None = checkpoint
-    while at and at.kind == "checkpoint" and at.manifest["step"] == "train":
-        chain.insert(0, at)
-        at = next((read for read in parents(at) if read.kind == "checkpoint"), None)
-    return chain
-
-
 class Curve:
-    """The part of the stage that starts from `start`."""
+    """The part of one stage, which starts from the checkpoint `start`."""
 
     def __init__(self, run: PipelineRun, start: Artifact) -> None:
         before = stages_up_to(start, run.made_from)
@@ -45,7 +36,7 @@ class Curve:
 
 
 def draw_again(run: PipelineRun, stage: Artifact) -> None:
-    """The part of a stage that was trained before."""
+    """Log the curve of a cached stage."""
     start = next(read for read in run.made_from(stage) if read.kind in ("checkpoint", "model"))
     curve = Curve(run, start)
     for _, record in read_lines(stage.path / "metrics.jsonl"):

@@ -1,4 +1,4 @@
-"""Evaluation of a model: sampled and graded by a worker process, stored once, scored from what is stored."""
+"""Evaluation of a model: a worker process samples and grades; scores come from the stored generations."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launcher import launcher_of
-from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Endpoint, benchmark_name
+from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
@@ -29,20 +29,20 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 8, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
 
 MANY_EMPTY = 0.02
-"""Share of responses without a text that is worth a warning; the report's as well."""
+"""Share of empty responses above which the terminal warns, as the report does."""
 Subject = Artifact | Endpoint
-"""What is evaluated: a checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
+"""A checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
 
 Chosen = tuple[Benchmark, Artifact]
-"""A benchmark of the recipe, and its problems."""
+"""A benchmark of the recipe and its problems."""
 
 
 def chosen_benchmarks(recipe: Recipe) -> list[Chosen]:
-    """Raises RatchetError when there is none."""
+    """Raises RatchetError if there is none."""
     if not recipe.evaluation.benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
     return [(benchmark, _problems(recipe, benchmark)) for benchmark in recipe.evaluation.benchmarks]
@@ -51,32 +51,30 @@ def chosen_benchmarks(recipe: Recipe) -> list[Chosen]:
 def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
     name, path = benchmark.name, benchmark.path
     if path is None:
-        raise RatchetError(f"evaluation.benchmarks: {name} has no path: give the file it is in.")
+        raise RatchetError(f"evaluation.benchmarks: {name} has no path: give its file.")
     files = given_files(recipe, [path])
-    here = path.startswith(GENERATED) or Path(path).expanduser().exists()  # then the file gives the data set its name
+    here = path.startswith(GENERATED) or Path(path).expanduser().exists()  # then the data set is named after the file
     if len(files) > 1 and here:
-        raise RatchetError(
-            f"{path} is {len(files)} files: a benchmark is one, so that its name says which. Name one of them."
-        )
+        raise RatchetError(f"{path} matches {len(files)} files, but a benchmark is one file. Name one of them.")
     columns = recipe.curation_of(benchmark.domain).columns
     return benchmark_problems(benchmark.domain, files, columns, "" if here else name, benchmark.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
-    """The recipe with these of its benchmarks, or of the catalogue's, and this many responses to each question."""
+    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question."""
     chosen = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
     wanted = [benchmark_name(name) for name in names]
     for name in wanted:
-        if name not in chosen and name not in CATALOGUE:
+        if name not in chosen and name not in CATALOG:
             raise RatchetError(
                 f"There is no benchmark {name!r}. The recipe has {', '.join(chosen) or 'none'}; "
-                f"known by name are {', '.join(CATALOGUE)}."
+                f"the catalog has {', '.join(CATALOG)}."
             )
     if wanted:
         chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}
     if samples is not None:
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
-    if wanted or samples is not None:  # of the recipe's k those that can be had
+    if wanted or samples is not None:  # only k that are defined
         for name, benchmark in chosen.items():
             possible = tuple(k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples) or (1,)
             if possible != _pass_at(recipe, benchmark):
@@ -89,29 +87,24 @@ def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
 
 
 def require_defined(recipe: Recipe) -> None:
-    """Raises RatchetError naming every benchmark of the recipe of which a pass@k is asked that no number of its
-    responses defines: k of them are not there to be drawn."""
+    """Raises RatchetError naming each benchmark with a k of pass@k above its number of responses."""
     found = []
     for benchmark in recipe.evaluation.benchmarks:
-        if beyond := [k for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
-            named = ", ".join(f"pass@{k}" for k in beyond)
-            found.append(
-                f"{benchmark.name} has {benchmark.samples} responses to each question, and {named} asked of it"
-            )
+        if beyond := [f"pass@{k}" for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
+            found.append(f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}")
     if found:
         raise RatchetError(
-            f"{'; '.join(found)}: undefined. Raise evaluation.benchmarks.N.samples, or give the benchmark a pass_at of "
-            "its own."
+            f"{'; '.join(found)}: undefined. Raise evaluation.benchmarks.N.samples, or set the benchmark's pass_at."
         )
 
 
 def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
-    """A checkpoint of the store by its reference, a directory with a Hugging Face model, or `URL#NAME`, a model behind
-    an OpenAI-compatible endpoint; and the recipe that says so."""
+    """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
+    endpoint; and the recipe with that endpoint."""
     if re.match(r"https?://", model):
         base_url, separator, name = model.partition("#")
         if not separator or not name:
-            raise RatchetError(f"{model} names no model: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
+            raise RatchetError(f"{model} has no model name: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
         refuse_secrets(base_url, "--model", "the address")
         endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
         return _updated(recipe, endpoint=endpoint), endpoint
@@ -139,9 +132,9 @@ def _updated(recipe: Recipe, **evaluation: Any) -> Recipe:
 def evaluate_model(
     recipe: Recipe, subject: Subject, label: str, training: Sequence[Artifact] | None = None
 ) -> Artifact:
-    """Generations, verdicts and scores of one model on every benchmark of the recipe. `training` are the problems it
-    was trained on, None when nobody knows: benchmark items among them are flagged."""
-    if isinstance(subject, Artifact) and subject.kind == FILE_KIND:  # it has as many responses as it has
+    """Generations, verdicts and scores of one model on every benchmark of the recipe. Benchmark questions among the
+    `training` problems are flagged; None: the training set is unknown."""
+    if isinstance(subject, Artifact) and subject.kind == FILE_KIND:  # the file decides the number of responses
         every = [benchmark.model_copy(update={"pass_at": None}) for benchmark in recipe.evaluation.benchmarks]
         recipe = _updated(recipe, benchmarks=tuple(every))
     else:
@@ -155,7 +148,7 @@ def evaluate_model(
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.tables import estimate  # brings pandas along, which a plan does without
+        from ratchet.evaluation.tables import estimate  # imports pandas, which planning does not need
 
         run = active_run()
         spec = {
@@ -177,7 +170,7 @@ def evaluate_model(
             "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
             once=True, here=not sampled,
         )  # fmt: skip
-        for name in (IMPORTED, "progress.jsonl"):  # clocks are no part of its content
+        for name in (IMPORTED, "progress.jsonl"):  # times are not part of the content
             (draft.path / name).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
         draft.extra["metrics"] = flat_scores(scores)
@@ -188,14 +181,14 @@ def evaluate_model(
         for name, scored in scores["benchmarks"].items():
             if (scored["empty_rate"] or 0) > MANY_EMPTY:
                 run.watcher.note(
-                    f"{name}: {scored['empty_rate']:.0%} of the responses are empty beside their thinking, and count "
-                    "as wrong. A reasoning parser, a filter or a limit may have lost the answers: look at some first."
+                    f"{name}: {scored['empty_rate']:.0%} of the responses have no text after their thinking and count "
+                    "as wrong. A reasoning parser, a filter or a limit may have removed the answers: read some first."
                 )
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
     parameters = {**settings, "endpoint": subject} if isinstance(subject, Endpoint) else settings
-    whole = [problems for _, problems in benchmarks]  # also what is set aside of them
+    whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
         check=lambda: _check(recipe, subject),
@@ -203,13 +196,13 @@ def evaluate_model(
 
 
 def _sampled(subject: Subject) -> bool:
-    """Whether its responses are sampled by us, from a model in a directory."""
+    """Whether its responses are sampled here, from a model directory."""
     return not isinstance(subject, Endpoint) and subject.kind != FILE_KIND
 
 
 def _check(recipe: Recipe, subject: Subject) -> None:
-    """Raises RatchetError where what samples is missing. An endpoint that has answered before is waited for, and what
-    it has answered may be all that is wanted."""
+    """Raises RatchetError if the engine or the endpoint is not available. An endpoint with stored answers is not
+    checked: these may suffice, and the evaluation waits for it."""
     settings = active_run().settings
     if _sampled(subject):
         launcher_of(settings).check(recipe.training.hardware.machines)
@@ -226,7 +219,7 @@ def _identity(endpoint: Endpoint) -> str:
 
 
 def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
-    """What decides the scores, beside the model and the other inputs: part of the artifact's key."""
+    """The settings that decide the scores, for the artifact's key."""
     evaluation = recipe.evaluation
     return {
         "label": label,
@@ -240,12 +233,13 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine,
+        **({} if evaluation.topics.by == "file" else {"topics": evaluation.topics}),
         **judged_math(recipe, [b.domain for b, _ in benchmarks]),
     }  # fmt: skip
 
 
 def _set_aside(problems: Artifact) -> dict[str, int]:
-    """Rows of the benchmark's file that are no part of it here, by reason; a window leaves out others on purpose."""
+    """Rows of the benchmark's file that could not be used, by reason; not those outside its window."""
     rows = pq.read_table(problems.rejected, columns=["rule", "evidence"]).to_pylist()
     evidence = [json.loads(row["evidence"]) for row in rows if row["rule"] != "outside_window"]
     return dict(Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence))
@@ -260,7 +254,7 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
         return {"identity": _identity(subject), "endpoint": subject.model_dump(mode="json")}
     if subject.kind == FILE_KIND:
         if len(benchmarks) != 1:
-            raise RatchetError("Stored responses are of one benchmark: say which with --benchmarks NAME.")
+            raise RatchetError("Stored responses need exactly one benchmark: --benchmarks NAME.")
         ((benchmark, given),) = benchmarks
         problems = load_problems(benchmark, given.kept)
         pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
@@ -270,7 +264,7 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
 
 
 def training_of(subject: Subject) -> list[Artifact] | None:
-    """The curated problems that a checkpoint of the store was trained on, as its lineage says."""
+    """The curated problems in the lineage of a checkpoint; None for other models."""
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
     behind = [a for a in active_run().store.ancestors([subject]) if a.kind == "problems" and a.finished]
@@ -278,7 +272,7 @@ def training_of(subject: Subject) -> list[Artifact] | None:
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
-    """The validation blend of a stage, by benchmark: those the stage names, or else those of its domains."""
+    """The validation problems of a stage, by benchmark: those that the stage names, or those of its domains."""
     if not stage.validates:
         return {}
     benchmarks = chosen_benchmarks(recipe)
@@ -287,24 +281,17 @@ def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
-    """`<benchmark>/pass_at_1` and so on, with standard errors, for MLflow's metric table."""
-    flat: dict[str, float] = {}
-    for name, benchmark in scores["benchmarks"].items():
-        for k, point in benchmark["pass_at"].items():
-            flat[f"{name}/pass_at_{k}"] = point["value"]
-            flat[f"{name}/pass_at_{k}_standard_error"] = point["standard_error"]
-        for k, point in benchmark.get("majority_at", {}).items():
-            flat[f"{name}/majority_at_{k}"] = point["value"]
-        for rate in ("truncation", "empty", "no_answer", "infra_error"):
-            flat[f"{name}/{rate}_rate"] = benchmark[f"{rate}_rate"]
-        flat[f"{name}/accuracy_given_completion"] = benchmark["accuracy_given_completion"]
-        flat |= {f"{name}/{metric}": value for metric, value in benchmark.get("metrics", {}).items()}
-        flat[f"{name}/response_tokens"] = benchmark["response_tokens"]["all"]["mean"]
-    return {name: value for name, value in flat.items() if value is not None}
+    """`<benchmark>/pass_at_1` and so on, for MLflow's metric table; undefined ones are left out."""
+    from ratchet.evaluation.scores import flat
+
+    every = {
+        f"{name}/{key}": v for name, benchmark in scores["benchmarks"].items() for key, v in flat(benchmark).items()
+    }
+    return {name: value for name, value in every.items() if value is not None}
 
 
 class EvaluationFollower(MetricsFollower):
-    """Progress of an evaluation: responses done of all, or why it waits."""
+    """Progress of an evaluation: the number of responses, or why it waits."""
 
     def _record(self, record: dict[str, Any]) -> None:
         if "note" in record:

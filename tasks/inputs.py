@@ -12,7 +12,7 @@ from ratchet.data_curation.readers import NotFetched, local_files
 from ratchet.infra.artifacts import UNKNOWN, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.hub import hub_answers
-from ratchet.infra.recipe.evaluation import CATALOGUE
+from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.recipe import Generator, Recipe
 from ratchet.infra.registry import Registry
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
@@ -34,8 +34,8 @@ def generated(recipe: Recipe, name: str) -> Artifact:
     """The output of the generator with this name, of the recipe or of a known benchmark."""
     if name in recipe.generate:
         generator = recipe.generate[name]
-    elif "generate" in CATALOGUE.get(name, {}):
-        generator = Generator.model_validate(CATALOGUE[name]["generate"])
+    elif "generate" in CATALOG.get(name, {}):
+        generator = Generator.model_validate(CATALOG[name]["generate"])
     else:
         known = ", ".join(recipe.generate) or "none"
         raise RatchetError(f"{GENERATED}{name}/…: the recipe generates no {name!r} (under `generate`: {known}).")

@@ -160,7 +160,7 @@ def _templates(directory: Path) -> Environment:
     return templates
 
 
-NUMBER = re.compile(r"[<±+−-]?\s?[\d.,]+( ?%)?( [±…→] [+−-]?[\d.,]+( ?%)?)*$|[± ]*–$")
+NUMBER = re.compile(r"[<±+−-]?\s?[\d.,]+( ?%)?( [±…→] [+−-]?[\d.,]+( ?%)?)*( \([\d.]+ … [\d.]+\))?$|[± ]*–$")
 INLINE = re.compile(r"\*\*(?P<bold>[^*]+)\*\*|`(?P<code>[^`]+)`|\[(?P<words>[^\]]+)\]\((?P<link>[^()\s]+)\)")
 SAFE_LINK = re.compile(r"(https?://|file:///|[\w./#-]+$)", re.ASCII)  # nothing that runs, such as javascript:
 

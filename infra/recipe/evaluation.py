@@ -1,10 +1,10 @@
-"""The part of a recipe that says on which benchmarks, and how, models are scored."""
+"""The `evaluation` section of a recipe: benchmarks and sampling settings."""
 
 import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, field_validator, model_validator
@@ -12,45 +12,47 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.section import Section, Where
 
-CATALOGUE: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
-"""Fields of the benchmarks that are known by name; `generate` of those whose file is made and not fetched
+CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
+"""Fields of the benchmarks that are known by name; `generate` for those whose file is generated instead of fetched
 (`recipe.Generator`)."""
 
 
 def benchmark_name(name: str) -> str:
-    """The catalogue's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as is."""
-    spellings = {known.replace("-", ""): known for known in CATALOGUE}
+    """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
+    spellings = {known.replace("-", ""): known for known in CATALOG}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
 def named_path(name: str) -> str:
-    """Where a benchmark of the catalogue is, by its name; anything else, and a file that is called so, as it is."""
-    known = CATALOGUE.get(benchmark_name(name))
+    """The path of a benchmark of the catalog by its name; anything else, and an existing file, as given."""
+    known = CATALOG.get(benchmark_name(name))
     return str(known["path"]) if known and not Path(name).exists() else name
 
 
 class Benchmark(Section):
-    """A benchmark. What is not said of one that is known by name (docs/evaluation.md) comes from the catalogue."""
+    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalog."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """In the report and on the command line; a name of the catalog fills in the other fields."""
     domain: str
+    """Which verifier judges its responses."""
     path: Where[str | None] = None
-    """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or one that the recipe generates
+    """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or a file that the recipe generates
     (`generated://NAME/FILE`)."""
     samples: int = Field(default=16, ge=1)
-    """Responses per problem: n of pass@k."""
+    """Responses per question: n of pass@k."""
     pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
-    """k of pass@k, none above `samples`; None means the evaluation's."""
+    """The k of pass@k, none above `samples`; default: `evaluation.pass_at`."""
     limit: int | None = Field(default=None, ge=1)
-    """Ask only so many of its questions, always the same ones: for a quick look, not for a number to publish."""
+    """Use only this many questions, always the same ones: for a quick look, not for a published number."""
     prompt: dict[str, str] = {}
-    """What this benchmark wants otherwise than `model.prompt`."""
+    """Fields of `model.prompt` that this benchmark replaces."""
     questions: int | None = Field(default=None, ge=1)
-    """How many questions the published benchmark has; the report flags a file with another number."""
+    """Number of questions of the published benchmark; the report warns if the file has another."""
     released: date | None = None
-    """When the first of its problems was public."""
-    window: Where[tuple[date, date] | None] = None  # the problems made from the file have it in their key
-    """Only problems released from the first day up to, not including, the second."""
+    """When the first of its questions was public."""
+    window: Where[tuple[date, date] | None] = None  # in the key of the problems that are made from the file
+    """Only questions released from the first day up to, not including, the second."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,49 +61,75 @@ class Benchmark(Section):
             return value
         name = benchmark_name(value["name"])
         given = {field: said for field, said in value.items() if said is not None}
-        if "domain" not in given and name not in CATALOGUE:
+        if "domain" not in given and name not in CATALOG:
             raise ValueError(
-                f"{name} is no benchmark that is known by name; give its domain and path. Known are "
-                f"{', '.join(CATALOGUE)}"
+                f"{name} is not in the catalog; give its domain and path. In the catalog: {', '.join(CATALOG)}"
             )
-        known = {field: said for field, said in CATALOGUE.get(name, {}).items() if field != "generate"}
+        known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
         return {**known, **given, "name": name}
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
-        """How its problems are asked, where the recipe's own way is `default`."""
+        """The recipe's prompt format with this benchmark's changes."""
         return default.model_copy(update=self.prompt)
 
 
 class Endpoint(Section):
-    """A model behind an OpenAI-compatible endpoint, as `ratchet evaluate --model URL#NAME` gives it."""
+    """A model behind an OpenAI-compatible endpoint, as in `ratchet evaluate --model URL#NAME`."""
 
     base_url: str = ""
+    """Address of the endpoint, such as http://127.0.0.1:8000/v1."""
     model: str = ""
+    """The model's name at the endpoint."""
     api_key_env: Where[str] = "OPENAI_API_KEY"
     """The name of the environment variable that holds the key; never the key."""
     concurrency: Where[int] = Field(default=64, ge=1)
+    """Open calls at a time; fewer while the endpoint asks for fewer."""
     timeout_s: Where[float] = 3600.0
-    """Per answer: a reasoning model thinks for minutes, and a call that times out is paid for."""
+    """Seconds per answer: a reasoning model thinks for minutes, and a call that times out is still billed."""
     patience_s: Where[float] = 86400.0
-    """How long an endpoint may fail without one answer before the evaluation stops; what was answered is kept."""
+    """Seconds without any answer after which the evaluation stops; finished answers are kept."""
+
+
+class Topics(Endpoint):
+    """Topics of questions whose benchmark states none, for accuracy by topic."""
+
+    by: Literal["file", "keywords", "endpoint"] = "file"
+    """`file`: only the topics that the benchmark states. `keywords`: a rough guess from the statement. `endpoint`: a
+    model chooses from a fixed list; each reply is kept, so that no question is asked twice."""
+    base_url: Where[str] = ""
+    """Address of the endpoint; default: OpenAI's."""
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> "Topics":
+        if self.by == "endpoint" and not self.model:
+            raise ValueError("by: endpoint needs model, its name at the endpoint, and base_url")
+        return self
 
 
 class Evaluation(Section):
     benchmarks: tuple[Benchmark, ...] = ()
+    """What models are scored on."""
     after: tuple[str, ...] = ("start",)
     """When to evaluate: `start` (before the first stage) and names of stages."""
     pass_at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 2, 4, 8, 16)
+    """The k of pass@k."""
     temperature: float = Field(default=0.6, ge=0)
+    """AceReason's and ProRL's, as are `top_p` and `max_tokens`."""
     top_p: float = Field(default=0.95, gt=0, le=1)
+    """Nucleus sampling; 1 turns it off."""
     max_tokens: int = Field(default=32768, ge=1)
+    """Tokens per response; longer ones are truncated and count as wrong."""
     seed: int = 0
+    """Of sampling."""
     endpoint: Endpoint = Endpoint()
-    """How an endpoint is asked, where the model is one."""
+    """Settings for a model behind an endpoint."""
+    topics: Topics = Topics()
+    """Topics of questions whose benchmark states none."""
 
     @field_validator("benchmarks")
     @classmethod
     def _each_once(cls, benchmarks: tuple[Benchmark, ...]) -> tuple[Benchmark, ...]:
         names = [benchmark.name for benchmark in benchmarks]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"given twice: {', '.join(twice)}")
+            raise ValueError(f"named twice: {', '.join(twice)}")
         return benchmarks

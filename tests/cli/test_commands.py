@@ -46,7 +46,7 @@ def test_every_command_teaches_with_an_example(command):
         (["curate", "math", "examples/math_files", "--input", "nowhere.json", "--benchmark", "x.json", DRY], "nowhere"),
         (["evaluate", MINI], "Give a model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000", DRY], "No artifact"),
-        (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "names no model: write URL#NAME"),
+        (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "has no model name: write URL#NAME"),
         (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
         (["compare", "evaluation/one-000000000000"], "two evaluations or more"),
         (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),

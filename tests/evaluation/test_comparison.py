@@ -11,7 +11,7 @@ from ratchet.evaluation.comparison import (
     sign_flip_p_value,
     zero_of_n_limit,
 )
-from ratchet.evaluation.pass_at_k import pass_at_k
+from ratchet.evaluation.pass_at_k import pass_at_every_k
 
 
 def test_paired_difference_by_hand():
@@ -43,7 +43,7 @@ def test_no_question_changed_is_not_known_to_be_no_change():
     same = {str(i): (2, 4) for i in range(30)}
     paired = paired_difference(same, same)
     assert paired.difference == 0 and math.isnan(paired.low) and paired.p_value == 1
-    assert "0 of 30 questions" in paired.no_interval and 0.08 < paired.at_most < 0.2
+    assert "0 of 30 questions" in paired.no_interval and 0.08 < paired.upper_limit < 0.2
 
 
 def test_nothing_in_common_is_undefined():
@@ -71,7 +71,7 @@ def test_sign_flip_rejects_a_true_null_at_its_level():
 def test_paired_pass_at_k_leaves_out_what_has_fewer_responses():
     before, after = {"a": (1, 4), "b": (0, 4), "c": (1, 2)}, {"a": (3, 8), "b": (2, 8), "c": (2, 2)}
     paired = paired_difference(before, after, k=4)
-    gains = [pass_at_k(8, 3, 4) - pass_at_k(4, 1, 4), pass_at_k(8, 2, 4)]
+    gains = [pass_at_every_k(8, 3)[3] - pass_at_every_k(4, 1)[3], pass_at_every_k(8, 2)[3]]
     assert paired.questions == 2 and paired.difference == pytest.approx(np.mean(gains))
 
 

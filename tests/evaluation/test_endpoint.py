@@ -133,7 +133,7 @@ def test_one_question_that_always_fails_does_not_hold_up_the_others(asked, serve
 def test_patience_ends_and_what_was_answered_is_kept(asked, server):
     server.most = 9
     with generations(asked, server, [], patience_s=0.2) as source:
-        with pytest.raises(RatchetError, match=r"has taken no call for .*503.* What was answered is kept"):
+        with pytest.raises(RatchetError, match=r"has taken no call for .*503.* Finished answers are kept"):
             list(source.stream())
     server.most = 10**9
     with generations(asked, server, []) as source:
@@ -161,7 +161,7 @@ def test_answers_without_a_text_are_counted_and_the_score_has_an_interval(asked,
 
 
 def test_an_endpoint_whose_context_is_shorter_than_the_limit_says_so(asked, server):
-    """Every call is refused: nothing is scored, and the endpoint's own words are told."""
+    """Every call is refused: nothing is scored, and the error is the endpoint's own message."""
     plan = load_plan(read_spec(asked))
     server.refused = {a.message for batch in plan.batches for a in batch.requests}
     assert main(asked) == 2

@@ -134,7 +134,7 @@ def test_bare_programs_become_responses(tmp_path):
     "content, complaint",
     [
         ('[{"question_id": "other", "code_list": ["x"]}]', r"row 0: benchmark lcb has no question 'other'"),
-        ('[{"question_id": "abc301_a", "answer": "x"}]', r"row 0: no response in it. It has question_id, answer;"),
+        ('[{"question_id": "abc301_a", "answer": "x"}]', r"row 0: no response. It has question_id, answer;"),
         ('[["x"], ["y"]]', "row 0: list instead of an object"),
         ("[]", "no responses"),
         ("not json", "line 1: not JSON"),

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +17,6 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, sample_share
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
-from ratchet.evaluation.statistics import standard_error_across_questions
 from ratchet.infra.errors import RatchetError
 from tests.evaluation.conftest import changed
 
@@ -124,10 +124,10 @@ def test_every_process_of_every_machine_has_something_to_sample(spec):
 
 def test_a_machine_that_does_not_come_is_told(spec, tmp_path, monkeypatch):
     monkeypatch.setenv("RATCHET_LAUNCHER", "env")  # runs its command once
-    alone = changed(spec, training={"hardware": {"machines": 2, "timeout_minutes": 0.01}})
+    alone = changed(spec, training={"hardware": {"machines": 2}})
     assert main(write(alone, tmp_path / "spec.json")) == 2
     message = json.loads((tmp_path / "work/status.json").read_text())["message"]
-    assert "2 machines did not meet at" in message and "1 came" in message and "RATCHET_LAUNCHER" in message
+    assert "1 of 2 machines sampled" in message and "RATCHET_LAUNCHER" in message
 
 
 def test_a_sampling_process_that_is_killed_is_told_and_the_others_end(spec, tmp_path):
@@ -157,15 +157,15 @@ def check_scores_against_the_stored_rows(work_dir: Path) -> None:
         rows = frame[frame["benchmark"] == name]
         rate = (rows["outcome"] == "passed").groupby(rows["problem_id"]).mean()
         assert abs(benchmark["pass_at"]["1"]["value"] - rate.mean()) < 1e-12
-        assert abs(benchmark["pass_at"]["1"]["standard_error"] - standard_error_across_questions(rate)) < 1e-12
+        assert abs(benchmark["pass_at"]["1"]["standard_error"] - np.std(rate, ddof=1) / len(rate) ** 0.5) < 1e-12
         assert benchmark["truncation_rate"] == (rows["finish_reason"] == "length").mean()
     assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
     assert scores["benchmarks"]["small-code"]["pass_at"]["8"]["value"] is None  # 4 samples
 
 
 def test_failure_says_so_in_the_status_file(spec, tmp_path):
-    spec["problems"]["small-math"] = "/nowhere/math.parquet"
+    spec["model"]["directory"] = "/nowhere"
     assert main(write(spec, tmp_path / "spec.json")) == 2
     status = json.loads((tmp_path / "work/status.json").read_text())
-    assert status["state"] == "failed" and "/nowhere/math.parquet" in status["message"]
+    assert status["state"] == "failed" and "no model in /nowhere" in status["message"]
     assert main(tmp_path / "missing.json") == 2

@@ -1,40 +1,8 @@
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from benchmarks import coverage
-from ratchet.evaluation.pass_at_k import pass_at_k_table
-from ratchet.evaluation.regimes import pass_at_k_bound, regime
-
-questions = st.lists(st.tuples(st.integers(2, 12), st.integers(0, 12)), min_size=1, max_size=20)
-
-
-@given(questions)
-@settings(deadline=None, max_examples=60)
-def test_the_bound_is_that_of_the_formula_and_is_met_at_two(pairs):
-    n, c = [n for n, _ in pairs], [min(c, n) for n, c in pairs]
-    rate = np.array(c) / np.array(n)
-    noise = (rate * (1 - rate) / (np.array(n) - 1)).mean()
-    for k in (2, 3, 16):
-        formula = 1 - max((1 - rate.mean()) ** 2 + rate.var() - noise, 0) ** (k / 2)
-        assert pass_at_k_bound(n, c, k) == pytest.approx(formula, abs=1e-7)
-    assert pass_at_k_bound(n, c, 2) == pytest.approx(pass_at_k_table(n, c)[:, 1].mean(), abs=1e-12)
-    assert math.isnan(pass_at_k_bound(n, c, 1))
-
-
-def test_no_true_pass_at_k_exceeds_the_bound_and_the_biased_one_is_lower():
-    generator = np.random.default_rng(0)
-    for a, b in ((0.2, 0.8), (1, 1), (2, 5)):
-        rho = generator.beta(a, b, 50_000)
-        c = generator.binomial(16, rho)
-        for k in (2, 4, 16):
-            bound = pass_at_k_bound([16] * len(c), c, k)
-            assert (1 - (1 - rho) ** k).mean() <= bound + 0.005
-            biased = 1 - ((1 - c.mean() / 16) ** 2 + (c / 16).var()) ** (k / 2)
-            assert biased < bound
+from ratchet.evaluation.regimes import regime
 
 
 def sampled(rates, generator, n=16):

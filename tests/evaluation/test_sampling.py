@@ -147,12 +147,10 @@ def test_a_prompt_that_leaves_no_room_is_told_before_anything_is_sampled(spec, t
     "change, complaint",
     [
         ({"training": {"hardware": {"rollout_batch": 0}}}, "training.hardware.rollout_batch"),
-        ({"temprature": 1}, "temprature"),
+        ({"labels": "a"}, "labels"),
         ({"evaluation": {"temperature": 1, "top_p": 2}}, "evaluation.top_p"),
         ({"evaluation": {"max_tokens": 128}}, "only 128 positions"),
-        ({"problems": {}}, "problems has no file for small-math, small-code"),
         ({"model": {"identity": "x", "directory": "/nowhere"}}, "no model in /nowhere"),
-        ({"model": {"identity": "x"}}, "one of directory, endpoint and generations"),
     ],
 )
 def test_a_wrong_spec_names_the_field(spec, tmp_path, change, complaint):

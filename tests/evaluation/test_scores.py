@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from ratchet.evaluation import scores as scoring
-from ratchet.evaluation.scores import length_histogram, solve_rates, without_nan
+from ratchet.evaluation.scores import solve_rates, without_nan
 from ratchet.infra.problems import Problem
 
 
@@ -48,10 +48,8 @@ def test_hand_worked():
     assert scores["accuracy_given_completion"] == pytest.approx(3 / 6)
     assert scores["response_tokens"]["correct"] == pytest.approx({"mean": 20, "median": 10, "p90": 34, "p99": 39.4})
     assert scores["response_tokens"]["all"]["median"] == 30
-    assert scores["average"]["value"] == pytest.approx(scores["pass_at"]["1"]["value"])
-    assert scores["average"]["samples_per_question"] == 3.5
-    # run 0: both passed; run 1: neither; run 2: a failed, b not graded; run 3: a passed, b timed out
-    assert scores["average"]["standard_error_across_runs"] == pytest.approx(np.std([1, 0, 0, 0.5], ddof=1) / 2)
+    variances = 1 / 2 * 1 / 2 / 3 + 1 / 3 * 2 / 3 / 2
+    assert scores["standard_error_at_fixed_questions"] == pytest.approx(variances**0.5 / 2)
 
 
 def test_k_beyond_n_is_undefined_and_says_how_many_questions_it_had():
@@ -94,16 +92,6 @@ def test_solve_rate_histogram_counts_every_question_once():
     }  # fmt: skip
 
 
-def test_length_histogram_counts_every_response_once():
-    def of(*rows: dict) -> dict | None:
-        return length_histogram(pd.DataFrame([{**r, "right": r["outcome"] == "passed"} for r in rows]))
-
-    histogram = of(*ROWS, {**ROWS[0], "tokens": None})
-    assert len(histogram["edges"]) == len(histogram["correct"]) + 1
-    assert (sum(histogram["correct"]), sum(histogram["wrong"])) == (3, 5)
-    assert of({**ROWS[0], "tokens": None}) is None
-
-
 def test_no_rate_exceeds_one_whatever_happened():
     """One harness counted "no answer" once for each way of scoring, and reported 300 %."""
     silent = [row("a", i, "unparseable", finish="stop" if i % 2 else "length", answer=None) for i in range(6)]
@@ -117,16 +105,16 @@ def test_infra_errors_change_neither_score_nor_error():
     whole = score(ROWS[:5], problems("a", "b"), (1, 2), vote=True)
     broken = [*ROWS[:5], *(row("b", i, "infra_error", answer=None) for i in range(1, 9))]
     after = score(broken, problems("a", "b"), (1, 2), vote=True)
-    for name in ("pass_at", "average", "majority_at", "problems", "truncation_rate"):
+    for name in ("pass_at", "majority_at", "problems", "truncation_rate"):
         assert after[name] == whole[name]
-    assert after["average"]["standard_error_across_questions"] > 0  # across questions, not over pooled responses
+    assert after["pass_at"]["1"]["standard_error"] > 0  # across questions, not over pooled responses
 
 
 def test_how_it_ended_is_unknown_in_imported_outputs():
     rows = [{**r, "finish_reason": "unknown", "tokens": None} for r in ROWS]
     scores = score(rows, problems("a", "b"), (1,), vote=True)
     assert math.isnan(scores["truncation_rate"]) and math.isnan(scores["response_tokens"]["all"]["mean"])
-    assert scores["length_histogram"] is None and math.isnan(scores["accuracy_given_completion"])
+    assert math.isnan(scores["accuracy_given_completion"])
     assert scores["pass_at"]["1"]["value"] == score(ROWS, problems("a", "b"), (1,), vote=True)["pass_at"]["1"]["value"]
 
 
@@ -146,7 +134,7 @@ def test_ratings_and_contests_come_from_the_metadata():
     others = problems("c")
     scores = score([*ROWS, row("c", 0, "passed")], [*rated, *others], (1,), vote=False)
     assert scores["rating"]["problems"] == 2 and 1200 < scores["rating"]["value"] < 2000
-    assert scores["average"]["clusters"] == 2 and scores["average"]["standard_error_across_clusters"] > 0
+    assert len(set(scores["clusters"].values())) == 1 and set(scores["clusters"]) == {"a", "b"}
     assert score(ROWS, problems("a", "b"), (1,), vote=False)["rating"] is None
 
 

@@ -10,18 +10,21 @@ from ratchet.evaluation.statistics import (
     paired_interval,
     share_interval,
     standard_error_across_clusters,
-    standard_error_across_questions,
     standard_error_at_fixed_questions,
     student_interval,
 )
 
 
+def across_questions(scores):
+    return standard_error_across_clusters(scores, range(len(scores)))
+
+
 def test_errors_by_hand():
-    assert standard_error_across_questions([0, 1]) == pytest.approx(0.5)  # sd = sqrt(1/2), / sqrt(2)
+    assert across_questions([0, 1]) == pytest.approx(0.5)  # sd = sqrt(1/2), / sqrt(2)
     # p = 2/5 and 4/5, n - 1 = 4
     expected = math.sqrt((2 / 5 * 3 / 5 + 4 / 5 * 1 / 5) / 4) / 2
     assert standard_error_at_fixed_questions([2, 4], [5, 5]) == pytest.approx(expected)
-    assert math.isnan(standard_error_across_questions([0.5]))
+    assert math.isnan(across_questions([0.5]))
     assert math.isnan(standard_error_at_fixed_questions([1], [1]))
 
 
@@ -29,7 +32,7 @@ def test_the_two_errors_answer_two_questions():
     """Questions differ a lot, samples hardly: another draw of questions moves the score, another sampling does not."""
     passed, graded = [0, 16] * 20, [16] * 40
     assert standard_error_at_fixed_questions(passed, graded) == 0
-    assert standard_error_across_questions(np.array(passed) / 16) == pytest.approx(0.5 * math.sqrt(40 / 39) / 40**0.5)
+    assert across_questions(np.array(passed) / 16) == pytest.approx(0.5 * math.sqrt(40 / 39) / 40**0.5)
 
 
 def test_fixed_question_error_is_the_spread_of_repeated_evaluations():
@@ -40,7 +43,7 @@ def test_fixed_question_error_is_the_spread_of_repeated_evaluations():
     claimed = np.sqrt(np.mean([standard_error_at_fixed_questions(row, [8] * 30) ** 2 for row in repeated[:500]]))
     assert claimed == pytest.approx(spread, rel=0.05)
     runs = generator.random((64, 500, 30)) < p
-    by_run = np.sqrt(np.mean([standard_error_across_questions(runs[:, i].mean(axis=1)) ** 2 for i in range(500)]))
+    by_run = np.sqrt(np.mean([across_questions(runs[:, i].mean(axis=1)) ** 2 for i in range(500)]))
     assert by_run == pytest.approx(math.sqrt((p * (1 - p)).sum() / 64) / 30, rel=0.05)
 
 
@@ -72,8 +75,8 @@ def test_there_is_no_paired_interval_where_too_few_questions_can_change(world, k
 def test_the_reason_for_no_interval_says_how_little_changed():
     low, high, why = paired_interval([0.0] * 60 + [1.0, 1.0, 1.0, -0.5], range(64))
     assert math.isnan(low) and math.isnan(high)
-    assert why == "3.5 questions' worth of change, in 4 of 64 questions, is too little"
-    assert paired_interval([0.0] * 30, range(30))[2].startswith("0.0 questions' worth of change, in 0 of 30")
+    assert why == "too little change (3.5 in total, in 4 of 64 questions)"
+    assert paired_interval([0.0] * 30, range(30))[2].startswith("too little change (0.0 in total, in 0 of 30")
     assert "of 4 clusters" in paired_interval([1.0, 0.0] * 4, [0, 0, 1, 1, 2, 2, 3, 3])[2]
     gains = np.linspace(-0.2, 0.6, 40)
     low, high, why = paired_interval(gains, range(40))
@@ -99,7 +102,7 @@ def test_a_gains_limit_by_hand():
 
 def test_share_interval_is_wilsons_for_single_responses():
     scores = np.array([1.0] * 3 + [0.0] * 97)
-    low, high = share_interval(0.03, standard_error_across_questions(scores), 100)
+    low, high = share_interval(0.03, across_questions(scores), 100)
     wilson = stats.binomtest(3, 100).proportion_ci(method="wilson")
     assert (low, high) == pytest.approx((wilson.low, wilson.high), abs=0.002)  # Student's quantile is a little larger
 
@@ -117,7 +120,7 @@ def test_clustered_error_by_hand_and_in_the_two_limits():
     # sums of deviations from 1/2: 0, 1, -1; sqrt(3/2 * 2) / 6
     assert standard_error_across_clusters(scores, clusters) == pytest.approx(math.sqrt(3) / 6)
     alone = standard_error_across_clusters(scores, range(6))
-    assert alone == pytest.approx(standard_error_across_questions(scores))
+    assert alone == pytest.approx(across_questions(scores))
     copies = standard_error_across_clusters(np.repeat(scores, 4), np.repeat(range(6), 4))
     assert copies == pytest.approx(alone)  # asking everything four times teaches nothing
     assert math.isnan(standard_error_across_clusters(scores, ["one"] * 6))

@@ -281,7 +281,8 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
     assert done.returncode == 0, done.stdout + done.stderr
     made = next(a for a in store_of(finished_home).all() if a.name == "comparisons")
     page = (made.path / "report.html").read_text()
-    assert "start → code-32" in page and "Solve rate of each question" in page and "Recompute these numbers" in page
+    assert "start → code-32" in page and "Paired differences" in page and "Recompute these numbers" in page
+    assert "change of pass@2 [95 %]" in done.stdout and ", p = " in done.stdout
 
     scores = json.loads((found[0].path / "scores.json").read_text())
     scores["settings"]["sampling"]["temperature"] = 0.5

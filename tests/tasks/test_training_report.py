@@ -37,20 +37,20 @@ def test_each_run_has_its_curves_with_every_intervention_drawn_and_listed(tmp_pa
     before = {second.key: [first], first.key: [start]}
 
     sections = training_sections([start, first, second], lambda a: before.get(a.key, []))
-    assert [section.title for section in sections] == ["Training", "Interventions"]
-    assert "500 steps in 2 stages" in sections[0].text
-    assert sections[1].table == [
+    assert [section.title for section in sections] == ["Training", "Other training metrics", "Interventions"]
+    assert "500 steps in 2 stages" in sections[0].caption
+    assert sections[2].table == [
         {"stage": "math-16", "after step": 60, "what": "reset", "cause": "plateau 3, validation 0.3123, best 0.4"},
         {"stage": "math-16", "after step": 140, "what": "mix math 0.5 logic 0.5, max_response_tokens 32",
          "cause": "at_step 140"},
     ]  # fmt: skip
-    panels = [panel.decode() for panel in sections[0].drawing.panels]
+    panels = [panel.decode() for section in sections[:2] for panel in section.drawing.panels]
     assert len(panels) == 7 and all(">reset<" in panel and ">both-32<" in panel for panel in panels)
-    assert all(">logic<" in panel and ">math<" in panel for panel in panels[:6]) and ">logic<" not in panels[6]
+    assert [">logic<" in panel and ">math<" in panel for panel in panels] == [True] * 3 + [False] + [True] * 3
     document = Document("t", sections=sections)
     assert "plateau 3" in to_html(document) and "figures/training.png" in to_markdown(document)
 
     apart = training_sections([start, first, second, other], lambda a: before.get(a.key, []))
     names = [section.title for section in apart]
-    assert names[0].startswith("Training: both-32-") and names[2].startswith("Training: alone-")
+    assert names[0].startswith("Training: both-32-") and names[3].startswith("Training: alone-")
     assert training_sections([start], lambda a: []) == []

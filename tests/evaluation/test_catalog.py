@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.evaluation import CATALOGUE, Benchmark, Evaluation, benchmark_name, named_path
+from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name, named_path
 from ratchet.infra.recipe.load import SHIPPED, load_recipe, shipped_recipes
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.tasks.evaluation import require_defined, select_benchmarks
@@ -18,9 +18,9 @@ def known(name: str, **said) -> Benchmark:
 
 
 def test_every_benchmark_can_be_asked_and_graded():
-    for benchmark in map(known, CATALOGUE):
+    for benchmark in map(known, CATALOG):
         assert plan_of(benchmark.domain).formats
-        if "generate" in CATALOGUE[benchmark.name]:
+        if "generate" in CATALOG[benchmark.name]:
             assert benchmark.path.startswith(f"generated://{benchmark.name}/")
         else:
             assert re.fullmatch(r"hf://datasets/[^/@]+/[^/@]+(@[^/]+)?/.+", benchmark.path)
@@ -51,7 +51,7 @@ def test_names_in_any_case_with_or_without_dashes(written, name):
     assert known(written) == known(name)
 
 
-def test_what_the_recipe_says_goes_before_the_catalogue():
+def test_what_the_recipe_says_goes_before_the_catalog():
     own = known("math500", path="mine.jsonl", samples=2, prompt={"math": "{prompt}!"})
     assert (own.path, own.samples, own.questions, own.domain) == ("mine.jsonl", 2, 500, "math")
     asked = own.prompt_format(PromptFormat(response_prefix="<think>"))
@@ -62,8 +62,8 @@ def test_what_the_recipe_says_goes_before_the_catalogue():
 @pytest.mark.parametrize(
     "benchmarks, complaint",
     [
-        ([{"name": "mine"}], "mine is no benchmark that is known by name; give its domain and path. Known are aime24"),
-        ([{"name": "AIME24"}, {"name": "aime24"}], "given twice: aime24"),
+        ([{"name": "mine"}], "mine is not in the catalog; give its domain and path. In the catalog: aime24"),
+        ([{"name": "AIME24"}, {"name": "aime24"}], "named twice: aime24"),
     ],
 )
 def test_a_benchmark_that_cannot_be_is_refused(benchmarks, complaint):
@@ -84,14 +84,12 @@ def test_a_benchmark_is_where_its_name_says_unless_a_file_is_called_so(tmp_path,
     ["GSM8K", "gpqa", "GPQA-Diamond", "IFEval", "reasoning_gym", "HMMT25", "BRUMO-25", "HumanEval+", "MBPP_Plus"],
 )
 def test_names_that_people_write(name):
-    assert benchmark_name(name) in CATALOGUE
+    assert benchmark_name(name) in CATALOG
 
 
 def test_an_undefined_pass_at_k_is_refused_and_clipped_where_benchmarks_are_chosen():
     recipe = load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.pass_at=[1, 4, 16]"])
-    with pytest.raises(
-        RatchetError, match=r"tiny-math has 4 responses to each question, and pass@16 asked of it: undef"
-    ):
+    with pytest.raises(RatchetError, match=r"tiny-math has 4 responses per question, for pass@16: undef"):
         require_defined(recipe)
     require_defined(
         load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.benchmarks.0.pass_at=[1, 4]"])
