@@ -44,12 +44,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on teacher traces when the recipe says so."""
     start = recipe.training.warm_start
     spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
-    parameters = {
-        "seed": recipe.seed,
-        "model": recipe.model,
-        "warm_start": start,
-        "hardware": recipe.training.hardware,
-    }
+    parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": recipe.training.hardware}
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start, with "

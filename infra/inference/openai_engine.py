@@ -18,12 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.openai_endpoint import (
-    Endpoint,
-    EndpointUnreachable,
-    Traffic,
-    check_endpoint,
-)
+from ratchet.infra.inference.openai_endpoint import Endpoint, EndpointUnreachable, Traffic, check_endpoint
 from ratchet.infra.inference.openai_stream import CallFailed
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 

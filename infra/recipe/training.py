@@ -35,10 +35,7 @@ class WarmStart(Section):
 
 
 TRUNCATED_SAMPLING = ("top_p", "top_k", "min_p")
-RENAMED = {
-    "reset": "when: {plateau: 4}, do: reset",
-    "plateau_evaluations": "when: {plateau: 5}, do: stop",
-}
+RENAMED = {"reset": "when: {plateau: 4}, do: reset", "plateau_evaluations": "when: {plateau: 5}, do: stop"}
 """Fields that a stage had, and what to write instead."""
 
 

@@ -336,7 +336,7 @@ def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
         os.kill(process, signal.SIGKILL)
         far += answers
         assert {c.key: c.token_ids for c in far} == {key: c.token_ids for key, c in near.items()}
-        assert f"going on with 1 of 2: the vLLM server at {urls[1]}" in capfd.readouterr().err
+        assert f"continuing with 1 of 2 servers: the vLLM server at {urls[1]}" in capfd.readouterr().err
         (process,) = _processes(str(tmp_path / "vllm-0.url"))
         os.kill(process, signal.SIGKILL)
         with pytest.raises(RatchetError, match=f"no vLLM server answers at {urls[0]}|server at {urls[0]} died"):

@@ -14,6 +14,5 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     ratio = inputs.ratio().detach()
     weights = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
     return LossOutputs(
-        values=-weights * inputs.advantages * inputs.logprobs,
-        metrics={"clip_fraction": (weights != ratio).float()},
+        values=-weights * inputs.advantages * inputs.logprobs, metrics={"clip_fraction": (weights != ratio).float()}
     )
