@@ -241,7 +241,7 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
 def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):
     _, learns = learner(micro_model, **settings)
     sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
-    assert f"stage s: learns when all of a batch is sampled: {reason}" in capsys.readouterr().err
+    assert f"stage s: learns only when the whole batch is sampled: {reason}" in capsys.readouterr().err
     metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
     assert "learnt_early" not in metrics and metrics["grad_norm"] > 0
 
