@@ -263,7 +263,7 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
                 metrics = learner.learn(collected.groups, 1.0)
                 curriculum.advance()
                 now = time.perf_counter()
-                found[sampler.beside].append((now - began, at - began, metrics.get("learnt_early", 0.0)))
+                found[sampler.beside].append((now - began, at - began, metrics.get("learned_early", 0.0)))
         print("\n| learnt from | step, s | sampled, s | of its tokens before that |\n|---|--:|--:|--:|")
         for early, name in ((False, "when all is sampled"), (True, "as groups finish")):
             values = [statistics.median(column) for column in zip(*found[early][1:], strict=True)]

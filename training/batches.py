@@ -20,7 +20,8 @@ from ratchet.training.rollout import Rollout, RolloutWorker
 from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25
-"""Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate it."""
+"""Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
+it."""
 
 
 @dataclass

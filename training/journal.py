@@ -1,4 +1,4 @@
-"""Append-only JSON lines that a resumed run cuts back to its checkpoint, so that no step appears twice."""
+"""Append-only JSON lines, which a resumed run truncates to its checkpoint, so that no step appears twice."""
 
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,6 @@ class Journal:
         records.clear()
 
     def sync(self) -> None:
-        """Put everything on disk: called before a checkpoint that counts on it."""
+        """Flush to disk, before a checkpoint."""
         if self._lines:
             self._lines.sync()

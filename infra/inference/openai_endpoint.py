@@ -253,8 +253,8 @@ def _without_key(text: Any, key: str | None) -> Any:
 
 
 def check_endpoint(base_url: str | None, key: str | None) -> None:
-    """Raises RatchetError if nothing answers at `base_url`, or the key is refused. Requests the list of models, which is
-    free; an endpoint without one passes."""
+    """Raises RatchetError if nothing answers at `base_url`, or the key is refused. Requests the list of models, which
+    is free; an endpoint without one passes."""
     import openai
 
     where = base_url or "the OpenAI API"

@@ -17,8 +17,8 @@ BROKEN = ("abort", "cancelled", "error", "network_error", "server_error", "timeo
 
 
 class CallFailed(Exception):
-    """A call without a whole answer. `again`: another call may succeed. `busy`: the server accepts none for now, and asks
-    to wait `wait` seconds. `refused`: the server rejects the prompt."""
+    """A call without a whole answer. `again`: another call may succeed. `busy`: the server accepts none for now, and
+    asks to wait `wait` seconds. `refused`: the server rejects the prompt."""
 
     def __init__(
         self, reason: str, again: bool = True, busy: bool = False, wait: float = 0.0, refused: bool = False

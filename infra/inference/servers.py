@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ratchet.infra.inference.vllm_service import VllmService
 
 Push = Callable[[str], Mapping[int, str]]
-"""Sends the policy's weights to the servers under this version; returns the failed servers with the reasons. Collective,
-with the same result on every rank. Raises RatchetError if all failed."""
+"""Sends the policy's weights to the servers under this version; returns the failed servers with the reasons.
+Collective, with the same result on every rank. Raises RatchetError if all failed."""
 
 
 class Servers:

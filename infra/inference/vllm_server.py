@@ -7,8 +7,8 @@
     POST /generate               token ids in; a JSON line per completion as it finishes, empty lines as heartbeat
     POST /weights/{method}       vLLM's weight transfer, or `load` from safetensors files
 
-Every request carries the bearer token. Listens on loopback by default: traffic is not encrypted, and whoever can replace
-the weights controls the responses.
+Every request carries the bearer token. Listens on loopback by default: traffic is not encrypted, and whoever can
+replace the weights controls the responses.
 """
 
 import argparse

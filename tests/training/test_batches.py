@@ -227,7 +227,7 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
         assert all(map(torch.equal, before, policy.model.parameters()))
         found.append((learns.learn(collected.groups, 1.0), gradient(policy), len(worker.asked)))
     (_, at_once, rounds), (metrics, early, _) = found
-    assert largest_difference(at_once, early) < 2e-5 and 0 < metrics["learnt_early"] <= 1
+    assert largest_difference(at_once, early) < 2e-5 and 0 < metrics["learned_early"] <= 1
     assert (rounds > 1) == ("dynamic_sampling_rounds" not in settings)
 
 
@@ -243,7 +243,7 @@ def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model,
     sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
     assert f"stage s: learns only when the whole batch is sampled: {reason}" in capsys.readouterr().err
     metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
-    assert "learnt_early" not in metrics and metrics["grad_norm"] > 0
+    assert "learned_early" not in metrics and metrics["grad_norm"] > 0
 
 
 def test_a_problem_is_expected_to_take_what_it_took_and_before_that_what_the_teacher_took():

@@ -109,7 +109,7 @@ def test_groups_learnt_from_as_they_finish_give_the_gradient_of_the_batch(alone,
         found.append(gradient(policy))
         norms.append(metrics["grad_norm"])
     assert largest_difference(*found) < TOLERANCE and norms[0] == pytest.approx(norms[1], rel=TOLERANCE)
-    assert 0.3 < metrics["learnt_early"] <= 1
+    assert 0.3 < metrics["learned_early"] <= 1
 
 
 @pytest.mark.parametrize("stage", range(4))
