@@ -16,7 +16,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -220,13 +220,16 @@ class Checkpoints:
         """What is wrong with a checkpoint, None if nothing is. Each rank hashes a share of the files. Collective."""
         try:
             wanted = _manifest(path)["files"]
-            by_size = sorted(wanted, key=lambda name: ((path / name).stat().st_size, name))
-            mine = by_size[self._policy.rank :: self._policy.ranks]
-            changed = [name for name in mine if sha256_file(path / name) != wanted[name]]
+            changed = [name for name in self._share(path, wanted) if sha256_file(path / name) != wanted[name]]
             damage = [f"{name} is not what was written (sha256 differs)" for name in changed]
         except (OSError, ValueError, KeyError) as error:
             damage = [f"{type(error).__name__}: {error}"]
         return next(chain.from_iterable(ranks.gather(damage)), None)
+
+    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
+        """This rank's share of these files; all shares are of about the same size."""
+        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
+        return by_size[self._policy.rank :: self._policy.ranks]
 
 
 @contextmanager

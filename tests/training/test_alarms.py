@@ -11,7 +11,7 @@ WELL = dict(pass_rate=0.5, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_e
     [
         ({}, None, ""),
         ({"pass_rate": 0.0}, "no_reward", "no response passed"),
-        ({"truncated": 0.6}, "truncation", "60% of the responses were cut"),
+        ({"truncated": 0.6}, "truncation", "60% of the responses were truncated"),
         ({"entropy": 0.001}, "entropy", "collapsed to 0.001"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),

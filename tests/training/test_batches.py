@@ -235,7 +235,10 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
     ("settings", "reason"),
     [
         ({"updates_per_batch": 2, "dynamic_sampling_rounds": 0}, "updates_per_batch is 2"),
-        ({"advantage": "reinforce_pp", "dynamic_sampling_rounds": 0}, "advantage reinforce_pp may depend on all of it"),
+        (
+            {"advantage": "reinforce_pp", "dynamic_sampling_rounds": 0},
+            "advantage reinforce_pp may depend on all groups",
+        ),
     ],
 )
 def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):

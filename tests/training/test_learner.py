@@ -149,7 +149,7 @@ def test_a_response_that_other_weights_sampled_is_left_out_and_counts_in_the_den
 def test_rollouts_of_other_weights_are_refused_where_training_is_strictly_on_policy(alone, micro_model):
     _, learns = learner(micro_model)
     assert learns.learn(groups(0), 1.0)["ratio_deviation"] == 0
-    with pytest.raises(RatchetError, match=r"sampled with weights \[0\] and the trainer holds 1"):
+    with pytest.raises(RatchetError, match=r"sampled with weights \[0\], and the trainer has 1"):
         learns.learn(groups(1), 1.0)
     _, several = learner(micro_model, updates_per_batch=2)
     several.learn(groups(0), 1.0)

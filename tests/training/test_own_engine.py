@@ -111,7 +111,7 @@ def test_weights_that_did_not_arrive_and_completions_of_another_version_end_the_
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
-        with pytest.raises(RatchetError, match="does not have them all"):
+        with pytest.raises(RatchetError, match="does not have all of them"):
             list(sampler.generate([asked], sampling))
         engine.policy, engine.receive = policy, lambda version: setattr(engine, "version", "somebody else's")
         with pytest.raises(RatchetError, match="does another run use it"):

@@ -110,7 +110,7 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
-        with pytest.raises(RatchetError, match="does not have them all"):
+        with pytest.raises(RatchetError, match="does not have all of them"):
             list(lost.generate([asked], Sampling(max_tokens=8)))
         stolen = sampler(lambda _: engine.load_weights(policy.weights(), "somebody else's"))
         with pytest.raises(RatchetError, match="does another run use it"):
