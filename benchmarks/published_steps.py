@@ -129,7 +129,7 @@ def main() -> None:
     for run in (*PUBLISHED, *MISSED):
         planned, published = run.estimate().step_seconds, sum(run.seconds) / 2
         what = f"[{run.what}]({run.source}), {run.date}" + (", fitted" if run.fitted else "")
-        length = f"{run.mean:,} of {run.longest:,}" + ("" if run.length_given else " (taken)")
+        length = f"{run.mean:,} of {run.longest:,}" + ("" if run.length_given else " (assumed)")
         beside = str(run.servers) if run.servers else "the same"
         cells = (what, run.model, run.machine, beside, f"{run.prompts} x {run.rollouts}", length)
         print(f"| {' | '.join(cells)} | {published:,.0f} s | {planned:,.0f} s | {planned / published:.2f} |")
