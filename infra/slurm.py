@@ -165,7 +165,7 @@ class Job:
             self._reported = text
 
 
-ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")
+ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore CANCELLED
 
 
 def job_name(work: Path) -> str:

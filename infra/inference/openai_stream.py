@@ -12,7 +12,10 @@ FINISHED: dict[str, FinishReason] = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
 }
 """Servers' words for an answer that ended by itself, or at its limit."""
-BROKEN = ("abort", "cancelled", "error", "network_error", "server_error", "timeout", "insufficient_system_resource")
+BROKEN = (
+    "abort", "cancelled", "error", "network_error", "server_error", "timeout",  # codespell:ignore cancelled
+    "insufficient_system_resource",
+)  # fmt: skip
 """Their words for a failure of the server, including those of DeepSeek, OpenRouter and Zhipu."""
 
 

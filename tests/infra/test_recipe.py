@@ -54,7 +54,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
         ("seed.x=1", r"has no fields"),
         (
             "training.stages.0.top_p=0.95",
-            r"stages\.0.*samples from the whole distribution, and top_p",
+            r"stages\.0.*samples from the whole distribution; top_p",
         ),
         ("training.stages.0.importance_cap=[2, 5]", r"importance_cap as a pair is the band of ratios"),
     ],

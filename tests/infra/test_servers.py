@@ -54,7 +54,7 @@ def test_what_a_lost_server_has_not_answered_is_asked_of_others_until_new_weight
     engine.receive("next")
     assert len(keys(engine, 20)) == 60 and services[1].asked > before
     failed[0] = "it did not take them"
-    for _ in range(2):  # told once
+    for _ in range(2):  # reported once
         engine.receive("last")
     assert capsys.readouterr().err == "continuing with 2 of 3 servers: it did not take them\n"
 

@@ -109,7 +109,7 @@ def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
         assert {i.split("-")[0] for i in worker.asked[asked][0]} == {"sum", "code"}
         waited += len(waiting)
         curriculum.advance()
-    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learnt from at once
+    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learned from at once
 
 
 def test_when_nothing_teaches_the_rounds_end():
