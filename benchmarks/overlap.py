@@ -1,4 +1,4 @@
-"""A step whose engines sample beside the trainer: learned from when all is sampled, or as groups finish; in which order.
+"""A step with engines beside the trainer: learning after sampling or as groups finish, in several orders.
 
     python -m benchmarks.overlap simulate [--lengths LENGTHS.jsonl]
     python -m benchmarks.overlap measure [--lengths LENGTHS.jsonl] [--steps 5]

@@ -69,8 +69,6 @@ def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Se
 
 
 class Plan:
-    """The estimates of a recipe's stages on one machine."""
-
     def __init__(
         self, recipe: Recipe, settings: Settings, machine: str, mean: float = 0.5, price: float | None = None,
         only: str = "", start: str = "",
@@ -122,7 +120,6 @@ class Plan:
         return None if self.price is None else hours * self.price * self.machine.count
 
     def show(self) -> None:
-        """Memory, time and cost of each stage."""
         found, hardware = self.summary(), self.training.hardware
         console.print(
             f"{self.shape.parameters:,} parameters on {self.machine}, ZeRO {hardware.zero_stage}, {hardware.dtype}"

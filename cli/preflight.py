@@ -55,7 +55,6 @@ def preflight(
 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
-    """Every server that the recipe uses."""
     from ratchet.infra.inference.engine import TEACHERS
     from ratchet.infra.tracking import mlflow_address
     from ratchet.verifiers.serving.local_pool import open_pool

@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, free_port, process_group
 from ratchet.infra.resident import Resident
 from ratchet.infra.settings import Settings
+
+if TYPE_CHECKING:
+    from ratchet.infra.slurm import Slurm
 
 ON_EACH_NODE = "srun --ntasks-per-node=1 --kill-on-bad-exit=1"
 STOP = "stop"
@@ -29,8 +32,6 @@ OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "OPENLINEAGE_", "PGPASSWORD")
 
 @dataclass(frozen=True)
 class Group:
-    """A process group to start."""
-
     argv: tuple[str, ...]
     """The same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
@@ -55,18 +56,7 @@ class Running(Protocol):
         ...
 
 
-class Launcher(Protocol):
-    def check(self, machines: int) -> None:
-        """Raises RatchetError if a group on that many machines could not be started."""
-        ...
-
-    def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
-        """Start a group, or find it running; it ends with the block. `say` gets a message for each wait. Deletes the
-        status of an earlier group."""
-        ...
-
-
-def launcher_of(settings: Settings, resident: Resident | None = None) -> Launcher:
+def launcher_of(settings: Settings, resident: Resident | None = None) -> "Local | Slurm":
     if settings.slurm:
         from ratchet.infra.slurm import Slurm
 
@@ -82,9 +72,12 @@ class Local:
     resident: Resident
 
     def check(self, machines: int) -> None:
+        """Raises RatchetError if a group on that many machines could not be started."""
         on_each_machine(self.on_each, [], machines)
 
     def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
+        """Start a group, or find it running; it ends with the block. `say` gets a message for each wait. Deletes the
+        status of an earlier group."""
         forget(group)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
@@ -112,7 +105,6 @@ def on_each_machine(launcher: str, argv: Sequence[str], machines: int) -> list[s
 
 
 def forget(group: Group) -> None:
-    """Delete the status and stop request of an earlier group."""
     for name in (STATUS, STOP):
         (group.work / name).unlink(missing_ok=True)
 

@@ -74,7 +74,6 @@ def process_group(
 
 
 def last_lines(log: Path, count: int) -> str:
-    """The end of a process's output."""
     if not log.is_file():
         return "(no output)"
     return "\n".join(log.read_text(errors="replace").splitlines()[-count:])

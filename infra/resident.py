@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -41,9 +41,8 @@ class Resident:
             self.close()
             self._process = self._open.enter_context(process_group(argv, log, environment, pipes=True))
             self._command = argv, environment
-        order = Order(self._process)
+        order = Order(self._process, {"arguments": [*arguments], "log": str(log)})
         try:
-            order.give({"arguments": [*arguments], "log": str(log)})
             yield order
         finally:
             if order.code is None:
@@ -59,19 +58,13 @@ class Resident:
 
 
 class Order:
-    """A running order."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> None:
         self._process = process
         self.code: int | None = None
-
-    def give(self, order: dict[str, object]) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
-        try:
-            os.write(self._process.stdin.fileno(), json.dumps(order).encode() + b"\n")
-        except BrokenPipeError:  # it has ended, which `poll` reports
-            return
+        assert process.stdin is not None and process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        with suppress(BrokenPipeError):  # it has ended, which `poll` reports
+            os.write(process.stdin.fileno(), json.dumps(order).encode() + b"\n")
 
     def poll(self) -> int | None:
         """Its exit code, None until it has ended."""

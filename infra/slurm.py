@@ -40,7 +40,6 @@ class Slurm:
     settings: Settings
 
     def check(self, machines: int) -> None:
-        """SLURM checks the options, without a submission."""
         _check(machines, self._head())
 
     @contextmanager
@@ -169,7 +168,6 @@ ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEAD
 
 
 def job_name(work: Path) -> str:
-    """The name of the work in this directory."""
     return f"ratchet-{work.name}-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}"
 
 

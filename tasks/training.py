@@ -104,7 +104,6 @@ def check_choices(stage: Stage) -> dict[str, str]:
 def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
-    """The checkpoint of one stage of the curriculum."""
     own_code = check_choices(stage)
     problems = {domain: problems[domain] for domain in stage.domains}
     blend = {name: str(artifact.kept) for name, artifact in validation.items()}
@@ -163,7 +162,6 @@ def _spec(
     recipe: Recipe, kind: str, stage: Stage | None = None, start: Artifact | None = None,
     problems: Mapping[str, Artifact] = {}, **facts: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The worker's specification (`training.main`)."""
     return {
         "kind": kind, "recipe": recipe.model_dump(mode="json"), "stage": stage and stage.name,
         "model_dir": start and str(start.path if start.kind == "model" else start.path / "model"),

@@ -33,7 +33,6 @@ def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
 
 
 def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
-    """About the responses of one domain, or of all."""
     found = {}
     if metrics["pass_rate"] == 0:
         found["no_reward"] = "no response passed: is the verifier right, and are the prompts within the model's reach?"

@@ -245,7 +245,6 @@ def writing(directory: Path) -> Iterator[None]:
 
 
 def _steps(directory: Path) -> list[Path]:
-    """Finished checkpoints, oldest first."""
     return sorted(directory.glob("step-*"))
 
 

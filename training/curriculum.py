@@ -36,8 +36,6 @@ class Batch:
 
 @dataclass
 class Stream:
-    """One domain's prompts."""
-
     active: list[str]  # problem ids still trained on
     epoch: int = 0
     place: int = 0  # prompts drawn in this epoch
@@ -92,7 +90,6 @@ class Curriculum:
         return None
 
     def candidates(self) -> list[Problem]:
-        """Problems that passed the fixed filters, by domain and id."""
         return list(self._problems.values())
 
     def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
@@ -144,7 +141,6 @@ class Curriculum:
 
     @property
     def active(self) -> dict[str, int]:
-        """Prompts still trained on, by domain."""
         return {domain: len(stream.active) for domain, stream in self.state.streams.items()}
 
     def _places(self) -> dict[str, int]:
@@ -197,7 +193,6 @@ class Curriculum:
         stream.epoch, stream.place, stream.passes = stream.epoch + 1, 0, {}
 
     def note_tokens(self, tokens: Mapping[str, float]) -> None:
-        """Mean response lengths of drawn problems, by id."""
         self.state.tokens.update({problem_id: round(mean, 1) for problem_id, mean in tokens.items()})
 
     def expected_tokens(self, problems: Sequence[Problem]) -> dict[str, float]:

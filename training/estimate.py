@@ -231,7 +231,6 @@ def update_seconds(
 
 
 def _verdict_s(stage: Stage, machine: Machine) -> float:
-    """Core seconds of the stage's mean verdict."""
     from ratchet.verifiers.domain import domain_of
 
     known = machine.rates.verdict_s
@@ -258,7 +257,6 @@ def pressures(found: Estimate, machine: Machine, ranks_here: int = 1) -> dict[st
 
 
 def scaled(stage: Stage, machine: Machine, what: str, factor: int) -> tuple[Stage, Machine]:
-    """With `factor` times the prompts, GPUs or response length."""
     if what == "GPUs":
         return stage, replace(machine, count=machine.count * factor, cores=machine.cores * factor)
     field = {"prompts": "prompts_per_batch", "length": "max_response_tokens"}[what]

@@ -60,18 +60,14 @@ class Group:
 
     @property
     def tokens(self) -> int:
-        """Tokens of valid responses."""
         return sum(len(r.response) for r, ok in zip(self.rollouts, self.valid, strict=True) if ok)
 
     def valid_rewards(self) -> GroupRewards:
-        """The rewards and lengths of valid responses."""
         counted = [(r, len(o.response)) for r, o, ok in zip(self.rewards, self.rollouts, self.valid, strict=True) if ok]
         return GroupRewards(tuple(r for r, _ in counted), tuple(n for _, n in counted))
 
 
 def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Group]:
-    """Groups of a batch's rollouts, which are adjacent by problem, with rewards and advantages."""
-
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
         return rollout.outcome is not Outcome.INFRA_ERROR and not masked

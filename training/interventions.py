@@ -32,7 +32,6 @@ class Taken:
 
     @property
     def decision(self) -> dict[str, Any]:
-        """A line of decisions.jsonl."""
         return {"step": self.step, "rule": RULE, **asdict(self)}
 
     @classmethod
@@ -48,7 +47,6 @@ class Taken:
 
     @property
     def reason(self) -> str:
-        """Its cause as text."""
         return ", ".join(f"{name} {value:.4g}" for name, value in self.cause.items())
 
     @property
@@ -70,7 +68,6 @@ class Tally:
     without_best: int = 0
 
     def add(self, score: float) -> bool:
-        """Whether the score is the best."""
         better = self.best is None or score > self.best
         self.best, self.without_best = (score, 0) if better else (self.best, self.without_best + 1)
         return better
@@ -91,7 +88,6 @@ class Interventions:
 
     @property
     def stage(self) -> Stage:
-        """The stage with its current settings."""
         changes = (self._first.interventions[number].do for _, number in self.state.taken)
         return reduce(Stage.after, changes, self._first)
 

@@ -25,12 +25,10 @@ class Journal:
             self._lines.append(record)
 
     def take(self, records: list[dict[str, Any]]) -> None:
-        """Write these records and empty the list."""
         for record in records:
             self.write(record)
         records.clear()
 
     def sync(self) -> None:
-        """Flush to disk, before a checkpoint."""
         if self._lines:
             self._lines.sync()

@@ -156,7 +156,6 @@ class Learner:
         return samples
 
     def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
-        """With current log-probabilities, except those of groups that were carried over."""
         now = self._policy.score(batch, temperature)[0]
         old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
         return replace(batch, old_logprobs=old)
@@ -250,7 +249,6 @@ class _TokenWatch:
         self._sums[name] = self._sums.get(name, 0.0) + float((values * batch.mask).sum())
 
     def add_by_domain(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
-        """Sums of each domain, if the stage has several."""
         for domain in self._domains:
             own = torch.as_tensor(np.repeat([each == domain for each in batch.domains], batch.lengths))
             mask = batch.mask * own.to(batch.mask.device)

@@ -134,14 +134,11 @@ def validate(
 
 
 def blend(stage: Stage, rates: Mapping[str, float]) -> float:
-    """The stage's validation score: the weighted mean of these pass rates."""
     weights = {name: stage.validation.get(name, 1.0) for name in rates}
     return sum(weights[name] * rate for name, rate in rates.items()) / sum(weights.values())
 
 
 class Clock:
-    """Seconds of a step and its phases."""
-
     def __init__(self) -> None:
         self._started = self._last = time.perf_counter()
         self.laps: dict[str, float] = {}
@@ -156,7 +153,6 @@ class Clock:
 
 
 def _rows(collected: Collected, step: int) -> list[dict[str, Any]]:
-    """The batch that broke the policy."""
     return [
         {
             "step": step, "problem_id": r.problem_id, "sample": r.sample, "prompt_tokens": len(r.prompt),

@@ -103,7 +103,6 @@ class Preflight:
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
 
     def _grown(self) -> Path:
-        """A model with random weights, where the recipe grows one."""
         if self.rank == 0:
             texts = [template for domain in self.recipe.curation for template in domain_of(domain).templates.values()]
             growth.grow(self.recipe.model.grow, texts, self.recipe.seed, self.work / "grown")
@@ -404,7 +403,6 @@ def versions(machines: int) -> str:
 
 
 def _timed(call: Callable[[], object]) -> float:
-    """Seconds of the slowest rank, best of three."""
     found = []
     for _ in range(3):
         ranks.barrier()

@@ -170,7 +170,6 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
 
 
 def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
-    """(passed, judged) by problem id."""
     return {i: count for path in paths for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 

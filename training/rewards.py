@@ -22,7 +22,6 @@ def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
 
 
 def is_graded(domain: str, stage: Stage) -> bool:
-    """Whether the domain earns fractions, always or in this stage."""
     return domain in stage.graded or domain_of(domain).reward == "graded"
 
 

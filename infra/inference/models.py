@@ -49,7 +49,6 @@ def read_config(path: str) -> Any:
 
 
 def read_generation_config(path: str) -> GenerationConfig:
-    """The model's, or the defaults."""
     try:
         return GenerationConfig.from_pretrained(path)
     except OSError:

@@ -107,7 +107,6 @@ class Endpoint:
         self._client: Any = None
 
     def takes(self, now: float) -> bool:
-        """Whether one more call may be made."""
         return not self.gone and self.not_before <= now and self.slots.free
 
     def pushed_back(self, failed: CallFailed, began: float, hold_s: float) -> bool:
@@ -151,7 +150,6 @@ class Endpoint:
             await self._client.close()
 
     async def _once(self, request: Request, sampling: Sampling, without: dict[str, str]) -> Completion:
-        """`without`: fields with which this call was refused, and why."""
         import openai
 
         limit = "max_completion_tokens" if "max_tokens" in without else self._limit_name
@@ -237,7 +235,6 @@ class Endpoint:
 
 
 def _named(message: str, parameter: str, sent: set[str]) -> str:
-    """The optional field that a refusal is about, if any."""
     if "max_tokens" in sent and "max_completion_tokens" in message:  # OpenAI's reasoning models accept only the latter
         return "max_tokens"
     if _OUT_OF_RANGE.search(message):  # the field is accepted; the user must correct its value

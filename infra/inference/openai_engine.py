@@ -214,7 +214,6 @@ class OpenAIEngine(TeacherEngine):
         return None
 
     async def _pause(self, event: asyncio.Event, seconds: float | None) -> None:
-        """Wait for the event, at most `seconds`."""
         with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
 

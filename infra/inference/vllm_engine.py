@@ -124,7 +124,6 @@ class VllmEngine:
         self._wait(loading, self.timeout_s)
 
     def load_weights_from(self, directory: str, version: str) -> None:
-        """The same from the safetensors files in `directory`."""
         self._wait(self._submit(partial(self._reload, version, weights_path=directory)), self.timeout_s)
 
     def transfer(self, method: str, *arguments: Any) -> None:

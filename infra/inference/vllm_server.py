@@ -41,8 +41,6 @@ STREAMS = 1024
 
 
 class VllmServer:
-    """The HTTP application around one engine."""
-
     def __init__(self, engine: Any, model_dir: str, token: str) -> None:
         self._engine, self._model_dir = engine, model_dir
         self._authorization = f"Bearer {token}".encode()

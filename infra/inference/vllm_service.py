@@ -94,7 +94,6 @@ class ServedVllm(Vllm):
 
     @property
     def _own(self) -> int:
-        """How many servers a trainer starts."""
         return max(1, len(self.devices) // self.tensor_parallel)
 
     @contextmanager

@@ -139,7 +139,6 @@ class Stage(Section):
 
     @property
     def validates(self) -> bool:
-        """Whether anything depends on a validation score."""
         rules = {each.when.trigger[0] for each in self.interventions}
         return self.result == "best" or bool(rules & {"plateau", "validation_drop"})
 
@@ -161,7 +160,6 @@ class Stage(Section):
         return max([now, *(each.do.rollouts or 0 for each in self.interventions)])
 
     def after(self, change: Change) -> "Stage":
-        """The stage with the changed settings."""
         return self.model_copy(update=change.settings)
 
     @model_validator(mode="before")
