@@ -164,7 +164,7 @@ class Job:
             self._reported = text
 
 
-ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore CANCELLED
+ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore
 
 
 def job_name(work: Path) -> str:
