@@ -269,7 +269,7 @@ def main() -> None:
         try:
             watch(process, quiet, quiet / "memory.jsonl")
         finally:
-            process.kill()  # where this was told to end: its ranks follow
+            process.kill()  # if this process was asked to end; its ranks follow
         finish(process, quiet)
     if arguments.only != "quiet" and not (killed / "out" / "model").is_dir():
         moments = random.Random(0)

@@ -44,7 +44,7 @@ from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  
 from ratchet.training import growth, ranks  # noqa: E402
 from ratchet.training.estimate import Shape, estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
-from ratchet.training.machine import GIB, found_machine  # noqa: E402
+from ratchet.training.machine import GIB, local_machine  # noqa: E402
 from ratchet.training.packing import Sample, collate  # noqa: E402
 
 BIG = GrownModel(
@@ -65,7 +65,7 @@ class Proof:
         self.dtype = torch.bfloat16 if self.cuda else torch.float32
         self.model, self.tokens = (TINY if tiny else BIG), tokens
         self.ends = time.monotonic() + seconds
-        found = found_machine()
+        found = local_machine()
         self.machine = replace(found, rates=replace(found.rates, verdict_s={"math": 0.0}))  # nothing is judged here
         self.rows: list[Row] = []
         self.policy: Any = None

@@ -1,4 +1,4 @@
-"""A step whose engines sample beside the trainer: learnt from when all is sampled, or as groups finish; in which order.
+"""A step with engines beside the trainer: learning after sampling or as groups finish, in several orders.
 
     python -m benchmarks.overlap simulate [--lengths LENGTHS.jsonl]
     python -m benchmarks.overlap measure [--lengths LENGTHS.jsonl] [--steps 5]
@@ -45,8 +45,8 @@ def drawn_lengths(prompts: int, samples: int, seed: int) -> list[list[int]]:
     of_prompt, of_sample = DEVIATION * PROMPTS_SHARE**0.5, DEVIATION * (1 - PROMPTS_SHARE) ** 0.5
     found = []
     for _ in range(prompts):
-        centre = draw.gauss(0, of_prompt)
-        each = [MEDIAN * math.exp(centre + draw.gauss(0, of_sample)) for _ in range(samples)]
+        center = draw.gauss(0, of_prompt)
+        each = [MEDIAN * math.exp(center + draw.gauss(0, of_sample)) for _ in range(samples)]
         found.append([max(1, min(LONGEST, round(tokens))) for tokens in each])
     return found
 
@@ -86,8 +86,8 @@ def sampled(lengths: Sequence[Sequence[int]], order: Sequence[int]) -> list[tupl
     return sorted(ended)
 
 
-def learnt(ended: Sequence[tuple[float, int]], lengths: Sequence[Sequence[int]], early: bool) -> float:
-    """Seconds until all are learnt from: as soon as there are enough, or when all have ended."""
+def learned(ended: Sequence[tuple[float, int]], lengths: Sequence[Sequence[int]], early: bool) -> float:
+    """Seconds until all are learned from: as soon as there are enough, or when all have ended."""
     now, waiting = (0.0, 0) if early else (ended[-1][0], 0)
     for at, prompt in ended:
         waiting += sum(lengths[prompt])
@@ -105,11 +105,11 @@ def simulate(file: Path | None) -> None:
         keys = {"as drawn": [0] * PROMPTS, "longest mean first": mean, "longest maximum first": most}
         for name, key in keys.items():
             ended = sampled(lengths, sorted(range(PROMPTS), key=lambda i: -key[i]))
-            late, soon = (learnt(ended, lengths, early) for early in (False, True))
+            late, soon = (learned(ended, lengths, early) for early in (False, True))
             found.setdefault(name, []).append((ended[-1][0], late, soon))
     flat = sorted(chain.from_iterable(lengths))
     print(f"{len(flat)} responses, tokens at 50, 90, 99 %: {[flat[len(flat) * p // 100] for p in (50, 90, 99)]}\n")
-    print("| order | sampled, s | learnt from when all is sampled, s | as groups finish, s | of the first |")
+    print("| order | sampled, s | learned from when all is sampled, s | as groups finish, s | of the first |")
     print("|---|--:|--:|--:|--:|")
     means = {name: [statistics.fmean(column) for column in zip(*rows, strict=True)] for name, rows in found.items()}
     first = means["as drawn"][1]
@@ -263,8 +263,8 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
                 metrics = learner.learn(collected.groups, 1.0)
                 curriculum.advance()
                 now = time.perf_counter()
-                found[sampler.beside].append((now - began, at - began, metrics.get("learnt_early", 0.0)))
-        print("\n| learnt from | step, s | sampled, s | of its tokens before that |\n|---|--:|--:|--:|")
+                found[sampler.beside].append((now - began, at - began, metrics.get("learned_early", 0.0)))
+        print("\n| learned from | step, s | sampled, s | of its tokens before that |\n|---|--:|--:|--:|")
         for early, name in ((False, "when all is sampled"), (True, "as groups finish")):
             values = [statistics.median(column) for column in zip(*found[early][1:], strict=True)]
             print(f"| {name} | {values[0]:.2f} | {values[1]:.2f} | {values[2]:.0%} |")

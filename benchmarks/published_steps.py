@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.estimate import Estimate, Shape, estimate
-from ratchet.training.machine import told_machine
+from ratchet.training.machine import parse_machine
 
 SHAPES = {
     "Llama-3.1-8B": Shape(128256, 4096, 32, 32, 8, 128, 14336, tied=False),
@@ -54,7 +54,7 @@ class Published:
     def estimate(self) -> Estimate:
         engine: dict = {"kind": "vllm", "memory_share": 0.6}
         if self.servers or self.tensor_parallel > 1:
-            devices = tuple(range(self.servers or told_machine(self.machine).count))
+            devices = tuple(range(self.servers or parse_machine(self.machine).count))
             engine = {
                 "kind": "vllm-server", "memory_share": 0.8, "devices": devices, "weight_transfer": "nccl",
                 "tensor_parallel": self.tensor_parallel,
@@ -71,7 +71,7 @@ class Published:
             "activation_checkpointing": self.recomputed, "packed": True,
         }  # fmt: skip
         training = Training.model_validate({"hardware": hardware, "engine": engine, "checkpoint_every": 10**6})
-        return estimate(SHAPES[self.model], stage, training, told_machine(self.machine), self.mean / self.longest)
+        return estimate(SHAPES[self.model], stage, training, parse_machine(self.machine), self.mean / self.longest)
 
 
 def nemo(model: str, machine: str, mean: int, seconds: float, version: str, date: str, **more) -> Published:
@@ -129,7 +129,7 @@ def main() -> None:
     for run in (*PUBLISHED, *MISSED):
         planned, published = run.estimate().step_seconds, sum(run.seconds) / 2
         what = f"[{run.what}]({run.source}), {run.date}" + (", fitted" if run.fitted else "")
-        length = f"{run.mean:,} of {run.longest:,}" + ("" if run.length_given else " (taken)")
+        length = f"{run.mean:,} of {run.longest:,}" + ("" if run.length_given else " (assumed)")
         beside = str(run.servers) if run.servers else "the same"
         cells = (what, run.model, run.machine, beside, f"{run.prompts} x {run.rollouts}", length)
         print(f"| {' | '.join(cells)} | {published:,.0f} s | {planned:,.0f} s | {planned / published:.2f} |")

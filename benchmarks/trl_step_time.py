@@ -226,7 +226,9 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=Path(".ratchet"), help="where the tiny recipe has run")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--micro-batches", type=int, nargs="+", default=[32, 64, 256], help="TRL's, in sequences")
+    parser.add_argument(
+        "--micro-batches", type=int, nargs="*", default=[32, 64, 256], help="TRL's, in sequences; none: without TRL"
+    )
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--model", help=argparse.SUPPRESS)

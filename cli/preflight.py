@@ -1,4 +1,4 @@
-"""`ratchet preflight`: whether a recipe's machines can do what it will ask of them; in minutes, not on day two."""
+"""`ratchet preflight`: whether a recipe's machines can do its work, found out in minutes."""
 
 import json
 import shutil
@@ -20,10 +20,10 @@ from ratchet.infra.settings import Settings, load_settings
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 GONE_S = 90
-"""In which a group should be gone when one of its ranks was killed."""
+"""In which a group should end after one of its ranks was killed."""
 CHECK_S = 10.0
 Line = tuple[str, str, str]
-"""Name, state, and what is said."""
+"""Name, state and message."""
 
 
 def preflight(
@@ -33,20 +33,20 @@ def preflight(
     ] = None,
     home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
 ) -> None:
-    """Try on the recipe's machines, started as training starts them, all that its stages will do: links, versions,
-    disk, endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a rank that is killed.
+    """Test on the recipe's machines, started as for training, everything its stages need: links, versions, disk,
+    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank.
 
-    A line each, OK or FAIL with what to do; the exit status is 1 after a FAIL. `ratchet plan` then
-    uses the measured rates.
+    Prints a line per check, OK or FAIL with what to do; the exit status is 1 after a FAIL. `ratchet plan` then uses
+    the measured rates.
 
     Example: `ratchet preflight acereason-14b --home /shared/acereason`
     """
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or ())
     if not resolved.training.stages:
-        raise RatchetError(f"The recipe {resolved.name} has no stages to prepare for.")
+        raise RatchetError(f"The recipe {resolved.name} has no stages to check.")
     states = []
-    for name, state, said in chain(endpoints(resolved, settings), _on_machines(resolved, settings)):
-        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", said), soft_wrap=True)
+    for name, state, message in chain(endpoints(resolved, settings), _on_machines(resolved, settings)):
+        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", message), soft_wrap=True)
         states.append(state)
     failed = states.count("FAIL")
     console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))
@@ -55,9 +55,9 @@ def preflight(
 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
-    """Every server that the recipe will ask."""
     from ratchet.infra.inference.engine import TEACHERS
     from ratchet.infra.tracking import mlflow_address
+    from ratchet.verifiers.serving.local_pool import open_pool
 
     def tracking(address: str) -> None:
         import httpx
@@ -67,30 +67,27 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
         except httpx.HTTPError as error:
             raise RatchetError(f"{address} does not answer ({error}): MLFLOW_TRACKING_URI") from error
 
-    def reward_servers() -> None:
-        from ratchet.verifiers.serving.local_pool import open_pool
-
-        open_pool(recipe.training.reward_servers).close()
-
-    for domain, curation in recipe.curation.items():
-        if curation.teacher.kind != "none":
-            yield _line(f"teacher {domain}", lambda t=curation.teacher: TEACHERS.get(t.kind).check(t))
+    checks: dict[str, Callable[[], Any]] = {
+        f"teacher {domain}": lambda t=curation.teacher: TEACHERS.get(t.kind).check(t)
+        for domain, curation in recipe.curation.items()
+        if curation.teacher.kind != "none"
+    }
     if recipe.training.reward_servers:
-        yield _line("reward servers", reward_servers)
+        checks["reward servers"] = lambda: open_pool(recipe.training.reward_servers).close()
     if address := mlflow_address(settings.tracking_uri):
-        yield _line("tracking", lambda: tracking(address))
-
-
-def _line(name: str, check: Callable[[], Any]) -> Line:
-    try:
-        check()
-    except RatchetError as error:
-        return name, "FAIL", str(error)
-    return name, "OK", "answers"
+        checks["tracking"] = lambda: tracking(address)
+    for name, check in checks.items():
+        try:
+            check()
+        except RatchetError as error:
+            yield name, "FAIL", str(error)
+        else:
+            yield name, "OK", "answers"
 
 
 def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
-    """The group's own lines; then it is started again, for it ends with a rank killed."""
+    """The group's own lines. It is started twice: the first run ends with the kill of one of its ranks."""
+    from ratchet.infra.journal import read_lines  # pyarrow
     from ratchet.training.machine import KILLED, LINES, measured_file
 
     hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)
@@ -105,52 +102,45 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     (work / "spec.json").write_text(json.dumps(spec))
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))
     group = Group(argv, hardware.machines, hardware.processes, work, work / "log")
-    try:
-        launcher_of(settings).check(hardware.machines)
-        recipe.training.engine.check(settings.python)
-    except RatchetError as error:
-        yield "start", "FAIL", str(error)
-        return
-    read = 0
+    launcher, shown = launcher_of(settings), 0
+
+    def new_lines() -> Iterator[Line]:
+        nonlocal shown
+        for _, line in list(read_lines(work / LINES))[shown:] if (work / LINES).is_file() else ():
+            shown += 1
+            yield line["name"], line["state"], line["message"]
+
     for turn in ("first", "second"):
-        killed_at = None
         try:
-            with launcher_of(settings).launch(group, lambda said: console.print(said, style="dim")) as running:
+            launcher.check(hardware.machines)
+            recipe.training.engine.check(settings.python)
+            with launcher.launch(group, lambda note: console.print(note, style="dim")) as running:
                 while (code := running.poll()) is None:
-                    read, lines = _new_lines(work / LINES, read)
-                    yield from lines
+                    yield from new_lines()
                     time.sleep(0.2)
-                if (work / KILLED).is_file():
-                    killed_at = float((work / KILLED).read_text())
-                gone_s = time.time() - (killed_at or time.time())
-        except TakenAway as reason:
-            yield "start", "FAIL", f"its machines were taken from it: {reason}"
+                ended = time.time()
+        except (RatchetError, TakenAway) as error:
+            yield "start", "FAIL", str(error)
             return
-        read, lines = _new_lines(work / LINES, read)
-        yield from lines
+        yield from new_lines()
+        killed = float((work / KILLED).read_text()) if (work / KILLED).is_file() else None
         if turn == "second":
             if code:
-                yield "resume", "FAIL", _why(work, f"the group ended with code {code} when it was started again")
-        elif killed_at is None:
-            yield "start", "FAIL", _why(work, f"the group ended with code {code} before its checks were over")
+                yield "resume", "FAIL", _reason(work, f"the restarted group ended with code {code}")
+        elif killed is None:
+            yield "start", "FAIL", _reason(work, f"the group ended with code {code} before its checks were over")
             return
-        elif gone_s > GONE_S:
-            yield "kill", "FAIL", f"a rank was killed, and the others took {gone_s:.0f} s to end: see {work / 'log'}"
         else:
-            yield "kill", "OK", f"a rank was killed, and all others were gone after {gone_s:.1f} s"
+            state = "OK" if ended - killed < GONE_S else "FAIL"
+            yield (
+                "kill",
+                state,
+                f"a rank was killed; all others ended within {ended - killed:.1f} s (log: {work / 'log'})",
+            )
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _new_lines(file: Path, begin: int) -> tuple[int, list[Line]]:
-    from ratchet.infra.journal import read_lines  # pyarrow
-
-    if not file.is_file():
-        return begin, []
-    found = list(read_lines(file, begin))
-    return (found[-1][0] if found else begin), [(line["name"], line["state"], line["says"]) for _, line in found]
-
-
-def _why(work: Path, ended: str) -> str:
+def _reason(work: Path, ended: str) -> str:
     status = json.loads((work / STATUS).read_text()) if (work / STATUS).is_file() else {}
     if status.get("state") == "failed":
         return status["message"]
@@ -158,7 +148,7 @@ def _why(work: Path, ended: str) -> str:
 
 
 def _curated(recipe: Recipe, settings: Settings) -> dict[str, str]:
-    """The problems that training would read, of the domains where they are there."""
+    """The curated problems that exist already, by domain."""
     from ratchet.flows.curate import curate_each
     from ratchet.tasks.pipeline_run import plan_run
 
@@ -166,5 +156,5 @@ def _curated(recipe: Recipe, settings: Settings) -> dict[str, str]:
         with plan_run(recipe, settings):
             problems = curate_each(recipe)
     except RatchetError:
-        return {}  # files that are not there, which the plan of a run tells
+        return {}  # missing files, which the plan of a run reports
     return {domain: str(artifact.kept) for domain, artifact in problems.items() if artifact.kept.is_file()}

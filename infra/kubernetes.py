@@ -1,9 +1,8 @@
 """A process group on Kubernetes: `RATCHET_LAUNCHER='python -m ratchet.infra.kubernetes TEMPLATE.yaml'`.
 
 Runs a command once in each pod of a Job or of Kubeflow's TrainJob, made from the template (docs/operations.md), and
-deletes the job when it is over, or when this process is ended. The flow, and with it this process, runs where `kubectl`
-is and sees the same home as the pods. The pods get the flow's RATCHET_* variables, without its tokens: those belong in
-a Secret that the template names.
+deletes the job at the end, or when this process is ended. The flow and this process need `kubectl` and the same home as
+the pods. The pods get the flow's RATCHET_* variables except tokens, which belong in a Secret named by the template.
 """
 
 import hashlib
@@ -25,9 +24,9 @@ PORT = 29500
 
 
 def manifest(template: dict[str, Any], command: Sequence[str]) -> dict[str, Any]:
-    """The job that runs `command` in each pod. Its last argument, where processes meet, becomes the first pod."""
+    """The job that runs `command` in each pod. Its last argument, the meeting point, becomes the first pod."""
     made, argv = deepcopy(template), list(command[:-1])
-    # The same work has the same name, so that what a killed flow left is found. A home runs a step once at a time.
+    # The same work has the same name, so that a killed flow's job is found. A home runs a step once at a time.
     name = "ratchet-" + hashlib.sha256(json.dumps(argv).encode()).hexdigest()[:12]
     made.setdefault("metadata", {})["name"] = name
     if made["kind"] == "TrainJob":
@@ -45,12 +44,12 @@ def manifest(template: dict[str, Any], command: Sequence[str]) -> dict[str, Any]
 
 
 def run(template: Path, command: Sequence[str]) -> int:
-    """0 when every pod has ended with 0, else 1. While the cluster does not answer, it is asked again."""
+    """0 if every pod ends with 0, otherwise 1. Retries while the cluster does not answer."""
     wanted = manifest(yaml.safe_load(template.read_text()), command)
     space = ["--namespace", wanted["metadata"].get("namespace", "default")]
     job = [f"{wanted['kind'].lower()}/{wanted['metadata']['name']}", *space]
     delete = ("delete", *job, "--cascade=foreground", "--wait", "--ignore-not-found")
-    _kubectl(*delete).check_returncode()  # its flow was killed, and its pods may still write
+    _kubectl(*delete).check_returncode()  # pods of a killed flow may still write
     _kubectl("create", "--filename=-", given=json.dumps(wanted)).check_returncode()
     try:
         while True:
@@ -68,7 +67,7 @@ def run(template: Path, command: Sequence[str]) -> int:
 
 
 def _kubectl(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Its errors go to our own, the log of the group."""
+    """Its errors go to standard error, the group's log."""
     return subprocess.run(["kubectl", *arguments], input=given, stdout=subprocess.PIPE, text=True, check=False)
 
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, and where they can be reached."""
+"""Child processes that never outlive their parent, and their addresses."""
 
 import ctypes
 import json
@@ -21,40 +21,39 @@ def guarded(argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", str(Path(__file__).with_name("exec_guard.py")), str(os.getpid()), *argv]
 
 
-def end_with_parent(parent: int) -> None:
-    """The same for a process that was forked, not started: it gets SIGTERM when `parent` dies. Called first of all."""
+def end_with_parent(parent: int, by: signal.Signals = signal.SIGTERM) -> None:
+    """The same for a running process: it gets the signal `by` when `parent` dies. Called first of all."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
+    if os.getppid() != parent:  # it has died already
         os._exit(143)
 
 
 def run_child(module: str, order: Mapping[str, Any]) -> None:
-    """Have a module do what the order says, which it reads from standard input, in a child with a fixed hash seed.
-    Raises RatchetError with the last line that the child writes to standard error."""
+    """Run a module in a child process with a fixed hash seed; it reads its `order` from standard input. Raises
+    RatchetError with the last line of its standard error."""
     child = subprocess.run(
         guarded([sys.executable, "-P", "-W", "ignore", "-m", module]),
         input=json.dumps(order), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONHASHSEED": "0"},
     )  # fmt: skip
     if child.returncode:
-        said = child.stderr.strip().splitlines() or [f"the process ended with code {child.returncode}"]
-        raise RatchetError(said[-1])
+        lines = child.stderr.strip().splitlines() or [f"the process ended with code {child.returncode}"]
+        raise RatchetError(lines[-1])
 
 
 @contextmanager
 def process_group(
-    argv: Sequence[str], log: Path, environment: dict[str, str], asked: bool = False
+    argv: Sequence[str], log: Path, environment: dict[str, str], pipes: bool = False
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `argv` in a process group of its own, its output in `log`; whatever happens here, the group is gone after.
+    """Run `argv` in a new process group, with output to `log`; no process of it survives the block.
 
-    On the way out the group gets SIGTERM, ten seconds, then SIGKILL. Output goes to a file and not a pipe, so an
-    orphan could never block us by holding the other end; what is `asked` through its standard input has a pipe for its
-    answers.
+    On exit the group gets SIGTERM and, ten seconds later, SIGKILL. Output goes to a file because an orphan holding a
+    pipe could block us; with `pipes`, standard input and output are pipes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab", buffering=0) as output:
-        ends = (subprocess.PIPE, subprocess.PIPE) if asked else (subprocess.DEVNULL, output)
+        ends = (subprocess.PIPE, subprocess.PIPE) if pipes else (subprocess.DEVNULL, output)
         process = subprocess.Popen(
             guarded(argv), stdin=ends[0], stdout=ends[1], stderr=output, bufsize=0, env=environment,
             start_new_session=True,
@@ -75,9 +74,8 @@ def process_group(
 
 
 def last_lines(log: Path, count: int) -> str:
-    """The end of what a process has said."""
     if not log.is_file():
-        return "(it has written nothing)"
+        return "(no output)"
     return "\n".join(log.read_text(errors="replace").splitlines()[-count:])
 
 
@@ -92,8 +90,8 @@ def memory_bytes() -> int:
 
 
 def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
-    """A socket at this address, listening where a `backlog` is given; port 0 takes a free one. Raises RatchetError when
-    the address cannot be had."""
+    """A socket bound to this address, listening if a `backlog` is given; port 0 takes a free one. Raises RatchetError
+    if the address is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
@@ -109,7 +107,7 @@ def bound_socket(host: str, port: int, backlog: int | None = None) -> socket.soc
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on at this moment; "" as `host` is every address of this machine."""
+    """A port that is free at the moment; `host` "" means every address of this machine."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

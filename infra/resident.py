@@ -1,11 +1,10 @@
-"""One process that loads libraries once, and for each order becomes a copy of itself with all of them in place.
+"""A process that loads libraries once and forks a copy of itself for each order.
 
     python -P -m ratchet.infra.resident MODULE
 
-A line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` is called as `python -m MODULE
-ARGUMENTS` would, its output in the log; the line that answers is its exit code. Orders are taken one after the other.
-Where `MODULE.preload()` says that copies would not work (CUDA does not survive a fork), the process itself does what
-the first order says, and ends.
+Each line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` runs as in `python -m MODULE
+ARGUMENTS`, with output to the log; the line in reply is its exit code. If `MODULE.preload()` returns False, forking
+would not work (CUDA does not survive a fork): the process runs the first order itself and ends.
 """
 
 import importlib
@@ -16,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +23,8 @@ from ratchet.infra.process_group import end_with_parent, process_group
 
 
 class Resident:
-    """One that is started by its first order, and again where an order is for another module. It dies with us."""
+    """Client of such a process, which starts with the first order and dies with us. An order for another module
+    restarts it."""
 
     def __init__(self) -> None:
         self._command: tuple[Sequence[str], dict[str, str]] | None = None
@@ -33,17 +33,16 @@ class Resident:
 
     @contextmanager
     def order(self, argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator["Order"]:
-        """What `argv`, PYTHON -P -m MODULE ARGUMENTS, says; one that has not ended on the way out is ended, and the
-        resident with it."""
+        """Run `argv`, PYTHON -P -m MODULE ARGUMENTS; if it has not ended when the block does, it is ended, together
+        with the resident."""
         *python, module = argv[:4]
         argv, arguments = [*python, __name__, module], argv[4:]
         if self._process is None or self._process.poll() is not None or self._command != (argv, environment):
             self.close()
-            self._process = self._open.enter_context(process_group(argv, log, environment, asked=True))
+            self._process = self._open.enter_context(process_group(argv, log, environment, pipes=True))
             self._command = argv, environment
-        order = Order(self._process)
+        order = Order(self._process, {"arguments": [*arguments], "log": str(log)})
         try:
-            order.give({"arguments": [*arguments], "log": str(log)})
             yield order
         finally:
             if order.code is None:
@@ -59,22 +58,16 @@ class Resident:
 
 
 class Order:
-    """What a resident is at."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> None:
         self._process = process
         self.code: int | None = None
-
-    def give(self, order: dict[str, object]) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
-        try:
-            os.write(self._process.stdin.fileno(), json.dumps(order).encode() + b"\n")
-        except BrokenPipeError:  # it has ended, as `poll` will tell
-            return
+        assert process.stdin is not None and process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        with suppress(BrokenPipeError):  # it has ended, which `poll` reports
+            os.write(process.stdin.fileno(), json.dumps(order).encode() + b"\n")
 
     def poll(self) -> int | None:
-        """The code it has ended with, None until then."""
+        """Its exit code, None until it has ended."""
         assert self._process.stdout is not None
         if self.code is None:
             answer = self._process.stdout.read()
@@ -84,7 +77,7 @@ class Order:
 
 def serve(name: str) -> None:
     answers = os.dup(1)
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries is not an answer
     module = importlib.import_module(name)
     copies = module.preload()
     for line in sys.stdin:
@@ -93,7 +86,7 @@ def serve(name: str) -> None:
             _run(module, os.getppid(), **order)
             return
         child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not before the copy has ended as well
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # only after the copy has ended
         child.start()
         try:
             child.join()

@@ -1,11 +1,11 @@
-"""Process groups as SLURM jobs: submitted, watched, cancelled, and found again by a flow that was killed.
+"""Process groups as SLURM jobs: submitted, watched, canceled, and found again after a flow was killed.
 
-`RATCHET_SLURM` names the head of their batch scripts: `#SBATCH` lines, and what prepares a node. A job is known by its
-name, which is that of the work it does: before one is submitted SLURM is asked for it, so that no work is submitted
-twice, whatever was killed in between. A job outlives a flow that is killed; one that is interrupted cancels it.
+`RATCHET_SLURM` names a file with the head of the batch scripts: `#SBATCH` lines, and commands that prepare a node. A
+job is named after its work, and no job is submitted while one of that name exists, so nothing runs twice. A job
+outlives a killed flow; an interrupted flow cancels it.
 
-SLURM starts a job again by itself when a node fails or a higher one takes its place, where the cluster is set up so. A
-job that comes to its time limit is told ahead (`--signal`) and saves a checkpoint; it is submitted again by us.
+SLURM itself requeues jobs after node failures and preemption, if the cluster is configured so. Before its time limit a
+job gets a signal (`--signal`) and saves a checkpoint; then we submit it again.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from ratchet.infra.settings import Settings
 POLL_S = 5
 CANCEL_S = 60
 TAKEN_AWAY = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED")
-"""How a job ends that did nothing wrong."""
+"""Final states of jobs that did not fail by themselves."""
 DEFAULTS = "#SBATCH --requeue\n#SBATCH --signal=B:USR1@300"
-"""Ahead of the user's own lines, which win."""
+"""Before the user's lines, which take precedence."""
 
 
 class Unreachable(Exception):
@@ -40,7 +40,6 @@ class Slurm:
     settings: Settings
 
     def check(self, machines: int) -> None:
-        """Have SLURM check the options, without submitting anything."""
         _check(machines, self._head())
 
     @contextmanager
@@ -49,7 +48,7 @@ class Slurm:
         try:
             number = _active(name)
             if number:
-                say(f"SLURM job {number} is at this work already: going on with it.")
+                say(f"SLURM job {number} is doing this work already: following it.")
             else:
                 forget(group)
                 number = self._submit(name, group)
@@ -71,12 +70,12 @@ class Slurm:
         try:
             return _sbatch(options, self.script(group)).split(";")[0]
         except RatchetError:
-            if number := _active(name):  # submitted all the same: the answer was lost
+            if number := _active(name):  # it was submitted, but the answer was lost
                 return number
             raise
 
     def script(self, group: Group) -> str:
-        """The batch script: the user's head, then the group, which is told of what SLURM tells the script."""
+        """The batch script: the user's head, then the group, which gets the script's signals."""
         command = shlex.join(group.argv)
         on_each = self.settings.launcher or ON_EACH_NODE
         if group.once:
@@ -118,40 +117,38 @@ exit $code
 
 
 class Job:
-    """A job of SLURM's."""
-
     def __init__(self, number: str, status: Path, say: Callable[[str], None]) -> None:
         self.number, self._status, self._say = number, status, say
         self.ended = False
-        self._told = ""
-        self._asked_at = -float(POLL_S)
+        self._reported = ""
+        self._polled_at = -float(POLL_S)
 
     def poll(self) -> int | None:
-        """0 when it has completed, 1 when it has ended in any other way. SLURM is asked every few seconds."""
-        if time.monotonic() - self._asked_at < POLL_S:
+        """0 when it has completed, 1 when it has ended otherwise. Queries SLURM every few seconds."""
+        if time.monotonic() - self._polled_at < POLL_S:
             return None
-        self._asked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         try:
             found = _squeue("--jobs", self.number)
         except Unreachable as error:
-            self._tell(f"SLURM does not answer ({error}); still asking")
+            self._report(f"SLURM does not answer ({error}); trying again")
             return None
         state, reason = found[-1][1:] if found else ("forgotten by SLURM", "")
         waits = state == "PENDING" and reason != "None"
-        self._tell(f"SLURM job {self.number}: {state.lower()}{f', {reason}' if waits else ''}")
+        self._report(f"SLURM job {self.number}: {state.lower()}{f', {reason}' if waits else ''}")
         if found and state not in ENDED:
             return None
         self.ended = True
-        last_word = json.loads(self._status.read_text())["state"] if self._status.is_file() else ""
-        if last_word in ("finished", "failed"):
-            return int(last_word == "failed")
-        if last_word == "stopped" or not found or state in TAKEN_AWAY:
-            raise TakenAway(f"SLURM job {self.number} is at its end ({last_word or state.lower()})")
+        result = json.loads(self._status.read_text())["state"] if self._status.is_file() else ""
+        if result in ("finished", "failed"):
+            return int(result == "failed")
+        if result == "stopped" or not found or state in TAKEN_AWAY:
+            raise TakenAway(f"SLURM job {self.number} has ended ({result or state.lower()})")
         return int(state != "COMPLETED")
 
     def cancel(self) -> None:
-        """Returns when none of its processes is left, or SLURM has not managed that in a minute."""
-        self._say(f"SLURM job {self.number}: cancelling it")
+        """Returns when all its processes are gone, or after a minute."""
+        self._say(f"SLURM job {self.number}: canceling it")
         with suppress(RatchetError):
             _call(["scancel", self.number])
         deadline = time.monotonic() + CANCEL_S
@@ -161,36 +158,34 @@ class Job:
                     return
             time.sleep(1)
 
-    def _tell(self, text: str) -> None:
-        if text != self._told:
+    def _report(self, text: str) -> None:
+        if text != self._reported:
             self._say(text)
-            self._told = text
+            self._reported = text
 
 
-ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")
+ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore
 
 
 def job_name(work: Path) -> str:
-    """Of the work in this directory, in this home."""
     return f"ratchet-{work.name}-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}"
 
 
 def _active(name: str) -> str:
-    """The number of the job of this name that waits or runs, empty when there is none."""
+    """The number of the waiting or running job of this name, "" if there is none."""
     return next((number for number, state, _ in _squeue("--me", "--name", name) if state not in ENDED), "")
 
 
 def _squeue(*which: str) -> list[list[str]]:
-    """Number, state and reason of each job, ended ones included while SLURM remembers them (some minutes). Raises
-    Unreachable."""
-    asked = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", *which]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    """Number, state and reason of each job, including ended ones for some minutes. Raises Unreachable."""
+    query = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", *which]
+    done = subprocess.run(query, capture_output=True, text=True, check=False)
     if done.returncode and "Invalid job id" not in done.stderr:
         raise Unreachable(done.stderr.strip() or f"squeue ended with code {done.returncode}")
     return [line.split("|") for line in done.stdout.splitlines()]
 
 
-@cache  # each step of a plan asks the same
+@cache  # each step of a plan makes the same check
 def _check(machines: int, head: str) -> None:
     _sbatch(["--test-only", f"--nodes={machines}"], f"{head}\ntrue\n")
 
@@ -200,18 +195,16 @@ def _sbatch(options: list[str], script: str) -> str:
 
 
 def _call(argv: list[str], script: str = "") -> str:
-    """What a command of SLURM's prints; raises RatchetError with what it says on its way out."""
+    """The output of a SLURM command. Raises RatchetError with its errors."""
     try:
         done = subprocess.run(
             argv, input=script, capture_output=True, text=True, env=environment_of_groups(), check=False
         )
     except FileNotFoundError as error:
         raise RatchetError(
-            f"RATCHET_SLURM is set, and there is no program {argv[0]!r} here: run where SLURM's commands are, or unset "
-            "it."
+            f"RATCHET_SLURM is set, but there is no program {argv[0]!r} here: run on a machine with SLURM's commands, "
+            "or unset it."
         ) from error
     if done.returncode:
-        raise RatchetError(
-            f"SLURM refuses: {done.stderr.strip()}. Its options are in the file that RATCHET_SLURM names."
-        )
+        raise RatchetError(f"SLURM refuses: {done.stderr.strip()}. The file RATCHET_SLURM has its options.")
     return done.stdout.strip()

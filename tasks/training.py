@@ -1,4 +1,4 @@
-"""Warm start and stages: each runs as one process group under torch's launcher, never inside the flow's process."""
+"""Warm start and stages, each as a process group under torch's launcher, never inside the flow's process."""
 
 import json
 import shutil
@@ -34,34 +34,29 @@ STAGE = Step("train", 4, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 3, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
-"""Steps without it after which an alarm has cleared, and is told again when it returns: a batch's numbers jump."""
+"""Steps after which an alarm is shown again when it returns; batches fluctuate."""
 ATTEMPTS = 3
-"""Of a group whose machines are taken from it each time before it gets any further."""
+"""Launches of a group that loses its machines each time before it makes progress."""
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
-    """The first checkpoint: the recipe's model, trained on teacher traces when the recipe says so."""
-    start = recipe.training.warm_start
+    """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
+    start, hardware = recipe.training.warm_start, recipe.training.hardware
     spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
-    parameters = {
-        "seed": recipe.seed,
-        "model": recipe.model,
-        "warm_start": start,
-        "hardware": recipe.training.hardware,
-    }
+    parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     if recipe.model.path is None and start is None:
         raise RatchetError(
-            f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start, with "
-            "which one is grown from nothing; or train with --from."
+            f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
+            "create one; or train with --from."
         )
     inputs = [traces] if traces else []
-    if recipe.model.path and Path(recipe.model.path).is_dir():  # known by what is in it, wherever it lies
+    if recipe.model.path and Path(recipe.model.path).is_dir():  # identified by its content, not its place
         parameters["model"] = recipe.model.model_copy(update={"path": None})
         inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
 
     def check() -> None:
-        launcher_of(active_run().settings).check(recipe.training.hardware.machines)
+        launcher_of(active_run().settings).check(hardware.machines)
         if recipe.model.path:
             check_model(recipe.model.path)
 
@@ -71,7 +66,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
 
 
 def check_model(path: str) -> None:
-    """Tell what is wrong with a model while a run is planned, before days are spent on what it is to learn from."""
+    """Raises RatchetError for a faulty model while the run is planned, before any work."""
     if active_run().planning:
         from ratchet.infra.inference import models  # torch and transformers: seconds
 
@@ -79,23 +74,23 @@ def check_model(path: str) -> None:
 
 
 def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
-    """Raises RatchetError when a stage trains on a domain that curation has kept no problem of."""
+    """Raises RatchetError if a stage trains on a domain of which curation kept no problem."""
     for stage in recipe.training.stages:
         for domain in stage.domains:
             kept = problems[domain].kept
             if kept.is_file() and not pq.read_metadata(kept).num_rows:
                 raise RatchetError(
                     f"training.stages: the mix of {stage.name} names {domain}, of which curation kept no problem. "
-                    "`ratchet why` says what became of each."
+                    "`ratchet why` gives the reason for each."
                 )
 
 
 def check_choices(stage: Stage) -> dict[str, str]:
-    """The hash of the file that each of the stage's own choices is in, so that a change of it trains anew; nothing for
-    what is shipped. Raises RatchetError for a loss or an advantage that there is not."""
+    """Hashes of the files of the user's own loss and advantage, so that a change retrains the stage; none for shipped
+    ones. Raises RatchetError for an unknown loss or advantage."""
     hashes = {}
     for registry, name in ((LOSSES, stage.loss), (ADVANTAGES, stage.advantage)):
-        if name in registry:  # not imported here: that is torch, and seconds
+        if name in registry:  # not imported here, because that imports torch
             continue
         try:
             chosen = registry.get(name)
@@ -109,7 +104,6 @@ def check_choices(stage: Stage) -> dict[str, str]:
 def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
-    """One stage of the curriculum: from checkpoint to checkpoint."""
     own_code = check_choices(stage)
     problems = {domain: problems[domain] for domain in stage.domains}
     blend = {name: str(artifact.kept) for name, artifact in validation.items()}
@@ -142,26 +136,25 @@ def _check(recipe: Recipe) -> None:
 
 
 def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
-    """How often the policy that starts a stage solves each prompt that the stage may train on."""
+    """How often the starting policy solves each prompt that the stage may train on."""
     spec = _spec(recipe, "pass_rates", stage, start, problems)
     measured = {
-        "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded", "total_time_limit_s",
+        "name", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded",
+        "total_time_limit_s",
     }  # fmt: skip
     parameters = {
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, stage.domains),
-        "stage": stage.model_dump(mode="json", include=measured | {"name"}, exclude_defaults=True),
+        "stage": stage.model_dump(mode="json", include=measured, exclude_defaults=True),
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
         **judged_math(recipe, stage.domains),
     }
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it
         parameters["longest_response"] = stage.longest_response
-    inputs = [start, *problems.values()]
-    title = f"pass rates {stage.name}"
     return run_step(
-        PASS_RATES, stage.name, parameters=parameters, inputs=inputs, make=_train(spec), title=title,
-        check=lambda: _check(recipe),
+        PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(spec),
+        title=f"pass rates {stage.name}", check=lambda: _check(recipe),
     )  # fmt: skip
 
 
@@ -169,18 +162,12 @@ def _spec(
     recipe: Recipe, kind: str, stage: Stage | None = None, start: Artifact | None = None,
     problems: Mapping[str, Artifact] = {}, **facts: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """What the worker is to do (`training.main`)."""
     return {
-        "kind": kind,
-        "recipe": recipe.model_dump(mode="json"),
-        "stage": stage and stage.name,
+        "kind": kind, "recipe": recipe.model_dump(mode="json"), "stage": stage and stage.name,
         "model_dir": start and str(start.path if start.kind == "model" else start.path / "model"),
         "problems": {domain: str(artifact.kept) for domain, artifact in problems.items()},
-        "traces": None,
-        "pass_rates": None,
-        "validation": {},
-        **facts,
-    }
+        "traces": None, "pass_rates": None, "validation": {}, **facts,
+    }  # fmt: skip
 
 
 def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
@@ -197,7 +184,7 @@ def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
         run_worker(
             "ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines, resident=True
         )
-        shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # the model stays, the way there does not
+        shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
         if measures:
             draft.extra["headline"] = _describe_pass_rates(draft)
             return
@@ -227,12 +214,12 @@ def run_worker(
     module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower", processes: int,
     machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
-    """Run a module as a worker process group to its end, following its metrics; again when its machines are taken from
-    it. What a killed run has finished is not run again. `here`: on this machine, whoever launches others. Raises
-    RatchetError with the group's own message."""
+    """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
+    that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises RatchetError with
+    the group's message."""
     run = active_run()
     settings = replace(run.settings, slurm=None) if here else run.settings
-    # Beside the artifact, whose content is the same wherever its home lies; found again by a run that goes on.
+    # Not in the artifact, whose content must not depend on the home; found again by a resumed run.
     spec_file, status_file = run.settings.logs / f"{draft.path.name}.spec.json", draft.path / STATUS
     log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
@@ -254,10 +241,10 @@ def run_worker(
             attempts = ATTEMPTS if follow.furthest > furthest else attempts - 1
             if not attempts:
                 raise RatchetError(
-                    f"{name}: its machines were taken from it {ATTEMPTS} times before it got any further; at last: "
-                    f"{reason}. Give it more time or other machines; the end of {log}:\n{last_lines(log, 25)}"
+                    f"{name}: lost its machines {ATTEMPTS} times without progress; the last time: {reason}. Give it "
+                    f"more time or other machines; the end of {log}:\n{last_lines(log, 25)}"
                 ) from reason
-            run.watcher.note(f"{name}: {reason}; going on from what it has saved")
+            run.watcher.note(f"{name}: {reason}; continuing from its last checkpoint")
             continue
         follow.poll()
         status = _status(status_file)
@@ -276,25 +263,23 @@ def _status(file: Path) -> dict[str, Any]:
 
 
 class MetricsFollower:
-    """Reads a worker's `metrics.jsonl` as it grows: to the terminal, and into the tracking journal."""
+    """Reads a worker's `metrics.jsonl` as it grows, for the terminal and the tracking journal."""
 
     def __init__(self, run: PipelineRun, path: Path) -> None:
-        self.run = run
-        self.path = path
-        self.child = run.current_child
-        self.offset, self.line = 0, b""  # the byte behind the last line that was read, and that line
+        self.run, self.path, self.child = run, path, run.current_child
+        self.offset, self.line = 0, b""  # end of the last line read, and that line
         self.last: dict[str, Any] = {}
         self.furthest = 0
-        """The last step, or response, that it has ever come to."""
-        self.repeated = 0  # records up to here come again after a resume, and are the same
-        self.alarmed: dict[str, int] = {}  # the step at which an alarm was last on
+        """The last step, or response, ever reached."""
+        self.repeated = 0  # records up to here were read before a resume
+        self.alarmed: dict[str, int] = {}  # step at which an alarm was last on
 
     def poll(self) -> None:
         if not self.path.is_file():
             return
         with open(self.path, "rb") as file:
             file.seek(self.offset - len(self.line))
-            if file.read(len(self.line)) != self.line:  # a resumed stage cut the file back to its checkpoint
+            if file.read(len(self.line)) != self.line:  # a resumed stage truncated the file to its checkpoint
                 self.offset, self.line, self.repeated = 0, b"", self.furthest
             for end, record in read_lines(self.path, self.offset):
                 file.seek(self.offset)
@@ -319,7 +304,7 @@ class MetricsFollower:
 
 
 class StageFollower(MetricsFollower):
-    """Of a stage: also as a part of the curve over all stages."""
+    """For a stage: also continues the curve over all stages."""
 
     def __init__(self, run: PipelineRun, path: Path, start: Artifact) -> None:
         super().__init__(run, path)

@@ -1,4 +1,4 @@
-"""What a person should be told at once: a step's metrics that mean trouble, in words that say what to do."""
+"""Warnings about a step's metrics, saying what to do."""
 
 import math
 import resource
@@ -12,43 +12,39 @@ from ratchet.training.groups import Metrics
 
 
 def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
-    """Warnings about one step by name; none when all is well. A function of the metrics alone: where they are kept by
-    domain, so are the warnings, as `<domain>/<name>`."""
+    """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
+    `<domain>/<name>`."""
     found = {}
     domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
-        about_it = _of_sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)}, limits)
-        found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in about_it.items()}
+        warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)}, limits)
+        found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
     if not domains:
-        found = _of_sampling(metrics, limits)
+        found = _sampling(metrics, limits)
     if metrics.get("mismatch_kl", 0.0) > limits.mismatch_above:
         found["mismatch"] = (
-            f"the engine that samples and the trainer differ by {metrics['mismatch_kl']:.3g} nats per token: are the "
-            "engine's weights the trainer's? If it is precision, set importance_cap"
+            f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "
+            "the trainer's weights? If the cause is precision, set importance_cap"
         )
     if metrics["skipped_updates"]:
-        found["nothing_to_learn"] = "in every group all rewards were the same: there was nothing to learn from"
+        found["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
     return found
 
 
-def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
-    """Of what was sampled: of one domain, or of all."""
+def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
     found = {}
     if metrics["pass_rate"] == 0:
-        found["no_reward"] = (
-            "not one response passed: is the verifier right, and are the prompts within the model's reach?"
-        )
+        found["no_reward"] = "no response passed: is the verifier right, and are the prompts within the model's reach?"
     if metrics["truncated"] > limits.truncated_above:
         found["truncation"] = (
-            f"{metrics['truncated']:.0%} of the responses were cut at the limit: raise max_response_tokens, or "
-            "penalise length (truncation: soft_overlong)"
+            f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or penalize "
+            "length (truncation: soft_overlong)"
         )
     if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["pass_rate"] <= limits.solved_above:
         found["entropy"] = (
             f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token at a pass rate of "
-            f"{metrics['pass_rate']:.2f}: hardly anything is explored any more. Raise clip_high or temperature, or set "
-            "entropy_target"
+            f"{metrics['pass_rate']:.2f}: raise clip_high or temperature, or set entropy_target"
         )
     if metrics["infra_errors"]:
         found["infra_errors"] = (
@@ -57,14 +53,14 @@ def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
     if metrics.get("short_batch"):
         found["short_batch"] = (
             f"after {metrics['sampling_rounds']:.0f} rounds of sampling the batch is {metrics['short_batch']:.0f} "
-            "prompts short: the others' rollouts all had the same reward. Drop easy prompts, or raise "
+            "prompts short: all rollouts of the other prompts had the same reward. Drop easy prompts, or raise "
             "dynamic_sampling_rounds"
         )
     return found
 
 
 def memory() -> Metrics:
-    """The largest amounts that any rank has held so far, GB. Collective."""
+    """Peak memory of the largest rank so far, GB. Collective."""
     unit = 1 if sys.platform == "darwin" else 1024
     held = {"memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
     if torch.cuda.is_available():

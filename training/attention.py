@@ -1,4 +1,4 @@
-"""Which models' attention can be packed and shared between ranks in training, and the sharing."""
+"""Packed and shared attention in training: which models can do it, and sharing it between ranks."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ratchet.infra.recipe.training import Hardware
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:
-    """Raises RatchetError where sequences are to be packed or shared, and the model's attention is not full in sdpa."""
+    """Raises RatchetError if sequences are packed or shared, and the model's attention is not full in sdpa."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
     if not ours and (hardware.packed or hardware.sequence_ranks > 1):
@@ -27,11 +27,11 @@ _shared: set[int] = set()
 
 
 def share_attention(model: Any, ranks: int) -> None:
-    """Have `ranks` consecutive ranks compute each sequence together while the model is in training mode. Collective.
+    """Let `ranks` consecutive ranks compute each sequence together while the model is in training mode. Collective.
 
-    Every rank holds a stretch of tokens, and for attention they exchange it for all tokens of a share of the heads
-    (Ulysses, Jacobs et al. 2023, arXiv 2309.14509; DeepSpeed's implementation, which takes the place of transformers'
-    attention function). Raises RatchetError when the heads cannot be shared out.
+    Every rank holds a stretch of tokens; for attention they exchange it for all tokens of a share of the heads
+    (Ulysses, Jacobs et al. 2023, arXiv 2309.14509; DeepSpeed's implementation replaces transformers' attention
+    function). Raises RatchetError if the heads cannot be divided.
     """
     heads = model.config.num_key_value_heads
     if heads % ranks:

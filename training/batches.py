@@ -1,4 +1,4 @@
-"""The groups that one step learns from: the drawn prompts' rollouts, and of more prompts where those teach nothing."""
+"""The groups that one step learns from: rollouts of the drawn prompts, and of more prompts if those teach nothing."""
 
 import math
 import sys
@@ -20,13 +20,13 @@ from ratchet.training.rollout import Rollout, RolloutWorker
 from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25
-"""Share of prompts that teach something, for sizing the next round: one unlucky round should not quadruple it."""
+"""Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
+it."""
 
 
 @dataclass
 class Collected:
-    """`groups` to learn from; `sampled`: all that were sampled for them in this step; `rounds` of sampling; `missing`:
-    how many prompts of each domain the step has to do without."""
+    """`groups` to learn from; all groups `sampled` in this step; `rounds` of sampling; prompts `missing` by domain."""
 
     groups: list[Group] = field(default_factory=list)
     sampled: list[Group] = field(default_factory=list)
@@ -37,11 +37,10 @@ class Collected:
 class Batches:
     """Samples the batches of one stage.
 
-    With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) a group whose rewards are all the same is left out and
-    other prompts of its domain are sampled in its place, for a bounded number of rounds; then the step makes do with
-    what there is. Groups beyond the batch are not thrown away. Where a batch gets several updates they wait for the
-    next step, with the log-probabilities of the policy they were sampled from. Where training is strictly on-policy
-    they would be stale by then, and so the step learns from them too.
+    With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) a group with equal rewards is replaced by other prompts
+    of its domain, for a bounded number of rounds. Groups beyond the batch wait for the next step if a batch gets
+    several updates, with the log-probabilities of the policy that sampled them. In strictly on-policy training they
+    would be stale by then, so the step learns from them too.
     """
 
     def __init__(
@@ -55,13 +54,11 @@ class Batches:
         reason = _waits_for_batch(stage)
         self._early = worker.sampler.beside and not reason
         if worker.sampler.beside and reason and ranks.rank() == 0:
-            print(f"stage {stage.name}: learns when all of a batch is sampled: {reason}", file=sys.stderr)
+            print(f"stage {stage.name}: learns only when the whole batch is sampled: {reason}", file=sys.stderr)
 
     def collect(self, batch: Batch) -> Collected:
-        """Sample and judge the batch, and further ones as the stage allows. Collective.
-
-        Raises RatchetError when too many verdicts failed on our side.
-        """
+        """Sample and judge the batch, and replacements as the stage allows. Collective. Raises RatchetError if too many
+        verdicts failed on our side."""
         stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
         collected = Collected(groups=self.surplus)
         if not stage.dynamic_sampling_rounds:
@@ -81,11 +78,11 @@ class Batches:
         if stage.updates_per_batch > 1:
             collected.groups, surplus = _split(collected.groups, wanted)
             self.surplus = self._learner.old_logprobs(surplus, batch.temperature)
-        collected.groups = with_advantages(collected.groups, batch.stage)  # of one batch, however many rounds it took
+        collected.groups = with_advantages(collected.groups, batch.stage)  # of one batch, from several rounds
         return collected
 
     def _needed(self, collected: Collected) -> dict[str, int]:
-        """Prompts to sample for what is missing: as many as it takes when they go on to teach as often as they did."""
+        """Prompts to sample for the missing ones, at the rate at which prompts taught so far."""
         sampled = by_domain(collected.sampled)
         usable = {domain: fmean(not g.advantages.zero_variance for g in groups) for domain, groups in sampled.items()}
         return {d: math.ceil(count / max(usable[d], LEAST_USABLE)) for d, count in collected.missing.items()}
@@ -120,16 +117,16 @@ class Batches:
 
 
 def _waits_for_batch(stage: Stage) -> str:
-    """Why what the stage learns from one group depends on others of its batch; "" where it does not."""
+    """Why a group's gradient depends on others of its batch; "" if it does not."""
     if stage.updates_per_batch > 1:
         return f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"
     if stage.advantage not in OF_ONE_GROUP:
-        return f"advantage {stage.advantage} may depend on all of it; {', '.join(OF_ONE_GROUP)} do not"
+        return f"advantage {stage.advantage} may depend on all groups; {', '.join(OF_ONE_GROUP)} do not"
     return ""
 
 
 def _teaching(groups: Sequence[Group], stage: Stage) -> list[Group]:
-    """Those that a step learns from: with dynamic sampling, others take the place of some."""
+    """The groups that a step learns from; dynamic sampling replaces the others."""
     return [g for g in groups if not (stage.dynamic_sampling_rounds and g.advantages.zero_variance)]
 
 
@@ -138,8 +135,7 @@ def _counts(groups: Sequence[Group]) -> Counter[str]:
 
 
 def _split(groups: Sequence[Group], wanted: Counter[str]) -> tuple[list[Group], list[Group]]:
-    """The first groups of each domain, as many as are wanted, and the others, which wait. None waits for a domain that
-    has no prompts any more."""
+    """The first groups of each domain, as many as wanted, and the surplus. Domains without wanted prompts have none."""
     kept, surplus, counts = [], [], Counter()
     for members in groups:
         counts[members.domain] += 1

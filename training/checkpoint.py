@@ -1,13 +1,13 @@
-"""Checkpoints: everything a stage needs to go on as if it had never stopped.
+"""Checkpoints: everything a stage needs to continue as if it had never stopped.
 
     checkpoints/step-00000040/
         model/                   configuration, safetensors, tokenizer: a directory that transformers and vLLM load
-        engine/                  DeepSpeed's own state: weights, optimizer moments, counters, one part per rank
-        reference.safetensors    the reference policy, where it has been reset
-        state.json               curriculum with its history of resets, learner, groups carried over
-        manifest.json            step, ranks, validation score, what model it is, sha256 of every file; written last
+        engine/                  DeepSpeed's state: weights, optimizer moments, counters, one part per rank
+        reference.safetensors    the reference policy, if it has been reset
+        state.json               curriculum with its interventions, learner, groups carried over
+        manifest.json            step, ranks, validation score, model shape, sha256 of every file; written last
 
-There is no generator state to keep: every random choice is a function of (seed, step, problem, sample).
+There is no generator state: every random choice is a function of (seed, step, problem, sample).
 """
 
 import errno
@@ -33,18 +33,18 @@ from ratchet.training.policy import Policy
 from ratchet.training.snapshot import Writes
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
-"""In what torch and safetensors say when a file cannot be written."""
+"""Signs of a failed write in errors of torch and safetensors."""
 KEPT = 2
-"""The newest, and the one before it in case the newest turns out unreadable; also the one that validated best."""
+"""The newest, and the one before in case the newest is unreadable; the one that validated best is kept too."""
 POLL_S = 0.05
 FAILED = ".failed"
-"""How the name of a part ends that a rank could not write."""
+"""Suffix of a part that a rank could not write."""
 LEAVE_S = 5.0
-"""For a checkpoint that is being written when a stage fails: it may be nearly there."""
+"""Wait for the checkpoint being written when a stage fails."""
 
 
 class Stopped(Exception):
-    """A stage has saved a checkpoint and ends before its time, because it was asked to."""
+    """A stage has saved a checkpoint and ends early, as requested."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(f"after step {steps}")
@@ -54,9 +54,8 @@ class Stopped(Exception):
 class Checkpoints:
     """The checkpoints of one stage. On several machines `directory` must be shared.
 
-    What a checkpoint holds is copied to the host's memory, and each rank has a thread that writes its part beside the
-    next steps, at most one checkpoint at a time. The context waits for the last one; where it is left by an error, for
-    some seconds.
+    The state is copied to host memory, and a thread of each rank writes its part during the next steps, one checkpoint
+    at a time. Leaving the context waits for the last one; after an error, for some seconds.
     """
 
     def __init__(self, directory: Path, policy: Policy) -> None:
@@ -77,18 +76,15 @@ class Checkpoints:
             self._writer.join(2 * POLL_S)
 
     def stop_asked(self) -> bool:
-        """Whether the stage is to save and end, as the file STOP beside its checkpoints says. Collective. Raises what
-        the last checkpoint could not be written for."""
+        """Whether a file STOP asks the stage to save and end. Collective. Raises the error of the last checkpoint's
+        writer."""
         self._raise_failure()
         return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
-        """Begin to write a checkpoint of this moment, which will exist either whole or not at all; then those that are
-        not kept are deleted. Collective.
-
-        `state` is JSON; `score` what the step validated at, where it did. Raises RatchetError when the disk is full, as
-        do later calls when it is by then.
-        """
+        """Start to write a checkpoint, which will exist either whole or not at all; then delete those not kept.
+        Collective. `state` is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is
+        full, now or in a later call."""
         self.finish()
         draft = self._directory / f".draft-{step:08d}"
         with writing(self._directory):
@@ -104,13 +100,12 @@ class Checkpoints:
         self._writer.start()
 
     def finish(self) -> None:
-        """Wait for the checkpoint that is being written, if one is. Collective. Raises what it could not be written
-        for."""
+        """Wait for the checkpoint that is being written, if any. Collective. Raises its writer's error."""
         if self._writer is None:
             return
         self._writer.join()
         self._writer = None
-        # Rank 0 has now seen that all have written theirs, or that one could not.
+        # Rank 0 returns once all parts are written or one has failed.
         ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
         self._raise_failure()
 
@@ -134,12 +129,12 @@ class Checkpoints:
                     self._complete(draft, manifest)
         except Exception as error:  # raised at the next step
             self._failure = error
-            with suppress(OSError):  # what rank 0 waits for; an empty file fits on a full disk
+            with suppress(OSError):  # rank 0 waits for it; an empty file fits on a full disk
                 (draft / f"rank-{self._policy.rank}{FAILED}").touch()
 
     def _complete(self, draft: Path, manifest: dict[str, Any]) -> None:
-        """Give a checkpoint its name when all ranks have written their parts, as their files of hashes say: threads of
-        several processes cannot use the collectives that the steps use meanwhile."""
+        """Rename the draft when the hash files of all ranks exist: this thread cannot use the collectives, which the
+        steps are using."""
         parts = [draft / f"rank-{rank}.json" for rank in range(self._policy.ranks)]
         minutes = ranks.minutes_for(self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
         deadline = time.monotonic() + 60 * minutes
@@ -196,10 +191,9 @@ class Checkpoints:
         if other_ranks and self._policy.rank == 0:
             print(
                 f"checkpoint {path} was written by {manifest['ranks']} processes, and there are {self._policy.ranks} "
-                "now: converting it. From here on the run is no longer bit for bit the one that was interrupted.",
-                file=sys.stderr,
-                flush=True,
-            )
+                "now: converting it. From here on the run is not bit for bit the interrupted one.",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
         self._policy.load_state(path, other_ranks)
 
     def _newest(self) -> Path | None:
@@ -211,7 +205,7 @@ class Checkpoints:
                 if model != self._policy.shape:
                     raise RatchetError(
                         f"{path} is a checkpoint of another model ({model}; this is {self._policy.shape}). "
-                        f"Delete {self._directory} to start this stage again, or give the model it belongs to."
+                        f"Delete {self._directory} to restart this stage, or use the checkpoint's model."
                     )
                 return path
             if self._policy.rank == 0:  # under its name it would count as one to keep
@@ -224,24 +218,24 @@ class Checkpoints:
         return None
 
     def _damage(self, path: Path) -> str | None:
-        """What is wrong with a checkpoint, None when it is as it was written. Collective."""
+        """What is wrong with a checkpoint, None if nothing is. Each rank hashes a share of the files. Collective."""
         try:
             wanted = _manifest(path)["files"]
-            found = [name for name, hashed in self._hashes(path, wanted).items() if hashed != wanted[name]]
-            damage = [f"{name} is not what was written (sha256 differs)" for name in found]
+            changed = [name for name in self._share(path, wanted) if sha256_file(path / name) != wanted[name]]
+            damage = [f"{name} is not what was written (sha256 differs)" for name in changed]
         except (OSError, ValueError, KeyError) as error:
             damage = [f"{type(error).__name__}: {error}"]
         return next(chain.from_iterable(ranks.gather(damage)), None)
 
-    def _hashes(self, directory: Path, names: Iterable[str]) -> dict[str, str]:
-        """The sha256 of this rank's share of these files. Ranks' shares are of about the same size."""
+    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
+        """This rank's share of these files; all shares are of about the same size."""
         by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
-        return {name: sha256_file(directory / name) for name in by_size[self._policy.rank :: self._policy.ranks]}
+        return by_size[self._policy.rank :: self._policy.ranks]
 
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """`disk_errors`, also for torch and safetensors, which have errors of their own for a disk that is full."""
+    """`disk_errors`, also for torch and safetensors, which have their own errors for a full disk."""
     with disk_errors(directory):
         try:
             yield
@@ -252,7 +246,6 @@ def writing(directory: Path) -> Iterator[None]:
 
 
 def _steps(directory: Path) -> list[Path]:
-    """Finished checkpoints, oldest first."""
     return sorted(directory.glob("step-*"))
 
 
@@ -263,5 +256,5 @@ def _manifest(path: Path) -> dict[str, Any]:
 def _score(path: Path) -> float | None:
     try:
         return _manifest(path)["score"]
-    except (OSError, ValueError):  # damaged, which is told where it is to be used
+    except (OSError, ValueError):  # damaged, which `restore` reports
         return None

@@ -1,14 +1,12 @@
-"""What a stage needs of memory and time, before anything is run. Arithmetic on shapes, and a simulation of one step's
-sampling (`simulation.py`): nothing heavy is imported.
+"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling (`simulation.py`).
 
-Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), and neither
-fragmentation nor, on a GPU, the framework's own, which is some GB. What is assumed of a machine is in `machine.py`; how
-far published step times are from what comes out, in docs/scaling.md. Not counted: starting, validation, evaluations.
+Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), not fragmentation
+nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/scaling.md compares the result with
+published step times. Start-up, validation and evaluation are not counted.
 """
 
-import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.infra.errors import RatchetError
@@ -18,24 +16,22 @@ from ratchet.training.machine import PROGRAM_S, VERDICT_S, Machine
 from ratchet.training.simulation import Decoder, Sampled, response_lengths, sample
 
 TYPICAL_RESPONSE = 0.5
-"""Mean response, as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
+"""Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
 PROMPT_TOKENS = 256
-"""At most the longest response's, which is what toys have."""
+"""Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
-"""What is held in the update alone; `Rates.memory` is of these."""
-TILE = 4096  # columns of logits at once: `training.logprobs.VOCABULARY_TILE`
+"""Memory that only the update holds; `Rates.memory` scales it."""
+TILE = 4096  # `training.logprobs.VOCABULARY_TILE`, which would import torch
 LIBRARIES = 0.58e9
-"""Bytes of a rank's process before there is a model: torch, transformers and DeepSpeed."""
+"""Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
-"""Of the prompts under dynamic sampling: the share whose rewards differ, so that as many again are sampled as miss."""
+"""Assumed share of prompts whose rewards differ, under dynamic sampling; the others are replaced."""
 FORWARD = 1 / 3
-"""Arithmetic of a forward pass, of that of forward and backward."""
+"""Arithmetic of a forward pass as a share of forward and backward."""
 HOST_BANDWIDTH = 200e9
-"""Bytes a second of a machine's memory, for an optimizer that is updated there."""
-DEALT = 64
-"""Sequences of a rank that are dealt one by one; more are dealt in bundles of like length."""
+"""Bytes per second of a machine's memory, for an optimizer updated there."""
 MOVED_BY_ADAM = 28
-"""Bytes read and written for each parameter: two moments, the 32-bit weight and the gradient."""
+"""Bytes read and written per parameter: two moments, the 32-bit weight and the gradient."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +49,11 @@ class Shape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Shape":
-        """From a Hugging Face configuration. Raises RatchetError for one that this arithmetic does not describe."""
+        """From a Hugging Face configuration. Raises RatchetError for a model that this arithmetic does not describe."""
+        if any(name in config for name in ("num_experts", "num_local_experts", "n_routed_experts")):
+            raise RatchetError("the model is a mixture of experts, which the estimate does not cover")
         try:
             hidden, heads = config["hidden_size"], config["num_attention_heads"]
-            if any(name in config for name in ("num_experts", "num_local_experts", "n_routed_experts")):
-                raise RatchetError("the model is a mixture of experts, which the estimate does not cover")
             return cls(
                 config["vocab_size"], hidden, config["num_hidden_layers"], heads,
                 config.get("num_key_value_heads") or heads, config.get("head_dim") or hidden // heads,
@@ -83,13 +79,17 @@ class Shape:
 
     @property
     def multiplied(self) -> int:
-        """Parameters that each token is multiplied with: an embedding is looked up."""
+        """Parameters that each token is multiplied with; an embedding is only looked up."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
+
+    def update_flops(self, tokens: float) -> float:
+        """Arithmetic of forward and backward over one sequence."""
+        return 6 * tokens * (self.multiplied + tokens * self.layers * self.attention)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes of one rank by what holds them, in the two phases that do not overlap; seconds of a step by phase."""
+    """Bytes of one rank by purpose, in the two phases that do not overlap; seconds of a step by phase."""
 
     sampling: dict[str, float]
     updating: dict[str, float]
@@ -97,12 +97,14 @@ class Estimate:
     engine: Needs
     longest: int
     """Tokens of a prompt and its longest response."""
+    cached: float
+    """Mean tokens in the cache of an engine that decodes a full batch."""
     sampled: Sampled
     judging: float
-    """Seconds that the step's verdicts take all cores, for each second of sampling."""
+    """Seconds that the step's verdicts keep all cores busy, per second of sampling."""
     checkpoint_bytes: float
     restart_seconds: float
-    """To read the last checkpoint; the processes' own start, and the steps since, are not in it."""
+    """To read the last checkpoint, without starting processes and repeating steps."""
 
     @property
     def peak(self) -> float:
@@ -116,160 +118,137 @@ class Estimate:
 def estimate(
     shape: Shape, stage: Stage, training: Training, machine: Machine, mean_response: float = TYPICAL_RESPONSE
 ) -> Estimate:
-    """One rank of `stage` on `machine`, on all of whose accelerators a rank runs (on a CPU, `hardware.ranks`).
+    """One rank of `stage` on `machine`, with a rank on each accelerator (on a CPU, `hardware.ranks` of them).
     `mean_response`: as a share of the longest."""
     hardware, rates = training.hardware, machine.rates
     ranks = hardware.ranks if machine.is_cpu else machine.count
-    optimizer_ranks, gradient_ranks, weight_ranks = (
-        ranks if hardware.zero_stage >= least else 1 for least in (1, 2, 3)
-    )
+    share = 1 / ranks if machine.is_cpu else 1.0  # of the machine, for one rank
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
     prompt = min(PROMPT_TOKENS, stage.longest_response)
     longest = prompt + stage.longest_response
     responses = stage.prompts_per_batch * stage.most_rollouts
+    lengths = response_lengths(responses, stage.longest_response, mean_response)
     state = parameters * (12 if size == 2 else 8)
 
-    held = {"weights": parameters * size / weight_ranks}
+    def sharded(size: float, from_stage: int) -> float:
+        return size / ranks if hardware.zero_stage >= from_stage else size
+
+    held = {"weights": sharded(parameters * size, 3)}
     if not hardware.cpu_offload:
-        held["optimizer"] = state / optimizer_ranks
+        held["optimizer"] = sharded(state, 1)
     if stage.kl_coefficient:
         held["reference"] = held["weights"]
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
-
     tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, longest * responses / ranks))
     layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
-    checkpointed = layer + shape.layers * tokens * shape.hidden * size
+    recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
     of_a_step = (
-        parameters * size / gradient_ranks,
-        checkpointed if hardware.activation_checkpointing else shape.layers * layer,
+        sharded(parameters * size, 2),
+        recomputed if hardware.activation_checkpointing else shape.layers * layer,
         3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     )
-    updating = {name: taken * rates.memory for name, taken in zip(OF_A_STEP, of_a_step, strict=True)}
+    updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
         ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory,
     )  # fmt: skip
     engine = training.engine.needs(work)
-    lengths = response_lengths(responses, stage.longest_response, mean_response)
-    sampled, seconds = _sampling(engine, work, shape, stage, machine, lengths, prompt)
-    judging = responses * _verdict_s(stage, machine) / machine.cores
-    checkpoint = 2 * parameters * size + state
+    # A response is in the cache for as many iterations as it has tokens, with half of them on average.
+    each = prompt + sum(length**2 for length in lengths) / sum(lengths) / 2
+    slots = min(engine.batch, int(engine.room / each)) if engine.continuous else engine.batch
+    flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
+    product = 2 * shape.multiplied / flops
+    decoder = Decoder(
+        rates.iteration_s, work.weights / bandwidth, work.token / bandwidth, product / rates.decode,
+        product / rates.update,
+    )  # fmt: skip
+
+    def sampled(part: tuple[int, ...]) -> Sampled:
+        return sample(part, prompt, engine.engines, decoder, max(1, slots), engine.continuous)
+
+    found = sampled(lengths)
+    sampling = found.seconds
+    if stage.dynamic_sampling_rounds:
+        sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
+    verdict = _verdict_s(stage, machine)
+    judging = responses * verdict / machine.cores
     update = update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths])
-    # Copied to the hosts' memory, and written beside the steps until the next one.
-    written, machines = checkpoint / rates.disk, max(1, ranks // machine.in_one)
-    waited = written - training.checkpoint_every * (seconds + update)
+    # Copied to host memory, and written during the steps until the next one.
+    checkpoint, machines = 2 * parameters * size + state, max(1, ranks // machine.in_one)
+    written = checkpoint / rates.disk
+    waited = written - training.checkpoint_every * (sampling + update)
+    handed_over = {
+        "": 0.0, "disk": 2 * work.weights / rates.disk,  # written and read
+        "memory": work.weights / (machine.link if ranks > 1 else machine.bandwidth),
+    }  # fmt: skip
     return Estimate(
         sampling={**held, **engine.memory},
         updating={**held, **updating},
         seconds={
-            "sampling": seconds,
-            "judge": max(0.0, judging - seconds) + _verdict_s(stage, machine),
-            "weights": _handing_over(engine, work, machine),
+            "sampling": sampling,
+            "judge": max(0.0, judging - sampling) + verdict,
+            "weights": handed_over[engine.transfer],
             "update": update,
             "checkpoints": max(checkpoint / HOST_BANDWIDTH / machines, waited) / training.checkpoint_every,
         },
         engine=engine,
         longest=longest,
-        sampled=sampled,
-        judging=judging / max(seconds, 1e-9),
+        cached=each * min(engine.batch, responses / engine.engines),
+        sampled=found,
+        judging=judging / max(sampling, 1e-9),
         checkpoint_bytes=checkpoint,
         restart_seconds=written,
     )
 
 
-def _sampling(
-    needs: Needs, work: Work, shape: Shape, stage: Stage, machine: Machine, lengths: tuple[int, ...], prompt: int
-) -> tuple[Sampled, float]:
-    """A pass over the batch, and the seconds of all: dynamic sampling replaces prompts in passes of their own."""
-    peak = needs.gpus * (machine.flops / work.ranks if machine.is_cpu else machine.flops)
-    bandwidth = needs.gpus * machine.bandwidth * machine.rates.read / (work.ranks if machine.is_cpu else 1)
-    row = 2 * shape.multiplied / (peak * machine.rates.decode)
-    prompt_s = 2 * shape.multiplied / (peak * machine.rates.update)
-    decoder = Decoder(machine.rates.iteration_s, work.weights / bandwidth, work.token / bandwidth, row, prompt_s)
-    slots, room = max(1, needs.batch), max(needs.room, prompt + 1)
-
-    def one_pass(part: tuple[int, ...]) -> Sampled:
-        return sample(part, prompt, needs.engines, decoder, slots, room, needs.continuous)
-
-    found = one_pass(lengths)
-    seconds = found.seconds
-    if stage.dynamic_sampling_rounds:
-        seconds += one_pass(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
-    return found, seconds
-
-
 def update_seconds(
     shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[int]
 ) -> float:
-    """Seconds of forward and backward on the rank that has most, of what is scored before, and of moving weights and
-    gradients, where arithmetic does not hide it."""
+    """Seconds of forward and backward on the busiest rank, of scoring before it, and of moving weights and gradients
+    where arithmetic does not hide that."""
     hardware, rates = training.hardware, machine.rates
-    together = hardware.sequence_ranks
-    loads = [(0.0, 0.0)] * max(1, ranks // together)  # work, tokens
-    each = max(1, len(lengths) // (DEALT * len(loads)))
-    for length in sorted(lengths, reverse=True)[::each]:
-        done, tokens = loads[0]
-        work = 6 * length * (shape.multiplied + length * shape.layers * shape.attention)
-        heapq.heapreplace(loads, (done + each * work / together, tokens + each * length / together))
-    most, tokens = max(loads)
+    groups = max(1, ranks // hardware.sequence_ranks)
+    flops, tokens = (
+        max(sum(each) / groups, max(each)) / hardware.sequence_ranks
+        for each in ([*map(shape.update_flops, lengths)], lengths)
+    )
     passes = 1 + FORWARD * (
         hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
     )
-    flops = machine.flops * rates.update / (ranks if machine.is_cpu else 1)
-    moved, size = shape.parameters / machine.link, 2 if hardware.dtype == "bfloat16" else 4
-    alone = ranks == 1
-    seconds = most * passes / flops
-    if hardware.zero_stage == 3 and not alone:  # gathered for each pass of each micro-batch, gradients scattered
-        gathered = max(1.0, tokens / hardware.micro_batch_tokens) * (2 + passes) * moved * size
-        seconds = max(seconds, gathered)
-    elif not alone:
-        seconds += 2 * moved * size * stage.updates_per_batch
+    seconds = flops * passes / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
+    moved = shape.parameters * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
+    if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered
+        seconds = max(seconds, max(1.0, tokens / hardware.micro_batch_tokens) * (2 + passes) * moved)
+    elif ranks > 1:
+        seconds += 2 * moved * stage.updates_per_batch
     if hardware.cpu_offload:
         machines = max(1, ranks // machine.in_one)
         seconds += stage.updates_per_batch * shape.parameters * MOVED_BY_ADAM / HOST_BANDWIDTH / machines
     return seconds
 
 
-def _handing_over(needs: Needs, work: Work, machine: Machine) -> float:
-    """Seconds for the engine to get new weights."""
-    if not needs.transfer:
-        return 0.0
-    if needs.transfer == "disk":  # written, and read
-        return 2 * work.weights / machine.rates.disk
-    return work.weights / (machine.link if work.ranks > 1 else machine.bandwidth)
-
-
 def _verdict_s(stage: Stage, machine: Machine) -> float:
-    """Seconds of a core for one of the stage's verdicts."""
+    from ratchet.verifiers.domain import domain_of
+
     known = machine.rates.verdict_s
-
-    def taken(domain: str) -> float:
-        from ratchet.verifiers.domain import domain_of
-
-        return PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S
-
-    seconds = [share * (known[d] if d in known else taken(d)) for d, share in stage.mix.items()]
-    return sum(seconds) / sum(stage.mix.values())
+    for domain in stage.mix.keys() - known.keys():
+        known = {**known, domain: PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S}
+    return sum(share * known[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
 
 
-LIMITS = {
-    "GPU memory": 0.9, "KV cache": 1.0, "KV cache evictions": 0.1, "judge": 1.0, "checkpoints": 0.1,
-    "idle decode slots": 0.75,
-}  # fmt: skip
-"""What each of `pressures` may be: shares of memory; of the cache that the longest response needs; evictions for each
-response; of sampling that judging takes; of a step that checkpoints take; of decode slots that are empty."""
+LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.75}
+"""The largest acceptable values: share of memory; of the cache, by the longest response or by a full decode batch on
+average; of sampling's seconds, by the judge; of a step, by checkpoints; of the decode slots' time, idle."""
 
 
 def pressures(found: Estimate, machine: Machine, ranks_here: int = 1) -> dict[str, float]:
-    """How near the stage is to each of `LIMITS`; above 1 is over it. `ranks_here` share one memory."""
-    room = found.engine.room
+    """The stage's values as shares of `LIMITS`; above 1 is over the limit. `ranks_here` share one memory."""
     reached = {
         "GPU memory": found.peak * ranks_here / machine.memory,
-        "KV cache": found.longest / room if room else float("inf"),
-        "KV cache evictions": found.sampled.evicted,
+        "KV cache": max(found.longest, found.cached) / max(found.engine.room, 1e-9),
         "judge": found.judging,
         "checkpoints": found.seconds["checkpoints"] / found.step_seconds,
         "idle decode slots": found.sampled.empty,
@@ -278,8 +257,7 @@ def pressures(found: Estimate, machine: Machine, ranks_here: int = 1) -> dict[st
 
 
 def scaled(stage: Stage, machine: Machine, what: str, factor: int) -> tuple[Stage, Machine]:
-    """With `factor` times the prompts, GPUs or response length."""
     if what == "GPUs":
-        return stage, machine.times(factor)
+        return stage, replace(machine, count=machine.count * factor, cores=machine.cores * factor)
     field = {"prompts": "prompts_per_batch", "length": "max_response_tokens"}[what]
     return stage.model_copy(update={field: getattr(stage, field) * factor}), machine

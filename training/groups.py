@@ -1,4 +1,4 @@
-"""Groups: one prompt's judged rollouts, their rewards and advantages, and a batch of them in numbers and in words."""
+"""Groups: one prompt's judged rollouts with rewards and advantages; metrics and samples of a batch of groups."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class GroupAdvantages:
-    """Advantages of one prompt's samples, exactly 0.0 for a sample that is not valid. `zero_variance`: the group's
-    valid samples all got the same reward. `metrics`: of the batch that the advantages come from, by name."""
+    """Advantages of one prompt's samples, 0.0 for invalid ones. `zero_variance`: all valid samples have the same
+    reward. `metrics`: of the batch in which the advantages were computed."""
 
     values: tuple[float, ...] = ()
     zero_variance: bool = True
@@ -32,8 +32,8 @@ class GroupAdvantages:
 
 @dataclass(frozen=True)
 class Group:
-    """Rewards, which rollouts count, and advantages. `old_logprobs` [rollout][token]: the trainer's, from before the
-    step that the group was sampled for, where it was carried over to a later one."""
+    """`valid`: which rollouts count. `old_logprobs` [rollout][token]: the trainer's when the group was sampled, if it
+    was carried over to a later step."""
 
     rollouts: tuple[Rollout, ...]
     rewards: tuple[float, ...]
@@ -60,31 +60,26 @@ class Group:
 
     @property
     def tokens(self) -> int:
-        """Response tokens that count."""
         return sum(len(r.response) for r, ok in zip(self.rollouts, self.valid, strict=True) if ok)
 
     def valid_rewards(self) -> GroupRewards:
-        """What its advantages are made of."""
         counted = [(r, len(o.response)) for r, o, ok in zip(self.rewards, self.rollouts, self.valid, strict=True) if ok]
         return GroupRewards(tuple(r for r, _ in counted), tuple(n for _, n in counted))
 
 
 def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Group]:
-    """Rollouts of a batch, adjacent by problem, to groups with rewards and advantages."""
-    groups = []
-    for _, members in groupby(rollouts, key=lambda rollout: rollout.problem_id):
-        members = tuple(members)
-        rewards = tuple(reward(r, stage, seed) for r in members)
-        valid = tuple(
-            r.outcome is not Outcome.INFRA_ERROR and not (r.truncated and stage.truncation == "mask") for r in members
-        )
-        groups.append(Group(members, rewards, valid))
+    def valid(rollout: Rollout) -> bool:
+        masked = rollout.truncated and stage.truncation == "mask"
+        return rollout.outcome is not Outcome.INFRA_ERROR and not masked
+
+    by_problem = (tuple(each) for _, each in groupby(rollouts, key=lambda rollout: rollout.problem_id))
+    groups = [Group(own, tuple(reward(r, stage, seed) for r in own), tuple(map(valid, own))) for own in by_problem]
     return with_advantages(groups, stage)
 
 
 def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
-    """The groups, in this order, with the advantages that those of each domain have as one batch. Raises RatchetError
-    when the stage's advantage does not return one number for each reward."""
+    """The groups with advantages, computed over each domain's groups as one batch. Raises RatchetError if the stage's
+    advantage does not return one number per reward."""
     advantage = ADVANTAGES.get(stage.advantage)
     done = list(groups)
     for domain in dict.fromkeys(members.domain for members in groups):
@@ -92,9 +87,7 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
         given = [groups[i].valid_rewards() for i in places]
         outputs = advantage(given, stage)
         if [len(values) for values in outputs.values] != [len(each.rewards) for each in given]:
-            raise RatchetError(
-                f"the advantage {stage.advantage} must return one number for each reward that it is given"
-            )
+            raise RatchetError(f"the advantage {stage.advantage} must return one number for each reward")
         metrics = dict(outputs.metrics)
         for i, values, each in zip(places, outputs.values, given, strict=True):
             rest = iter(values)
@@ -111,14 +104,14 @@ def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
-    """What was sampled, in numbers; where the stage has several domains, of each too, as `<domain>/<name>`."""
+    """Metrics of the sampled groups; with several domains also of each, as `<domain>/<name>`."""
     parts = by_domain(groups) if len(stage.domains) > 1 else {}
     each = {f"{domain}/{name}": v for domain, part in parts.items() for name, v in _describe(part).items()}
     return {**_describe(groups), **each}
 
 
 def _describe(groups: Sequence[Group]) -> Metrics:
-    """`reward` is over what is learnt from; an infra error counts neither there nor in `pass_rate`."""
+    """`reward` is over valid rollouts; infra errors count neither there nor in `pass_rate`."""
     rollouts = [r for g in groups for r in g.rollouts]
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
     judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
@@ -143,7 +136,7 @@ def _describe(groups: Sequence[Group]) -> Metrics:
 
 
 def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:
-    """Mean size of the advantages that are learnt from, of all and as `<domain>/…`: what weight each has."""
+    """Mean absolute advantage of valid rollouts, of all and as `<domain>/…`."""
     sizes: dict[str, list[float]] = {"advantage_scale": []}
     for members in groups:
         own = [abs(a) for a, ok in zip(members.advantages.values, members.valid, strict=True) if ok]
@@ -153,21 +146,20 @@ def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics
 
 
 def samples(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
-    """Three rollouts of each domain in a batch to read: the best, the worst, and a truncated one if there is one."""
+    """Three rollouts of each domain to read: the best, the worst, and a truncated one, if any."""
     shown = [(kind, *place) for part in by_domain(groups).values() for kind, place in _shown(part).items()]
     return [{"step": step, "shown": kind, **_row(members, i, tokenizer)} for kind, members, i in shown]
 
 
 def _shown(groups: Sequence[Group]) -> dict[str, tuple[Group, int]]:
     scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
-    shown = {}
-    if scored:
-        shown["best"] = max(scored, key=lambda gi: (gi[0].rewards[gi[1]], gi[0].advantages.values[gi[1]]))
-        shown["worst"] = min(scored, key=lambda gi: (gi[0].rewards[gi[1]], gi[0].advantages.values[gi[1]]))
-    cut = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
-    if cut:
-        shown["truncated"] = cut[0]
-    return shown
+
+    def score(place: tuple[Group, int]) -> tuple[float, float]:
+        return place[0].rewards[place[1]], place[0].advantages.values[place[1]]
+
+    shown = {"best": max(scored, key=score), "worst": min(scored, key=score)} if scored else {}
+    truncated = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
+    return shown | ({"truncated": truncated[0]} if truncated else {})
 
 
 def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
@@ -185,7 +177,7 @@ def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
 
 
 def to_json(members: Group) -> dict[str, Any]:
-    """A group as JSON, exactly: a float32 survives its way through decimal digits."""
+    """A group as JSON, without loss: decimal digits restore every float32."""
     plain = asdict(members)
     for rollout in plain["rollouts"]:
         rollout.update({name: rollout[name].tolist() for name in ("prompt", "response", "logprobs")})

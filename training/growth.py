@@ -1,4 +1,4 @@
-"""A model from nothing: a tokenizer trained on the traces and a small Llama with random weights."""
+"""A new model: a tokenizer trained on the traces and a small Llama with random weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from ratchet.infra.recipe.model import GrownModel
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 TEXT_TOKENS = ("<think>", "</think>", "```")
-"""One token each, and ordinary text: judges look for them in what the model says."""
+"""One token each, and ordinary text, since judges look for them in responses."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"
@@ -22,11 +22,11 @@ CHAT_TEMPLATE = (
 
 
 def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
-    """Write a model directory that transformers loads: weights drawn from `seed`, vocabulary learnt from `texts`."""
+    """Write a model directory for transformers: weights drawn from `seed`, vocabulary learned from `texts`."""
     tokenizer = train_tokenizer(texts, recipe.vocabulary)
     stop = tokenizer.convert_tokens_to_ids(END)
     assert isinstance(stop, int)  # of one token
-    # Llama and not Qwen2: for Qwen2 transformers replaces whatever tokenizer a model brings with Qwen's own splitting.
+    # Not Qwen2: for it transformers replaces the tokenizer's splitting with Qwen's.
     config = LlamaConfig(
         vocab_size=recipe.vocabulary,
         hidden_size=recipe.hidden_size,
@@ -50,12 +50,9 @@ def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Byte-level BPE of at most `vocabulary` tokens, whose merges may cross spaces (SuperBPE, Liu et al. 2025, arXiv
-    2503.13423): a phrase that keeps coming back is one token, which halves what a narrow vocabulary costs.
-
-    Digits stay alone, so that a number is what its digits say; a line end takes its indentation along, because that
-    is one thing in Python.
-    """
+    """Byte-level BPE of at most `vocabulary` tokens. Merges may cross spaces (SuperBPE, Liu et al. 2025, arXiv
+    2503.13423), so that a frequent phrase is one token. Each digit is a token; a line end includes the next line's
+    indentation, as Python code needs."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,7 +1,6 @@
-"""A stage's interventions: which are due after a step, and the stage's settings once they were taken.
+"""A stage's interventions: which are due after a step, and the stage's settings after them.
 
-What they have seen and done is in the curriculum's state, so it is in every checkpoint: an interrupted stage takes the
-same ones after the same steps.
+Their history is in the curriculum's state and so in every checkpoint: an interrupted stage takes the same ones.
 """
 
 from collections.abc import Mapping
@@ -14,15 +13,15 @@ from ratchet.infra.recipe.interventions import Change, Intervention
 from ratchet.infra.recipe.training import Stage
 
 RULE = "intervention"
-"""What a line of decisions.jsonl about one says."""
+"""The rule of its lines in decisions.jsonl."""
 WATCHED = {"truncated_above": "truncated", "entropy_below": "entropy"}
-"""The metric that a trigger is about."""
+"""The metric of a trigger."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """An intervention that was taken after `step`: the `number`-th of the stage's, from 0. `cause`: its trigger with
-    its limit, and what was seen. `changed`: (before, after) by the setting's name."""
+    """An intervention taken after `step`: `number` in the stage's list, from 0. `cause`: its trigger with the limit,
+    and the values seen. `changed`: (before, after) by setting."""
 
     step: int
     number: int
@@ -33,7 +32,6 @@ class Taken:
 
     @property
     def decision(self) -> dict[str, Any]:
-        """Its line of decisions.jsonl."""
         return {"step": self.step, "rule": RULE, **asdict(self)}
 
     @classmethod
@@ -42,14 +40,13 @@ class Taken:
 
     @property
     def title(self) -> str:
-        """What it did, in a few words."""
+        """Its effect in a few words."""
         done = ["reset of the reference" if self.reset == "reference" else "reset"] if self.reset else []
         done += ["stop"] if self.stop else []
         return ", ".join([*done, *(f"{name} {_in_words(after)}" for name, (_, after) in self.changed.items())])
 
     @property
     def reason(self) -> str:
-        """Its cause in words."""
         return ", ".join(f"{name} {value:.4g}" for name, value in self.cause.items())
 
     @property
@@ -65,13 +62,12 @@ def _in_words(value: Any) -> str:
 
 @dataclass
 class Tally:
-    """Validations so far."""
+    """Validation scores: the best, and how many came after it."""
 
     best: float | None = None
     without_best: int = 0
 
     def add(self, score: float) -> bool:
-        """Whether the score is the best."""
         better = self.best is None or score > self.best
         self.best, self.without_best = (score, 0) if better else (self.best, self.without_best + 1)
         return better
@@ -79,22 +75,19 @@ class Tally:
 
 @dataclass
 class InterventionState:
-    taken: list[tuple[int, int]] = field(default_factory=list)  # (after which step, number)
-    whole: Tally = field(default_factory=Tally)  # since the stage's beginning
+    taken: list[tuple[int, int]] = field(default_factory=list)  # (step, number)
+    whole: Tally = field(default_factory=Tally)  # since the stage's start
     since: Tally = field(default_factory=Tally)  # since the last intervention
-    recent: dict[str, list[float]] = field(default_factory=dict)  # last values of watched metrics, since then too
+    recent: dict[str, list[float]] = field(default_factory=dict)  # last values of watched metrics since then
 
 
 class Interventions:
-    """Those of one stage."""
-
     def __init__(self, stage: Stage) -> None:
         self._first = stage
         self.state = InterventionState()
 
     @property
     def stage(self) -> Stage:
-        """The stage with its settings as they are now."""
         changes = (self._first.interventions[number].do for _, number in self.state.taken)
         return reduce(Stage.after, changes, self._first)
 
@@ -107,19 +100,19 @@ class Interventions:
         return len({step for step, number in self.state.taken if self._first.interventions[number].do.reset})
 
     def record_validation(self, score: float) -> bool:
-        """Take note of a validation; whether it is the stage's best."""
+        """Note a validation score; whether it is the stage's best."""
         self.state.since.add(score)
         return self.state.whole.add(score)
 
     def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[Taken]:
-        """Those that are due after this step, which had these metrics and this validation score or none, and that have
-        something left to do. From now on the stage has their settings, and what they watch starts over."""
+        """The interventions that are due after this step, with its validation score, if any, and metrics, and that
+        change anything. Then the stage has their settings, and scores and metrics are counted from zero."""
         self._watch(metrics)
         causes = {number: self._cause(each, step, score) for number, each in enumerate(self._first.interventions)}
         due = {number: cause for number, cause in causes.items() if cause is not None}
         last = [number for number in due if self._first.interventions[number].do.stop][:1]
         done: list[Taken] = []
-        for number in last or due:  # nothing comes after a stop
+        for number in last or due:  # nothing follows a stop
             do = self._first.interventions[number].do
             reset, changed = not any(taken.reset for taken in done) and do.reset, self._changed(do)
             if reset or do.stop or changed:
@@ -142,7 +135,7 @@ class Interventions:
                 del values[: -max(when.over_steps for when in rules)]
 
     def _cause(self, each: Intervention, step: int, score: float | None) -> dict[str, float] | None:
-        """The trigger with its limit and what was seen, where that is beyond it."""
+        """The trigger with its limit and the values seen, if it is due."""
         trigger, limit = each.when.trigger
         tally = self.state.whole if each.do.stop else self.state.since
         match trigger:

@@ -1,4 +1,4 @@
-"""Append-only JSON lines that a resumed run cuts back to its checkpoint, so that no step appears twice."""
+"""Append-only JSON lines, which a resumed run truncates to its checkpoint, so that no step appears twice."""
 
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,10 @@ class Journal:
             self._lines.append(record)
 
     def take(self, records: list[dict[str, Any]]) -> None:
-        """Write these records and empty the list."""
         for record in records:
             self.write(record)
         records.clear()
 
     def sync(self) -> None:
-        """Put everything on disk: called before a checkpoint that counts on it."""
         if self._lines:
             self._lines.sync()

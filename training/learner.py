@@ -1,4 +1,4 @@
-"""One batch of groups to new weights: micro-batches, the loss put together, updates, and what happened in numbers."""
+"""From a batch of groups to new weights: micro-batches, the stage's loss, updates and their metrics."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,30 +19,29 @@ from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 
 TOKEN_METRICS = {"tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
-"""What is measured of every token whatever the loss."""
+"""Metrics of every token, which a loss must not define."""
 
 
 class Learner:
-    """Updates the policy from batches of one stage. Methods marked *collective* are called by all ranks together."""
+    """Updates the policy from batches of one stage. All ranks call a *collective* method together."""
 
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._domains = policy, stage.domains if len(stage.domains) > 1 else ()
         self.stage = stage
-        """With its settings as they are now."""
+        """With its current settings."""
         self._policy_loss = LOSSES.get(stage.loss)
-        self._updates = 0  # optimizer steps since the stage's start or its last reset, skipped ones included
+        self._updates = 0  # optimizer steps since the stage's start or last reset, including skipped ones
         self._entropy = stage.entropy_bonus  # the coefficient in use
-        self._adapted = 0.0  # what it would be while the entropy is below its target
+        self._adapted = 0.0  # the coefficient while the entropy is below its target
         self._watch = _TokenWatch(self._domains)
-        self._early: list[Group] = []  # of the present batch, those that came before `learn`
-        self._waiting: list[Group] = []  # of these, whose gradient is not accumulated yet
-        self._undivided: Literal["token", "response"] | None = None  # what the accumulated gradient is to be divided by
+        self._early: list[Group] = []  # the current batch's groups that came before `learn`
+        self._waiting: list[Group] = []  # those of them whose gradient is not accumulated yet
+        self._undivided: Literal["token", "response"] | None = None  # divisor of the accumulated gradient
 
     def learn_early(self, groups: Sequence[Group], temperature: float) -> None:
-        """Accumulate the gradient of groups that have finished while others of the batch are still being sampled, as
-        soon as every rank has a micro-batch to compute. The weights stay as they are until `learn` is given all groups
-        and divides by their tokens or responses. Strictly on-policy only. Collective, with the same groups on every
-        rank."""
+        """Accumulate the gradient of finished groups while others of the batch are sampled, as soon as every rank has a
+        micro-batch to compute. `learn` later gets all groups, divides by their tokens or responses, and changes the
+        weights. Strictly on-policy only. Collective, with the same groups on every rank."""
         self._check_on_policy(groups)
         self._early += groups
         self._waiting += groups
@@ -54,15 +53,14 @@ class Learner:
     def learn(self, groups: Sequence[Group], temperature: float) -> Metrics:
         """The stage's updates from one batch, the same groups on every rank. Collective.
 
-        With one update the policy is the one that sampled, and the ratio is one: rollouts of other weights are
-        refused. With more, the batch is dealt into as many parts by prompt, and the trainer's log-probabilities of all
-        of them are taken before the first update. Raises RatchetError when the policy has diverged, and when it is not
-        what the engine sampled from.
+        With one update the ratio is one, and rollouts of other weights are refused. With more, the batch is divided
+        into as many parts by prompt, and the trainer's log-probabilities are computed before the first update. Raises
+        RatchetError if the policy has diverged, or is not what the engine sampled from.
         """
         parts = [groups[part :: self.stage.updates_per_batch] for part in range(self.stage.updates_per_batch)]
         if len(parts) == 1:
             self._check_on_policy(groups)
-        early = self._told_early(groups)
+        early = self._early_share(groups)
         work = [self._samples(self._waiting if early else part) for part in parts]
         work = [self._policy.micro_batches(samples) if samples else [] for samples in work]
         if len(parts) > 1:
@@ -70,43 +68,43 @@ class Learner:
         norms, first_rate = [], self.learning_rate(self._updates)
         for part, batches in zip(parts, work, strict=True):
             self._updates += 1
-            if not batches and self._undivided is None:  # on every rank: this part has nothing to teach
+            if not batches and self._undivided is None:  # on every rank: nothing to learn from this part
                 continue
             counts = {"token": sum(g.tokens for g in part), "response": sum(sum(g.valid) for g in part)}
             self._policy.accumulate(batches, self._loss(None if early else counts, temperature), temperature)
             divisor = counts[self._undivided] if self._undivided else 1.0
             norms.append(self._policy.step(self.learning_rate(self._updates - 1), divisor))
-            # Summed over all ranks and tokens, so nothing that is not finite can hide; DeepSpeed's word for it is -1.
-            if not math.isfinite(norms[-1]) or norms[-1] < 0:
-                raise self._diverged("the gradient is not finite")
+            if not math.isfinite(norms[-1]) or norms[-1] < 0:  # over all ranks and tokens; DeepSpeed reports -1
+                raise RatchetError(
+                    f"stage {self.stage.name}: the gradient is not finite, so the policy has diverged. The last "
+                    "checkpoint is from before. Lower the stage's learning_rate or "
+                    "training.optimizer.max_gradient_norm; bad_batch.json beside the metrics has the batch."
+                )
         metrics = self._watch.metrics() | early
         self._watch, self._early, self._waiting, self._undivided = _TokenWatch(self._domains), [], [], None
         self._check_mismatch(metrics)
         coefficient = {"entropy_coefficient": self._entropy} if self.stage.entropy_target is not None else {}
-        self._adapt(metrics.get("entropy"))
+        self._adapt_entropy(metrics.get("entropy"))
         return {
-            **metrics,
-            **coefficient,
-            **advantage_scales(groups, self._domains),
-            "grad_norm": sum(norms) / len(norms) if norms else 0.0,
-            "learning_rate": first_rate,
+            **metrics, **coefficient, **advantage_scales(groups, self._domains),
+            "grad_norm": sum(norms) / len(norms) if norms else 0.0, "learning_rate": first_rate,
             "skipped_updates": float(len(parts) - len(norms)),
-        }
+        }  # fmt: skip
 
     def old_logprobs(self, groups: Sequence[Group], temperature: float) -> list[Group]:
-        """The groups with the present policy's log-probabilities, to be learnt from later. Collective."""
+        """The groups with the current policy's log-probabilities, to be learned from later. Collective."""
         samples = [Sample(i, r.prompt, r.response) for i, r in enumerate(r for g in groups for r in g.rollouts)]
         mine: dict[int, np.ndarray] = {}
         for batch in self._policy.micro_batches(samples) if samples else []:
             scores = self._policy.score(batch, temperature)[0].cpu().numpy()
             mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
-        parts = ranks.gather(mine)  # of one response on one rank, or on ranks that share it, in order
+        parts = ranks.gather(mine)  # a response is on one rank, or divided over ranks in order
         found = {i: np.concatenate([part[i] for part in parts if i in part]) for i in range(len(samples))}
         numbers = iter(range(len(samples)))
         return [replace(g, old_logprobs=tuple(found[next(numbers)] for _ in g.rollouts)) for g in groups]
 
     def reset(self, optimizer: bool = True) -> None:
-        """The reference begins again, and unless told otherwise optimizer and warm-up do too. Collective."""
+        """Reset the reference and, unless `optimizer` is False, optimizer and warm-up. Collective."""
         self._policy.reset(optimizer)
         self._updates = 0 if optimizer else self._updates
 
@@ -126,29 +124,26 @@ class Learner:
         if versions - {self._policy.version}:
             raise RatchetError(
                 f"stage {self.stage.name} is strictly on-policy (updates_per_batch: 1), but its rollouts were sampled "
-                f"with weights {sorted(versions)} and the trainer holds {self._policy.version}"
+                f"with weights {sorted(versions)}, and the trainer has {self._policy.version}"
             )
 
-    def _told_early(self, groups: Sequence[Group]) -> Metrics:
-        """Of what the batch has to teach, the share whose gradient was accumulated before its last response had ended;
-        nothing where the batch comes as a whole. Raises RatchetError where that was not this batch."""
+    def _early_share(self, groups: Sequence[Group]) -> Metrics:
+        """The share of the batch's tokens whose gradient was accumulated before the last response ended. Raises
+        RatchetError if that was another batch."""
         if not self._early:
             return {}
         then, now = (sorted((g.problem_id, g.advantages.values) for g in each) for each in (self._early, groups))
         if then != now:
             raise RatchetError(
-                f"stage {self.stage.name}: the groups that were learnt from while others were sampled are not those of "
-                f"the batch, or their advantages ({self.stage.advantage}) changed when the batch was whole"
+                f"stage {self.stage.name}: the groups learned from during sampling are not those of the batch, or "
+                f"their advantages ({self.stage.advantage}) changed when the batch was complete"
             )
         left, all_tokens = (sum(map(len, self._samples(each))) for each in (self._waiting, self._early))
-        return {"learnt_early": 1 - left / all_tokens if all_tokens else 0.0}
+        return {"learned_early": 1 - left / all_tokens if all_tokens else 0.0}
 
     def _samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """What is computed, the same on all ranks.
-
-        Without a KL term and an entropy bonus, samples of advantage zero have gradient zero and are not computed; they
-        count in the denominator all the same.
-        """
+        """The samples to compute, the same on all ranks. Without KL term and entropy bonus those of advantage zero have
+        no gradient and are left out, but count in the denominator."""
         all_valid = bool(self.stage.kl_coefficient or self._entropy)
         samples = []
         for members in groups:
@@ -161,14 +156,13 @@ class Learner:
         return samples
 
     def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
-        """Taken now, except where a group was carried over and brings its own."""
         now = self._policy.score(batch, temperature)[0]
         old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
         return replace(batch, old_logprobs=old)
 
     def _loss(self, counts: Mapping[str, int] | None, temperature: float) -> TokenLoss:
-        """The stage's loss and what the stage adds to it, of an optimizer step over so many valid tokens and responses;
-        None: that is not known yet, and the sum is not divided by it."""
+        """The stage's loss with its additional terms. `counts`: valid tokens and responses of the optimizer step; None:
+        not known yet, so the sum is not divided."""
         stage, policy, watch = self.stage, self._policy, self._watch
 
         def loss(batch: MicroBatch, logprobs: torch.Tensor, entropies: torch.Tensor) -> torch.Tensor:
@@ -178,16 +172,10 @@ class Learner:
             if stage.kl_coefficient and policy.reference is not None:
                 reference = policy.reference.score(batch, temperature)
             given = LossInputs(
-                logprobs=logprobs,
-                old_logprobs=old,
-                sampled_logprobs=batch.sampled_logprobs,
-                reference_logprobs=reference,
-                advantages=batch.weights,
-                mask=batch.mask,
-                tokens_here=batch.lengths,
-                lengths=batch.whole_lengths,
-                sum_over_sharers=policy.sum_over_sharers,
-            )
+                logprobs=logprobs, old_logprobs=old, sampled_logprobs=batch.sampled_logprobs,
+                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, tokens_here=batch.lengths,
+                lengths=batch.whole_lengths, sum_over_sharers=policy.sum_over_sharers,
+            )  # fmt: skip
             found = self._policy_loss(given, stage)
             self._check_outputs(found, given)
             values = found.values
@@ -218,15 +206,13 @@ class Learner:
         return loss
 
     def _check_outputs(self, found: LossOutputs, given: LossInputs) -> None:
-        """What is not one number for each token would be broadcast without a word."""
-        tensors = {"values": found.values, **found.metrics}
-        if isinstance(found.divisor, torch.Tensor):
-            tensors["divisor"] = found.divisor
-        wrong = [name for name, tensor in tensors.items() if tensor.shape != given.logprobs.shape]
+        """Anything but one number per token would be broadcast silently."""
+        tensors = {"values": found.values, "divisor": found.divisor, **found.metrics}
+        wrong = [n for n, t in tensors.items() if isinstance(t, torch.Tensor) and t.shape != given.logprobs.shape]
         if wrong or TOKEN_METRICS & found.metrics.keys():
             raise RatchetError(
-                f"stage {self.stage.name}: the loss {self.stage.loss} must return one number for each token, and no "
-                f"metric called {', '.join(sorted(TOKEN_METRICS))}; see {', '.join(wrong) or 'its metrics'}"
+                f"stage {self.stage.name}: the loss {self.stage.loss} must return one number per token, and no metric "
+                f"called {', '.join(sorted(TOKEN_METRICS))}; see {', '.join(wrong) or 'its metrics'}"
             )
 
     def _check_mismatch(self, metrics: Metrics) -> None:
@@ -235,21 +221,13 @@ class Learner:
             return
         if metrics.get("mismatch_kl", 0.0) > stage.mismatch_limit:
             raise RatchetError(
-                f"stage {stage.name}: the engine that sampled and the trainer differ by {metrics['mismatch_kl']:.3g} "
-                f"nats per token (mismatch_limit: {stage.mismatch_limit:g}), so what was sampled is not the policy's. "
-                "The last checkpoint is from before. Are the engine's weights and type the trainer's? "
-                "`mismatch_action: mask` leaves single responses out instead."
+                f"stage {stage.name}: sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per "
+                f"token (mismatch_limit: {stage.mismatch_limit:g}), so the responses are not the policy's. The last "
+                "checkpoint is from before. Are the engine's weights and type the trainer's? "
+                "`mismatch_action: mask` leaves out single responses instead."
             )
 
-    def _diverged(self, what: str) -> RatchetError:
-        return RatchetError(
-            f"stage {self.stage.name}: {what}, so the policy has diverged. The last checkpoint is from before. Lower "
-            "the stage's learning_rate or training.optimizer.max_gradient_norm; bad_batch.json beside the metrics says "
-            "what was in the batch."
-        )
-
-    def _adapt(self, entropy: float | None) -> None:
-        """Settle the entropy bonus of the next batch."""
+    def _adapt_entropy(self, entropy: float | None) -> None:
         stage = self.stage
         if stage.entropy_target is None or entropy is None:
             return
@@ -260,7 +238,7 @@ class Learner:
 
 
 class _TokenWatch:
-    """Sums over the tokens that were computed, over all updates and ranks of one batch."""
+    """Sums over the computed tokens of one batch, all updates and ranks."""
 
     def __init__(self, domains: Sequence[str]) -> None:
         self._domains = domains
@@ -271,7 +249,6 @@ class _TokenWatch:
         self._sums[name] = self._sums.get(name, 0.0) + float((values * batch.mask).sum())
 
     def add_by_domain(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
-        """Sums of each domain, where the stage has several."""
         for domain in self._domains:
             own = torch.as_tensor(np.repeat([each == domain for each in batch.domains], batch.lengths))
             mask = batch.mask * own.to(batch.mask.device)
@@ -279,22 +256,22 @@ class _TokenWatch:
                 self._sums[f"{domain}/{sum_name}"] = self._sums.get(f"{domain}/{sum_name}", 0.0) + float(value)
 
     def compare(self, now: torch.Tensor, old: torch.Tensor, batch: MicroBatch) -> None:
-        """The trainer before the first update against the engine that sampled, and against the trainer now."""
+        """The trainer before the first update against the sampling engine, and against the trainer now."""
         difference = ((old - batch.sampled_logprobs) * batch.mask).double()
         self._sums["tokens"] += float(batch.mask.sum())
         self._sums["mismatch_kl"] += float(mismatch(difference, torch.zeros_like(difference)).sum())
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
-            if len(values):  # a rank's stretch of a sequence may be all prompt
+            if len(values):  # a rank's stretch of a sequence may be prompt only
                 self._largest[name] = max(self._largest[name], float(values.abs().max()))
 
     def metrics(self) -> Metrics:
-        """Means over all ranks' tokens, and the largest differences. Collective. Without tokens there is no mean."""
+        """Means over all ranks' tokens, if any, and the largest differences. Collective."""
         everyone = ranks.gather((self._sums, self._largest))
         names = dict.fromkeys(name for sums, _ in everyone for name in sums)
         total = {name: sum(sums.get(name, 0.0) for sums, _ in everyone) for name in names}
         tokens = {name.removesuffix("tokens"): total.pop(name) for name in names if name.split("/")[-1] == "tokens"}
-        of = {name: tokens[name[: name.rfind("/") + 1]] for name in total}  # all domains' tokens, or one's
-        means = {name: value / of[name] for name, value in total.items() if of[name]}
+        counts = {name: tokens[name[: name.rfind("/") + 1]] for name in total}  # of all domains, or one
+        means = {name: value / counts[name] for name, value in total.items() if counts[name]}
         largest = {name: max(each[name] for _, each in everyone) for name in self._largest}
         return {**means, **largest, **{f"{prefix}trained_tokens": count for prefix, count in tokens.items()}}

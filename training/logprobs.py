@@ -7,8 +7,7 @@ import torch
 from torch.nn.functional import linear
 
 VOCABULARY_TILE = 4096
-"""Columns of logits that exist at once. Together with the rows of a chunk they should stay in a processor's cache:
-what is exponentiated, summed and multiplied there costs a fraction of what it costs in main memory."""
+"""Columns of logits that exist at once; with the rows of a chunk they should fit into a processor's cache."""
 
 
 class ChunkedLogProbabilities(torch.autograd.Function):
@@ -18,9 +17,9 @@ class ChunkedLogProbabilities(torch.autograd.Function):
     `temperature` in float32, so that the probabilities are those sampled from. Returns two float32 [n].
 
     Forward: log Σ exp z and Σ p z in one pass over the tiles, with a running maximum (Milakov and Gimelshein 2018,
-    arXiv 1805.02867). Backward: each tile's logits once more, and with p = softmax z
+    arXiv 1805.02867). Backward: each tile's logits again, and with p = softmax z
         ∂ log π(a) / ∂z = onehot(a) - p        ∂H / ∂z = -p (log p + H)
-    Products accumulate in float32, whatever the weights are in.
+    Products accumulate in float32.
     """
 
     @staticmethod
@@ -29,7 +28,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
         entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
         for rows in _slices(len(hidden), chunk):
             chosen = torch.zeros(len(targets[rows]), dtype=torch.float32, device=hidden.device)
-            before = None  # of each row, over the tiles so far: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
+            before = None  # per row, over the tiles so far: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
             for tile in _slices(len(weight), VOCABULARY_TILE):
                 logits = _logits(hidden[rows], weight, bias, tile, temperature)
                 inside, columns = _inside(targets[rows], tile)
@@ -50,7 +49,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             entropies[rows] = total.log() - weighted / total
         ctx.save_for_backward(hidden, weight, bias, targets, normalizers, entropies)
         ctx.temperature, ctx.chunk = temperature, chunk
-        ctx.set_materialize_grads(False)  # an entropy that is only looked at costs no backward
+        ctx.set_materialize_grads(False)  # an unused entropy costs no backward pass
         return logprobs, entropies
 
     @staticmethod
@@ -91,19 +90,19 @@ def _slices(count: int, size: int) -> Iterator[slice]:
 
 
 def _logits(hidden, weight, bias, tile: slice, temperature: float) -> torch.Tensor:
-    """float32 [rows, tile], for the caller to overwrite."""
+    """float32 [rows, tile], which the caller may overwrite."""
     logits = linear(hidden, weight[tile], None if bias is None else bias[tile]).float()
     return logits if temperature == 1 else logits.div_(temperature)
 
 
 def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which targets are in this tile, and their columns there (some column for the others)."""
+    """Which targets are in this tile, and their columns there (any column for the others)."""
     inside = (targets >= tile.start) & (targets < tile.stop)
     return inside, (targets - tile.start).clamp(0, tile.stop - tile.start - 1)
 
 
 def _add_product(total: torch.Tensor, grad: torch.Tensor, other: torch.Tensor) -> None:
-    """total += grad @ other in float32; rounding each tile's share to 16 bits first would bias the sum."""
+    """total += grad @ other in float32; rounding each tile's share to 16 bits would bias the sum."""
     if other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
         torch.addmm(total, grad.to(other.dtype), other, out_dtype=torch.float32, out=total)
     else:

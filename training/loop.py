@@ -1,4 +1,4 @@
-"""One stage of reinforcement learning, as the algorithm reads."""
+"""One stage of reinforcement learning, written as the algorithm."""
 
 import json
 import time
@@ -24,7 +24,7 @@ from ratchet.training.rollout import RolloutWorker, pass_rate
 
 
 class Journals:
-    """What a stage writes as it goes, after `last_step`."""
+    """A stage's journals, continued after `last_step`."""
 
     def __init__(self, work: Path, last_step: int, rank: int) -> None:
         files = (work / f"{name}.jsonl" for name in ("metrics", "decisions", "samples"))
@@ -40,8 +40,8 @@ def train(
     stage: Stage, seed: int, training: Training, curriculum: Curriculum, worker: RolloutWorker, batches: Batches,
     learner: Learner, checkpoints: Checkpoints, journals: Journals, validation: Mapping[str, Sequence[Problem]],
 ) -> None:  # fmt: skip
-    """Run the stage from the curriculum's state to its end. Collective; the last step always has a checkpoint.
-    Raises Stopped, behind one, when it is asked to end."""
+    """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
+    Stopped after a checkpoint if the stage was asked to end."""
     journals.decisions.take(curriculum.decisions)
     saving_s = 0.0
     while not curriculum.finished:
@@ -52,7 +52,7 @@ def train(
         clock.lap("rollout_seconds")
 
         try:
-            learnt = learner.learn(collected.groups, batch.temperature)
+            learned = learner.learn(collected.groups, batch.temperature)
         except RatchetError:
             if ranks.rank() == 0:
                 write_atomically(journals.bad_batch, json.dumps(_rows(collected, curriculum.state.step + 1), indent=1))
@@ -67,15 +67,15 @@ def train(
             best = curriculum.interventions.record_validation(score)
             clock.lap("validation_seconds")
         sampled = describe(collected.sampled, stage)
-        taken = curriculum.intervene(score, sampled | learnt)
-        for reset in (each.reset for each in taken if each.reset):  # one at the most
+        taken = curriculum.intervene(score, sampled | learned)
+        for reset in (each.reset for each in taken if each.reset):  # one at most
             learner.reset(optimizer=reset != "reference")
 
         step = curriculum.state.step
         tokens = sum(len(r.response) for g in collected.sampled for r in g.rollouts)
         record: dict[str, Any] = {
             "step": step, "steps": stage.steps, "time": time.time(),
-            **sampled, **learnt, **worker.sampler.facts,
+            **sampled, **learned, **worker.sampler.facts,
             "epoch": float(batch.epoch), "active_prompts": float(sum(curriculum.active.values())),
             "temperature": batch.temperature, "max_response_tokens": float(batch.stage.max_response_tokens),
             "resets": float(curriculum.interventions.resets), "sampled_tokens": float(tokens),
@@ -84,9 +84,8 @@ def train(
             record["interventions"] = float(len(curriculum.interventions.state.taken))
         if stage.dynamic_sampling_rounds:
             record |= {
-                "sampling_rounds": float(collected.rounds), "learnt_groups": float(len(collected.groups)),
-                "carried_groups": float(len(batches.surplus)),
-                "short_batch": float(collected.missing.total()),
+                "sampling_rounds": float(collected.rounds), "learned_groups": float(len(collected.groups)),
+                "carried_groups": float(len(batches.surplus)), "short_batch": float(collected.missing.total()),
             }  # fmt: skip
         if len(stage.domains) > 1:
             record |= {f"{domain}/active_prompts": float(count) for domain, count in curriculum.active.items()}
@@ -117,14 +116,14 @@ def train(
 
 
 def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
-    """What a checkpoint keeps besides the policy, by name."""
+    """The parts of a checkpoint's state besides the policy, by name."""
     return {"curriculum": curriculum, "learner": learner, "batches": batches}
 
 
 def validate(
     stage: Stage, seed: int, worker: RolloutWorker, validation: Mapping[str, Sequence[Problem]]
 ) -> dict[str, float]:
-    """Mean pass rate on each benchmark; the same samples' seeds each time, so that scores compare. Collective."""
+    """Mean pass rate on each benchmark, with the same seeds each time, so that scores compare. Collective."""
     sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
     rates = {}
     for name, problems in validation.items():
@@ -135,14 +134,11 @@ def validate(
 
 
 def blend(stage: Stage, rates: Mapping[str, float]) -> float:
-    """The stage's validation score: the mean of these pass rates by its weights."""
     weights = {name: stage.validation.get(name, 1.0) for name in rates}
     return sum(weights[name] * rate for name, rate in rates.items()) / sum(weights.values())
 
 
 class Clock:
-    """Seconds of a step, and of its phases."""
-
     def __init__(self) -> None:
         self._started = self._last = time.perf_counter()
         self.laps: dict[str, float] = {}
@@ -157,7 +153,6 @@ class Clock:
 
 
 def _rows(collected: Collected, step: int) -> list[dict[str, Any]]:
-    """What was in a batch that broke the policy."""
     return [
         {
             "step": step, "problem_id": r.problem_id, "sample": r.sample, "prompt_tokens": len(r.prompt),

@@ -1,21 +1,21 @@
 """One rank of a warm start or a stage: started by `launch.py`, or by `torchrun … -m ratchet.training.main SPEC.json`.
 
 The specification, JSON:
-    kind         "warm_start", "stage", "pass_rates", which only measures what a stage is to be given, or "preflight"
+    kind         "warm_start", "stage", "pass_rates" (only measures the pass rates of a stage's prompts) or "preflight"
     recipe       the resolved recipe
     stage        the stage's name
     model_dir    the model a stage starts from
     problems     {domain: kept.parquet, …} of the stage's mix
-    pass_rates   pass_rates.jsonl of the measurement, where the stage has a max_pass_rate
+    pass_rates   pass_rates.jsonl of the measurement, if the stage has a max_pass_rate
     traces       Parquet with columns prompt (the user turn) and response, for a warm start
-    validation   {benchmark: Parquet, …} where something depends on a validation score
-    work_dir     where everything is written
+    validation   {benchmark: Parquet, …} if something depends on a validation score
+    work_dir     the output directory
 
-Written: `metrics.jsonl`, `decisions.jsonl` (every prompt dropped and why, every reset), `samples.jsonl` (rollouts to
-read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command again continues
-from the last checkpoint, to the same weights bit for bit.
-A file `stop` in the work directory has it save a checkpoint after the step at work, and end.
-Ends with 0 when finished or stopped, 2 after an error that the user can fix (also in `status.json`).
+Writes `metrics.jsonl`, `decisions.jsonl` (dropped prompts with reasons, interventions), `samples.jsonl` (rollouts to
+read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command continues from the
+last checkpoint, to the same weights bit for bit. After a file `stop` appears in the work directory, it saves a
+checkpoint at the end of the step and exits. Exit code 0 when finished or stopped, 2 after an error that the user can
+fix (also in `status.json`).
 """
 
 import json
@@ -28,8 +28,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.launcher import STATUS
 from ratchet.training import ranks
 
-# Packages that DeepSpeed and transformers load only because they are installed; together they double the start-up.
-# None is Python's own way to say "not importable".
+# DeepSpeed and transformers import these if installed, which doubles the start-up. None marks them as not importable.
 for name in ("mlflow", "scipy", "sklearn"):
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
@@ -45,7 +44,7 @@ def main(specification: Path) -> int:
         state, steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        if not isinstance(error, ranks.Lost) or not (work / STATUS).is_file():  # else it has said why
+        if not isinstance(error, ranks.Lost) or not (work / STATUS).is_file():  # otherwise the lost rank said why
             write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
@@ -59,12 +58,12 @@ def _check_files(spec: dict[str, Any]) -> None:
         files |= {f"{kind}.{domain}": path for domain, path in spec[kind].items()}
     for name, path in files.items():
         if path is not None and not Path(path).exists():
-            raise RatchetError(f"{name}: there is no {path}. Run the steps that make it again.")
+            raise RatchetError(f"{name}: there is no {path}. Rerun the steps that make it.")
 
 
 def write_status(work: Path, state: str, message: str, steps: int) -> None:
     work.mkdir(parents=True, exist_ok=True)
-    status = {"state": state, "message": message, "steps": steps}  # two ranks may fail at once: the last one's stays
+    status = {"state": state, "message": message, "steps": steps}  # if two ranks fail, the last one's remains
     write_atomically(work / STATUS, json.dumps(status, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""The model in training: read, without dropout, and given its head."""
+"""The model in training: loading, without dropout, and the head's log-probabilities."""
 
 from typing import Any
 
@@ -24,13 +24,10 @@ from ratchet.training.packing import MicroBatch
 
 
 def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
-    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit.
-
-    `sharded`: for ZeRO-3. A rank has, and reads from the safetensors files, its part of each weight and no more.
-    Collective.
-    """
+    """(model, tokenizer) of a directory or Hub name. `sharded`: for ZeRO-3, each rank reads only its part of each
+    weight from the safetensors files. Collective. Raises RatchetError if they cannot be read or do not match."""
     model, tokenizer = _read_shards(path, dtype) if sharded else read_model(path, dtype)
-    # The network that is trained must be the network that sampled: with dropout no probability ratio is one.
+    # With dropout the trained network would differ from the one that sampled, and no probability ratio would be one.
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -41,7 +38,7 @@ def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
 
 def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
     tokenizer, files = check_model(path), weight_files(path)
-    with no_init_weights():  # of memory that nobody writes to there is only the address
+    with no_init_weights():  # memory that is never written takes no space
         model = AutoModelForCausalLM.from_config(read_config(path), dtype=getattr(torch, dtype))
     model.tie_weights()
     model.generation_config = read_generation_config(path)
@@ -50,7 +47,7 @@ def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
     misshapen = []
     try:
         for file in sorted({files[name] for name in weights.keys() & files}):
-            with safe_open(file, "pt", backend="pread") as stored:  # what is mapped would count as this process's
+            with safe_open(file, "pt", backend="pread") as stored:  # mapped files would count as this process's memory
                 for name in weights.keys() & stored.keys():
                     part = stored.get_slice(name)
                     if tuple(part.get_shape()) == weights[name].ds_shape:
@@ -64,7 +61,7 @@ def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
 
 
 def _fill(weight: Any, stored: Any) -> None:
-    """Read this rank's part of a weight: a stretch of all its elements, of which the file gives whole rows."""
+    """Read this rank's part of a weight, a stretch of its elements; the file is read by whole rows."""
     size, row = weight.ds_tensor.numel(), weight.ds_numel // weight.ds_shape[0]
     first, last = (min(weight.ds_numel, (weight.ds_zero_partition_rank + i) * size) for i in (0, 1))
     weight.ds_tensor.zero_()
@@ -74,7 +71,7 @@ def _fill(weight: Any, stored: Any) -> None:
 
 
 class ScoredModel(nn.Module):
-    """Model and head as one module whose output is per-token log-probabilities and entropies instead of logits."""
+    """Model and head as one module that returns per-token log-probabilities and entropies instead of logits."""
 
     def __init__(self, model: Any, chunk: int) -> None:
         super().__init__()
@@ -83,11 +80,11 @@ class ScoredModel(nn.Module):
     def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         packed = {}
         if batch.sequences is not None:
-            # transformers would make a mask of tokens x tokens out of the positions, and takes one of four dimensions
-            # as it is: an empty one, which fits no attention but ours.
+            # transformers would make a tokens x tokens mask from the positions, but passes on a four-dimensional one:
+            # an empty one, which only our attention accepts.
             no_mask = torch.empty(1, 1, 0, 0, device=batch.input_ids.device)
             packed = {"position_ids": batch.position_ids, "attention_mask": no_mask, "sequences": batch.sequences}
-        # With a cache, packed sequences would see one another.
+        # With a cache, packed sequences would attend to one another.
         hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False, **packed).last_hidden_state
         head = self.model.get_output_embeddings()
         return ChunkedLogProbabilities.apply(

@@ -1,4 +1,4 @@
-"""Token sequences to the micro-batches of one optimizer step: who computes what, and from which tensors."""
+"""From token sequences to the micro-batches of one optimizer step on each rank, and their tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +10,10 @@ import torch
 
 @dataclass(frozen=True)
 class Sample:
-    """One sequence to learn from: token ids int32 [prompt], [response], and the weight of its tokens in the loss
-    (the advantage in GRPO, 1 in supervised learning). `index` is its place in the step, the same on every rank.
-    `sampled_logprobs` float32 [response]: what the inference engine sampled it with, where it was sampled.
-    `old_logprobs` float32 [response]: what the trainer gave it before an earlier step, where it was carried over.
-    `domain`: of its problem, for metrics."""
+    """One sequence to learn from: token ids int32 [prompt], [response], and its tokens' weight in the loss (the
+    advantage in GRPO, 1 in supervised learning). `index` is its place in the step, the same on every rank.
+    `sampled_logprobs` float32 [response]: the inference engine's, if it was sampled. `old_logprobs` float32 [response]:
+    the trainer's before an earlier step, if it was carried over. `domain`: its problem's, for metrics."""
 
     index: int
     prompt: np.ndarray
@@ -30,16 +29,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Sequences beside or behind one another, in either of two layouts.
+    """Sequences in one of two layouts.
 
-    Padded on the right, input_ids [sequences, width]: under causal attention no token can see what is right of it, so
-    padding needs no attention mask; it is merely never a target. Packed, input_ids [1, tokens]: `position_ids`
-    [1, tokens] start again at 0 with every sequence, and `sequences` has their lengths, of the whole row where ranks
-    share it. Both are None where sequences are padded.
+    Padded on the right, input_ids [sequences, width]: causal attention never sees padding, so it needs no mask and is
+    just never a target. Packed, input_ids [1, tokens]: `position_ids` [1, tokens] restart at 0 with every sequence, and
+    `sequences` has their lengths (of the whole row if ranks share it); both are None if padded.
 
-    `rows`, `columns` [tokens] say where the hidden state that predicts each response token is; targets, weights, mask,
-    sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is 0 throughout a micro-batch that only keeps
-    this rank in step with the others. `old_logprobs` is None until it is known, NaN at tokens where it is not.
+    `rows`, `columns` [tokens] locate the hidden state that predicts each response token; targets, weights, mask,
+    sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is all 0 in a micro-batch that only keeps
+    this rank in step with the others. `old_logprobs` is None until computed, NaN at tokens where it is unknown.
     """
 
     input_ids: torch.Tensor
@@ -59,7 +57,7 @@ class MicroBatch:
 
 
 def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False) -> MicroBatch:
-    """Samples to one micro-batch on `device`, all of whose tokens have this mask."""
+    """One micro-batch on `device`, all of whose tokens have this mask."""
     lengths = [len(sample.response) for sample in samples]
     if packed:
         starts = np.cumsum([0, *(len(sample) for sample in samples)])
@@ -72,7 +70,7 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
     for row, start, sample in zip(rows_of, starts, samples, strict=False):
         ids[row, start : start + len(sample)] = np.concatenate([sample.prompt, sample.response])
         positions[row, start : start + len(sample)] = np.arange(len(sample))
-    # The hidden state one to the left of a token predicts it; the first token of a sequence is never a target.
+    # The hidden state left of a token predicts it; the first token of a sequence is never a target.
     columns = np.concatenate(
         [start + np.arange(len(s.prompt) - 1, len(s) - 1) for start, s in zip(starts, samples, strict=False)]
     )
@@ -86,26 +84,22 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
         return torch.as_tensor(values).to(device=device, dtype=dtype)
 
     return MicroBatch(
-        input_ids=tensor(ids, torch.long),
-        position_ids=tensor(positions, torch.long) if packed else None,
+        input_ids=tensor(ids, torch.long), position_ids=tensor(positions, torch.long) if packed else None,
         sequences=tuple(map(len, samples)) if packed else None,
-        rows=tensor(rows, torch.long),
-        columns=tensor(columns, torch.long),
+        rows=tensor(rows, torch.long), columns=tensor(columns, torch.long),
         targets=tensor(ids[rows, columns + 1], torch.long),
         weights=tensor(np.repeat([s.weight for s in samples], lengths), torch.float32),
         mask=torch.full((len(rows),), mask, device=device),
         sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
-        lengths=tuple(lengths),
-        whole_lengths=tuple(lengths),
-        indices=tuple(sample.index for sample in samples),
-        domains=tuple(sample.domain for sample in samples),
         old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),
-    )
+        lengths=tuple(lengths), whole_lengths=tuple(lengths),
+        indices=tuple(sample.index for sample in samples), domains=tuple(sample.domain for sample in samples),
+    )  # fmt: skip
 
 
 def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
-    """The part of a packed micro-batch that one of `parts` ranks computes: a stretch of its tokens, all of the same
-    length, and the targets that are predicted from there. There may be none."""
+    """The part of a packed micro-batch for one of `parts` ranks: a stretch of its tokens, equally long on all, and the
+    targets predicted from there, if any."""
     assert batch.sequences is not None and batch.position_ids is not None, "ranks share packed rows"
     tokens = batch.input_ids.shape[1]
     width = -(-tokens // parts)
@@ -128,13 +122,12 @@ def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
 def plan_micro_batches(
     samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False
 ) -> list[list[list[Sample]]]:
-    """Deal samples to ranks and cut each rank's share into micro-batches of at most `token_budget` tokens, padding
-    included (one sequence is never cut). Returns [rank][micro-batch][sample].
+    """Assign samples to ranks and divide each rank's share into micro-batches of at most `token_budget` tokens, padding
+    included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
-    Sequences of similar length go together, so that little is padding, and are dealt in turns, so that the tokens of
-    two ranks differ by less than the longest sequence. A pure function: every rank computes the same plan. All ranks
-    get equally many micro-batches, empty ones where needed: under ZeRO-3 a rank that stops early leaves the others
-    waiting for its part of the weights.
+    Sequences of similar length go together, to avoid padding, and to the ranks in turn, so that two ranks' tokens
+    differ by less than the longest sequence. A pure function: every rank computes the same plan. All ranks get equally
+    many micro-batches, empty ones if needed: under ZeRO-3 the others wait for a missing rank's part of the weights.
     """
     by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
     plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]

@@ -1,7 +1,7 @@
 """The model in training: a Hugging Face causal language model inside a DeepSpeed engine.
 
-Three numbers are kept apart that are often confused: a *micro-batch* is what one rank can hold, a *step* is all
-micro-batches of all ranks between two changes of the weights, and a *batch* is what was rolled out together.
+Three terms: a *micro-batch* fits on one rank, a *step* is all micro-batches of all ranks between two changes of the
+weights, and a *batch* was sampled together.
 """
 
 import os
@@ -30,13 +30,13 @@ from ratchet.training.reference import Reference
 from ratchet.training.snapshot import HostCopies, Writes, has_room, universal
 
 BUCKET = 2**29
-"""Bytes of weights that are gathered at once under ZeRO-3: a 14B model in 55 collectives and not in 443."""
+"""Bytes of weights gathered at once under ZeRO-3: a 14B model in 55 collectives instead of 443."""
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
 
 
 class Policy:
-    """One rank's handle on the model in training. Methods marked *collective* must be called by all ranks together."""
+    """One rank's handle on the model in training. All ranks must call a *collective* method together."""
 
     def __init__(self, path: str, hardware: Hardware, optimizer: Optimizer, with_reference: bool = False) -> None:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -53,19 +53,19 @@ class Policy:
             share_attention(model, hardware.sequence_ranks)
         scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
         if sharded:
-            # The head's weight is read by ScoredModel, not by the head itself: have it gathered there too.
+            # ScoredModel reads the head's weight, so it must be gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
         parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
         self.shape = f"{model.config.model_type}, {parameters:,} parameters"
-        """What the weights of a checkpoint must be of."""
+        """A checkpoint must be of the same shape."""
         self.checkpoint_bytes = 16 * parameters
-        """Weights, optimizer moments, in 16 bits the weights in 32 bits, and the model once more."""
+        """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
         self._adam = torch.optim.AdamW(
             model.parameters(), lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
         )
-        # In plain float32 DeepSpeed wraps no optimizer around ours, clips without telling the norm, and steps ours.
+        # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
         self._plain = hardware.zero_stage == 0 and hardware.dtype == "float32"
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
@@ -84,13 +84,13 @@ class Policy:
         if self.hardware.cpu_offload:
             zero["offload_optimizer"] = {"device": "cpu"}
         return {
-            "train_micro_batch_size_per_gpu": 1,  # only DeepSpeed's own counters depend on it
+            "train_micro_batch_size_per_gpu": 1,  # only for DeepSpeed's counters
             "gradient_accumulation_steps": 1,
-            "managed_gradient_accumulation": False,  # engine.step() alone ends a step, however many micro-batches
+            "managed_gradient_accumulation": False,  # only engine.step() ends a step
             "gradient_clipping": 0.0 if self._plain else self._clip_norm,
             "zero_optimization": zero,
             "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's own would be compiled for minutes on first use
+            "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's optimizer would take minutes to compile
             "bf16": {"enabled": self.hardware.dtype == "bfloat16"},
             "steps_per_print": 10**9,
         }
@@ -114,40 +114,37 @@ class Policy:
 
     @property
     def positions(self) -> int | None:
-        """What a prompt and its response may have together; None where the model has no limit."""
+        """Most tokens of a prompt and its response together; None if the model has no limit."""
         return getattr(self.model.config, "max_position_embeddings", None)
 
     @property
     def version(self) -> int:
-        """Optimizer steps that made the present weights: what was sampled with fewer is not on-policy."""
+        """Optimizer steps taken: a response sampled after fewer steps is not on-policy."""
         return self.engine.global_steps
 
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        # A rank's stretch of shared sequences is packed. In evaluation mode attention is not shared.
+        # Ranks share attention only in training mode and over packed sequences.
         self.model.train(self.hardware.sequence_ranks > 1 and batch.sequences is not None)
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
-        """One optimizer step over this rank's micro-batches. Collective. Returns the gradient's norm before clipping.
-
-        `loss` must already be this micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are
-        averaged over ranks.
-        """
+        """One optimizer step over this rank's micro-batches; the gradient's norm before clipping. Collective. `loss` is
+        a micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are averaged over ranks."""
         self.accumulate(batches, loss, temperature)
         return self.step(learning_rate)
 
     def accumulate(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float) -> None:
-        """Add the gradient of this rank's micro-batches to that of the next `step`. Collective."""
+        """Add the gradient of this rank's micro-batches to the next step's. Collective."""
         if not self.model.training:
             self.engine.train()
         for batch in batches:
             self.engine.backward(loss(batch, *self.engine(batch, temperature)))
 
     def step(self, learning_rate: float, divisor: float = 1.0) -> float:
-        """Change the weights by what was accumulated, divided by `divisor`. Collective. Returns the norm of that
-        gradient before clipping."""
+        """Change the weights by the accumulated gradient, divided by `divisor`; its norm before clipping.
+        Collective."""
         for group in self._adam.param_groups:
             group["lr"] = learning_rate
         with self._divided(divisor):
@@ -156,8 +153,8 @@ class Policy:
 
     @contextmanager
     def _divided(self, divisor: float) -> Iterator[None]:
-        """Have `engine.step` divide the gradient before its norm is taken and clipped. Each stage of ZeRO keeps it in
-        another place, and divides it there by what it takes for the scale of the loss."""
+        """`engine.step` then divides the gradient before computing its norm. ZeRO's optimizers divide it by the scale
+        of the loss, wherever they keep it."""
         if self.hardware.zero_stage:
             self.engine.optimizer.loss_scale = divisor
         elif divisor != 1:
@@ -179,9 +176,8 @@ class Policy:
         return total
 
     def reset(self, optimizer: bool) -> None:
-        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and the `optimizer`,
-        unless it is False, forgets. Collective. In 16 bits the optimizer's own 32-bit weights stay: they are the
-        policy, only exacter."""
+        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and with `optimizer`
+        its moments become zero. Collective. The optimizer's 32-bit copies of 16-bit weights stay, being the policy."""
         for state in self._adam.state.values() if optimizer else ():
             for value in state.values():
                 value.zero_()
@@ -189,16 +185,14 @@ class Policy:
             self.reference.follow(self.model)
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Name and whole present tensor of every weight, one at a time: what an inference engine loads. Collective.
-
-        Weights that are tied come under each of their names: vLLM keeps a copy of the head where it was packed.
-        """
+        """Name and whole current tensor of every weight, one at a time, for an inference engine. Tied weights come
+        under each of their names: vLLM may have a packed copy of the head. Collective."""
         for name, weight in self._gathered():
             yield name, weight.detach().clone() if hasattr(weight, "ds_id") else weight.detach()
 
     def _gathered(self) -> Iterator[tuple[str, Any]]:
-        """Name and weight, tied ones under each name; under ZeRO-3 a weight is whole until the next is asked for, and
-        they are gathered in buckets of `BUCKET` bytes. Collective."""
+        """Name and weight, tied ones under each name; under ZeRO-3 gathered in buckets of `BUCKET` bytes, and whole
+        until the next one is requested. Collective."""
         weights = list(self.model.named_parameters(remove_duplicate=False))
         if self.hardware.zero_stage < 3:
             yield from weights
@@ -210,11 +204,8 @@ class Policy:
                 yield from together
 
     def whole_model(self) -> Any:
-        """The model with all of its present weights, for decoding, in evaluation mode. Collective.
-
-        Under ZeRO-3 a rank holds a part of each weight, and decoding, where ranks do not keep step, needs them whole:
-        a copy on every rank, made when it is first asked for.
-        """
+        """The model with all of its current weights in evaluation mode, for decoding; under ZeRO-3 a copy on every
+        rank, because ranks do not decode in step. Collective."""
         if self.hardware.zero_stage < 3:
             return self.model.eval()
         if self._whole is None:
@@ -233,7 +224,7 @@ class Policy:
 
     def _model_writes(self, directory: Path, copy: Callable[[Any], Any]) -> Writes:
         state = self.model.state_dict()
-        if self.hardware.zero_stage == 3:  # rank 0 takes one weight after the other into the host's memory
+        if self.hardware.zero_stage == 3:  # rank 0 copies one weight after the other to host memory
             whole: dict[Any, torch.Tensor] = {}
             for name, weight in self._gathered():
                 if self.rank == 0:
@@ -244,7 +235,7 @@ class Policy:
             state = copy(state)
         if self.rank:
             return {}
-        # Read here: a tokenizer cannot be saved by one thread while another encodes with it.
+        # Read now: a tokenizer cannot be saved by one thread while another uses it.
         tokenizer = self._tokenizer_files
 
         def write() -> None:
@@ -263,9 +254,8 @@ class Policy:
             return {str(file.relative_to(scratch)): file.read_bytes() for file in files}
 
     def snapshot(self, directory: Path) -> Writes:
-        """What writes everything as it is at this moment, each rank its part: weights, optimizer moments and counters,
-        the reference, and the model as `save_model` does. A host without memory for a copy writes before this returns.
-        Collective."""
+        """Functions that write the current state, each rank its part: weights, optimizer moments and counters, the
+        reference, and the model as `save_model` does. A host without memory for a copy writes at once. Collective."""
         room = has_room(self.checkpoint_bytes / self.hardware.machines)
         copies = HostCopies(room)
         usual, self.engine.checkpoint_engine = self.engine.checkpoint_engine, copies
@@ -282,8 +272,8 @@ class Policy:
         return writes
 
     def load_state(self, directory: Path, other_ranks: bool = False) -> None:
-        """The reverse of `snapshot`, bit for bit. Where another number of ranks wrote it, by way of the form of
-        DeepSpeed's that any number of ranks can read. Collective."""
+        """The reverse of `snapshot`, bit for bit. If another number of ranks wrote it, through DeepSpeed's universal
+        form. Collective."""
         if other_ranks and not self._plain:
             self._load_universal(directory)
         else:
@@ -295,7 +285,7 @@ class Policy:
         scratch = directory.with_name(f".universal-{directory.name}")
 
         def convert() -> None:
-            shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+            shutil.rmtree(scratch, ignore_errors=True)  # from a killed run
             universal(directory / "engine", scratch / "engine")
 
         ranks.first(convert, self.checkpoint_bytes, self.hardware.timeout_minutes)

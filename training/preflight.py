@@ -1,26 +1,31 @@
-"""One rank of `ratchet preflight`: what a recipe's stages will do on these machines, done once, and measured.
+"""One rank of `ratchet preflight`: everything that a recipe's stages do, done once on its machines and measured.
 
-Each check is a line of `preflight.jsonl` as it ends: `name`, `state` (OK, FAIL, or SKIP where there was nothing to
-check) and `says`, a number and, where it failed, what to do. What was measured is left where plans look for it. At the
-end a checkpoint is written and the last rank kills itself; started again, the group goes on from there, which is the
-last line.
+Each check adds a line to `preflight.jsonl` when it ends: `name`, `state` (OK, FAIL, or SKIP where there is nothing to
+check) and `message`: numbers, and after a failure what to do. Plans read the measured rates. At the end a checkpoint is
+written and the last rank kills itself; the restarted group resumes from there, which is the last line.
 """
 
 import hashlib
 import os
+import shutil
 import signal
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.metadata import distributions
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.journal import Journal
@@ -28,77 +33,76 @@ from ratchet.infra.problems import from_table
 from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.training import growth, machine_checks, ranks
+from ratchet.training import growth, ranks
 from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
 from ratchet.training.groups import Group, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
-from ratchet.training.machine import GIB, KILLED, LINES, found_machine, write_rates
-from ratchet.training.packing import Sample, collate
+from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
-from ratchet.training.sampler import open_sampler
+from ratchet.training.sampler import difference, open_sampler
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
 JUDGED = 48
-"""Problems of each domain whose reference is judged."""
+"""Problems per domain whose reference answers are judged."""
 JUDGE_SLACK = 3
-"""Answers that all differ are the most that verdicts cost: in a batch many are the same, or are none."""
-TRIED_TOKENS = 64
-"""Of a response, to time decoding."""
-LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
+"""Distinct answers are the worst case: in a real batch many are equal or empty."""
+DECODED_TOKENS = 64
+"""Length of the responses that time decoding."""
+SLOW_LINK = 0.3
+"""Share of the ranks' median bandwidth; a slower link is broken or shared."""
 TEMPORARY = 2 * GIB
-"""Free space that temporary files of compilers and sandboxes may need on each machine."""
+"""Free space that compilers and sandboxes may need for temporary files on each machine."""
+LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
 
 
-class NothingToCheck(Exception):
-    """Why a line says SKIP."""
+class Skip(Exception):
+    """Why there is nothing to check."""
 
 
 def run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
-    """All checks on this rank; the group's first start ends with a rank killed, its second returns. Collective."""
-    found = Preflight(recipe, spec, work)
+    """All checks on this rank. The first start ends with a rank killed, the second returns. Collective."""
+    preflight = Preflight(recipe, spec, work)
     if (work / KILLED).exists():
-        found.line("resume", found.resume)
+        preflight.line("resume", preflight.resume)
         return 1
-    found.check()
-    if found.rank == 0:
+    preflight.check()
+    if preflight.rank == 0:
         (work / KILLED).write_text(str(time.time()))
     ranks.barrier()
-    if found.rank == found.ranks - 1:
+    if preflight.rank == preflight.ranks - 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    ranks.barrier()  # in which the others find that it is gone
+    ranks.barrier()  # fails when the others notice
     return 0
 
 
 class Preflight:
-    """The checks, in order. Collective, all of them."""
+    """The checks, all collective."""
 
     def __init__(self, recipe: Recipe, spec: dict[str, Any], work: Path) -> None:
         self.recipe, self.training, self.spec, self.work = recipe, recipe.training, spec, work
         self.rank, self.ranks = ranks.rank(), torch.distributed.get_world_size()
         self.lines = Journal(work / LINES) if self.rank == 0 else None
-        machine = found_machine()
-        count = 1 if machine.is_cpu else self.ranks
-        self.machine = replace(machine, count=count, cores=sum(ranks.gather(machine.cores)) // self._on_each)
-        self.rates = self.machine.rates
+        found, self.on_each = local_machine(), self.training.hardware.processes
+        cores = sum(ranks.gather(found.cores)) // self.on_each
+        self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
+        self.share = 1 / self.ranks if found.is_cpu else 1.0
+        """The part of the machine that this rank has."""
+        self.measured: dict[str, Any] = {}
+        """Values for the machine's `Rates`."""
         self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         self.policy = Policy(self.model_dir, self.training.hardware, self.training.optimizer, reference)
         self.shape = Shape.of(self.policy.model.config.to_dict())
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
 
-    @property
-    def _on_each(self) -> int:
-        return self.training.hardware.processes
-
     def _grown(self) -> Path:
-        """Where the recipe grows its model: one of its shape, with random weights."""
         if self.rank == 0:
             texts = [template for domain in self.recipe.curation for template in domain_of(domain).templates.values()]
             growth.grow(self.recipe.model.grow, texts, self.recipe.seed, self.work / "grown")
@@ -106,137 +110,147 @@ class Preflight:
         return self.work / "grown"
 
     def check(self) -> None:
-        self.line("versions", lambda: machine_checks.versions(self.training.hardware.machines))
+        self.line("versions", lambda: versions(self.training.hardware.machines))
         self.line("links", self.links)
         self.line("disk", self.disk)
         with ExitStack() as stack:
-            try:
+            opened: list[Any] = []
+
+            def open_engine() -> str:
                 engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
-                sampler = stack.enter_context(engine)
-            except (RatchetError, OSError) as error:
-                self.say("engine", "FAIL", str(error))
-            else:
-                found: list[Completion] = []
-                self.line("weights", lambda: self._handed_over(sampler))
-                self.line("decoding", lambda: self._decoding(sampler, found))
-                self.line("mismatch", lambda: self._mismatch(found))
+                opened.append(stack.enter_context(engine))
+                return self._handed_over(opened[0])
+
+            self.line("weights", open_engine)
+            if opened:
+                completions: list[Completion] = []
+                self.line("decoding", lambda: self._decoding(opened[0], completions))
+                self.line("mismatch", lambda: self._mismatch(completions))
             for stage in self.training.stages:  # beside an engine that sleeps, as in training
                 self.line(f"step {stage.name}", lambda stage=stage: self.step(stage))
         for domain in dict.fromkeys(domain for stage in self.training.stages for domain in stage.mix):
             self.line(f"judge {domain}", lambda domain=domain: self.judge(domain))
         self.line("checkpoint", self.checkpoint)
         if self.rank == 0:
-            write_rates(Path(self.spec["measured"]), self.machine.name, self.rates)
+            rates = replace(self.machine.rates, **self.measured)
+            write_rates(Path(self.spec["measured"]), self.machine.name, rates)
 
     def line(self, name: str, check: Callable[[], str]) -> None:
-        """One check, which returns what is to be said; OSError and RatchetError of any rank are its failure."""
-        state, said = "OK", ""
+        """One check, which returns its message; it fails with any rank's OSError or RatchetError."""
+        state = "FAIL"
         try:
-            said = check()
-        except NothingToCheck as reason:
-            state, said = "SKIP", str(reason)
+            state, message = "OK", check()
+        except Skip as reason:
+            state, message = "SKIP", str(reason)
         except torch.OutOfMemoryError as error:
-            state, said = "FAIL", f"the GPU's memory is short: {LESS_MEMORY} ({str(error).splitlines()[0]})"
+            message = f"the GPU's memory is short: {LESS_MEMORY} ({str(error).splitlines()[0]})"
         except (RatchetError, OSError) as error:
-            state, said = "FAIL", str(error)
-        self.say(name, state, said)
-
-    def say(self, name: str, state: str, said: str) -> None:
-        everyone = ranks.gather((state, said))
+            message = str(error)
+        everyone = ranks.gather((state, message))
         worst = next((i for i, (state, _) in enumerate(everyone) if state == "FAIL"), 0)
         if self.lines:
-            state, said = everyone[worst]
-            self.lines.append({"name": name, "state": state, "says": f"rank {worst}: {said}" if worst else said})
+            state, message = everyone[worst]
+            self.lines.append(
+                {"name": name, "state": state, "message": f"rank {worst}: {message}" if worst else message}
+            )
 
     # ------------------------------------------------------------------------------------ machines
 
     def links(self) -> str:
+        """All-reduce at growing sizes, and a broadcast from each rank."""
         if self.ranks == 1:
-            raise NothingToCheck("one rank")
-        said, link = machine_checks.links(self.policy.device, 2**27 if self.machine.is_cpu else 2**30)
-        self.rates = replace(self.rates, link=link)
-        return said
+            raise Skip("one rank")
+        hosts, speeds = ranks.gather(socket.gethostname()), []
+        sizes = (2**20, 2**24, 2**27 if self.machine.is_cpu else 2**30)
+        for size in sizes:
+            tensor = torch.ones(size // 4, device=self.policy.device)
+            moved = 2 * size * (self.ranks - 1) / self.ranks
+            speeds.append(moved / _timed(lambda tensor=tensor: torch.distributed.all_reduce(tensor)))
+        self.measured["link"] = speeds[-1]
+        tensor = torch.ones(2**22, device=self.policy.device)
+        sent = [
+            tensor.nbytes / _timed(lambda source=source: torch.distributed.broadcast(tensor, source))
+            for source in range(self.ranks)
+        ]
+        slowest, usual = min(sent), median(sent)
+        if slowest < SLOW_LINK * usual:
+            rank = sent.index(slowest)
+            raise RatchetError(
+                f"rank {rank} ({hosts[rank]}) sends {slowest / 1e9:.2g} GB/s, the others {usual / 1e9:.2g}: check "
+                "that machine's network cards with NCCL_DEBUG=INFO, or leave the machine out"
+            )
+        reduced = ", ".join(
+            f"{speed / 1e9:.2g} GB/s at {size >> 20} MiB" for speed, size in zip(speeds, sizes, strict=True)
+        )
+        return f"all-reduce {reduced}; broadcasts {slowest / 1e9:.2g} to {max(sent) / 1e9:.2g} GB/s"
 
     def disk(self) -> str:
-        """Space for the checkpoints that are kept and one in the making, and for temporary files; and how fast."""
+        """Space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        said = []
+        found = []
         if self.rank == 0:
-            said.append(machine_checks.space("home", self.work, (KEPT + 2) * size, min(size, GIB)))
-        if self.rank % self._on_each == 0:
-            said.append(machine_checks.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY, 2**24))
-        return f"{', '.join(said)}; a checkpoint is {size / GIB:.2g} GiB"
+            found.append(_space("home", self.work, (KEPT + 2) * size))
+        if self.rank % self.on_each == 0:
+            found.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
+        return f"{', '.join(found)}; a checkpoint is {size / GIB:.2g} GiB"
 
     # ------------------------------------------------------------------------------------ a step
 
     def _requests(self, count: int) -> list[Request]:
-        """Of random tokens, this rank's own."""
+        """Random tokens, different on each rank."""
         random = np.random.default_rng(self.rank)
-        prompts = random.integers(len(self.policy.tokenizer), size=(count, 16))
-        return [Request((i,), derive_seed(self.rank, i), prompt_ids=tuple(map(int, p))) for i, p in enumerate(prompts)]
+        prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
+        return [Request(i, derive_seed(self.rank, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
     def _generate(self, sampler: Any, count: int, tokens: int) -> tuple[list[Completion], float]:
-        """Completions, and seconds without those of the weights."""
+        """Completions, and the slowest rank's seconds per token, without the transfer of weights."""
         started = time.perf_counter()
         found = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
-        beside = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
-        return found, time.perf_counter() - started - beside
+        handing_over = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
+        seconds = time.perf_counter() - started - handing_over
+        return found, max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in found)))
 
     def _handed_over(self, sampler: Any) -> str:
         self._generate(sampler, 1, 2)
         if not (facts := sampler.facts):
             return "the engine samples with the policy's own weights"
-        return (
-            f"handed over in {facts['weight_seconds']:.2g} s, log-probabilities differ by {facts['weight_probe']:.2g}"
-        )
+        return f"sent in {facts['weight_seconds']:.2g} s, log-probabilities differ by {facts['weight_probe']:.2g}"
 
-    def _decoding(self, sampler: Any, found: list[Completion]) -> str:
-        tokens = min(TRIED_TOKENS, *(stage.max_response_tokens for stage in self.training.stages))
+    def _decoding(self, sampler: Any, completions: list[Completion]) -> str:
+        tokens = min(DECODED_TOKENS, *(stage.max_response_tokens for stage in self.training.stages))
         rows = min(self.training.hardware.rollout_batch, 64 if self.machine.is_cpu else 256)
-        seconds = []
-        for count in (1, rows):
-            completions, spent = self._generate(sampler, count, tokens)
-            seconds.append(max(ranks.gather(spent / max(len(c.token_ids or ()) for c in completions))))
-        found += completions
-        own = self.machine.flops / (self.ranks if self.machine.is_cpu else 1)
-        size = 2 if self.training.hardware.dtype == "bfloat16" else 4
-        read = self.shape.parameters * size / self.machine.bandwidth * (self.ranks if self.machine.is_cpu else 1)
-        fixed = max(0.0, seconds[0] - read / self.rates.read)
-        row = max(1e-12, (seconds[1] - fixed) / rows)
-        self.rates = replace(
-            self.rates, iteration_s=fixed, decode=min(1.0, 2 * self.shape.multiplied / own / row),
-            read=self.rates.read if fixed else min(1.0, read / seconds[0]),
-        )  # fmt: skip
-        return f"{rows / seconds[1]:,.0f} tokens/s a rank of {rows} responses, {1 / seconds[0]:,.0f} of one"
+        _, one = self._generate(sampler, 1, tokens)
+        found, full = self._generate(sampler, rows, tokens)
+        completions += found
+        size, share = 2 if self.training.hardware.dtype == "bfloat16" else 4, self.share
+        reading = self.shape.parameters * size / (self.machine.bandwidth * share)
+        fixed = max(0.0, one - reading / self.machine.rates.read)
+        row = max(1e-12, (full - fixed) / rows)
+        self.measured["iteration_s"] = fixed
+        self.measured["decode"] = min(1.0, 2 * self.shape.multiplied / (self.machine.flops * share) / row)
+        if not fixed:
+            self.measured["read"] = min(1.0, reading / one)
+        return f"{rows / full:,.0f} tokens/s on a rank with {rows} responses, {1 / one:,.0f} with one"
 
-    def _mismatch(self, found: list[Completion]) -> str:
-        if not found:
-            raise NothingToCheck("nothing was decoded")
-        prompts = {request.key: request.prompt_ids for request in self._requests(len(found))}
-        samples = [
-            Sample(i, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.array(c.logprobs))
-            for i, c in enumerate(found[:8])
-        ]
-        batch = collate(samples, self.policy.device)
-        scored, _ = self.policy.score(batch, 1.0)
-        assert batch.sampled_logprobs is not None
-        differences = (scored - batch.sampled_logprobs).double()
-        mean = max(ranks.gather(float(mismatch(differences, torch.zeros_like(differences)).mean())))
+    def _mismatch(self, completions: list[Completion]) -> str:
+        if not completions:
+            raise Skip("nothing was decoded")
+        prompts = [request.prompt_ids or () for request in self._requests(len(completions))]
+        found = difference(self.policy, prompts, completions[:8]).double()
+        mean = max(ranks.gather(float(mismatch(found, torch.zeros_like(found)).mean())))
         limit = min(stage.mismatch_limit or float("inf") for stage in self.training.stages)
         if mean > limit:
             raise RatchetError(
                 f"engine and trainer differ by {mean:.2g} nats a token, and a stage ends above {limit:g}: are dtype, "
                 "attention and weights the same? `--set training.engine=transformers` samples with the policy itself"
             )
-        return f"{mean:.2g} nats a token between engine and trainer, the largest {float(differences.abs().max()):.2g}"
+        return f"{mean:.2g} nats a token between engine and trainer, {float(found.abs().max()):.2g} at most"
 
     def step(self, stage: Stage) -> str:
         """One optimizer step on a micro-batch of the stage's longest responses for each rank."""
         room = (self.policy.positions or 10**9) - stage.longest_response
         if room < 1:
-            raise RatchetError(
-                f"responses of {stage.longest_response:,} tokens, and the model has no room for a prompt"
-            )
+            raise RatchetError(f"a response of {stage.longest_response:,} tokens leaves the model no room for a prompt")
         prompt = min(PROMPT_TOKENS, stage.longest_response, room)
         longest, hardware = prompt + stage.longest_response, self.training.hardware
         together = hardware.sequence_ranks
@@ -244,97 +258,95 @@ class Preflight:
         strict = stage.model_copy(update={"updates_per_batch": 1, "mismatch_limit": None})  # nothing was sampled
         learner = Learner(self.policy, strict)
         made = self._groups(strict, count, prompt)
-        learner.old_logprobs(made, 1.0)  # what a stage with several updates does before them
+        learner.old_logprobs(made, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        machine_checks.synchronize()
+        _synchronize()
         started = time.perf_counter()
         learner.learn(made, 1.0)
-        machine_checks.synchronize()
+        _synchronize()
         seconds = max(ranks.gather(time.perf_counter() - started))
-        full = replace(self.machine, rates=replace(self.rates, update=1.0, link=float("inf")))
+        full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
         ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
-        self.rates = replace(self.rates, update=min(1.0, ideal / seconds))
+        self.measured["update"] = min(1.0, ideal / seconds)
         held = memory()
-        measured = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
+        used = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
         parts = estimate(self.shape, stage, self.training, self.machine).updating
         planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
-        have = self.machine.memory / (self._on_each if self.machine.is_cpu else 1)
         if not self.machine.is_cpu:
-            beyond = (measured - planned + of_step) / of_step
-            self.rates = replace(self.rates, memory=max(self.rates.memory, min(beyond, 3.0)))
-        said = (
-            f"{measured / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, there are {have / GIB:.3g}), "
+            scale = (used - planned + of_step) / of_step
+            self.measured["memory"] = max(self.measured.get("memory", 1.0), min(scale, 3.0))
+        have = self.machine.memory / (self.on_each if self.machine.is_cpu else 1)
+        message = (
+            f"{used / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
             f"{seconds:.2g} s for {count} responses of {longest:,} tokens"
         )
-        if measured > 0.95 * have:
-            raise RatchetError(f"{said}: {LESS_MEMORY}")
-        return said
+        if used > 0.95 * have:
+            raise RatchetError(f"{message}: {LESS_MEMORY}")
+        return message
 
     def _groups(self, stage: Stage, count: int, prompt: int) -> list[Group]:
-        """Responses of the stage's longest length, of random tokens, right and wrong in turns."""
-        random, vocabulary = np.random.default_rng(0), len(self.policy.tokenizer)
-        domain, none = next(iter(stage.mix)), np.zeros(stage.longest_response, np.float32)
-        outcomes = (Outcome.PASSED, Outcome.FAILED)
-
-        def tokens(number: int) -> np.ndarray:
-            return random.integers(vocabulary, size=number).astype(np.int32)
-
-        made = [
+        """Responses of the stage's longest length, random tokens, alternately right and wrong."""
+        random, vocabulary, longest = np.random.default_rng(0), len(self.policy.tokenizer), stage.longest_response
+        prompts, responses = (
+            random.integers(vocabulary, size=(count, length)).astype(np.int32) for length in (prompt, longest)
+        )
+        rollouts = [
             Rollout(
-                "preflight", domain, i, tokens(prompt), tokens(stage.longest_response), none, False, outcomes[i % 2],
-                1.0 - i % 2, "", self.policy.version,
+                "preflight", next(iter(stage.mix)), i, prompts[i], responses[i], np.zeros(longest, np.float32), False,
+                Outcome.FAILED if i % 2 else Outcome.PASSED, 1.0 - i % 2, "", self.policy.version,
             )
             for i in range(count)
         ]  # fmt: skip
-        return group(made, stage)
+        return group(rollouts, stage)
 
     def judge(self, domain: str) -> str:
-        """Verdicts of references to their own problem and to the next, against what a step has to be judged."""
+        """Verdicts on reference answers, each for its own problem and for the next, against what a step needs."""
         if domain not in self.spec["problems"]:
-            raise NothingToCheck(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
+            raise Skip(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
         problems = from_table(next(pq.ParquetFile(self.spec["problems"][domain]).iter_batches(JUDGED)))
-        texts = [p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p) for p in problems]
-        pairs = [pair for i, p in enumerate(problems) for pair in ((p, texts[i]), (p, texts[i - 1]))]
+        answers = [p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p) for p in problems]
+        pairs = [pair for i, p in enumerate(problems) for pair in ((p, answers[i]), (p, answers[i - 1]))]
         mine = pairs[self.rank :: self.ranks] or pairs[:1]
-        workers = max(1, core_count() // self._on_each)
-        settings = JudgeSettings.of(self.recipe.verification)
-        seconds, fault = 0.0, ""
+        workers = max(1, core_count() // self.on_each)
+        seconds, failure = 0.0, ""
         try:
-            with open_pool(self.training.reward_servers, workers, settings) as pool:
-                pool.run_programs(mine[:1] * workers)  # its processes start
+            with open_pool(self.training.reward_servers, workers, JudgeSettings.of(self.recipe.verification)) as pool:
+                pool.run_programs(mine[:1] * workers)  # starts its processes
                 started = time.perf_counter()
                 verdicts = pool.run_programs(mine)
                 seconds = time.perf_counter() - started
-            broken = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
-            fault = f"{len(broken)} of {len(verdicts)} verdicts failed on our side: {broken[0]}" if broken else ""
-        except (RatchetError, OSError) as error:  # told once all ranks are here
-            fault = str(error)
-        everyone = ranks.gather((workers * seconds / len(mine), fault))
-        if faults := [fault for _, fault in everyone if fault]:
-            raise RatchetError(faults[0])
+            errors = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
+            failure = f"{len(errors)} of {len(verdicts)} verdicts failed on our side: {errors[0]}" if errors else ""
+        except (RatchetError, OSError) as error:  # raised when all ranks are here
+            failure = str(error)
+        everyone = ranks.gather((workers * seconds / len(mine), failure))
+        if failures := [failure for _, failure in everyone if failure]:
+            raise RatchetError(failures[0])
         each = max(each for each, _ in everyone)
-        self.rates = replace(self.rates, verdict_s={**self.rates.verdict_s, domain: each})
-        machine = replace(self.machine, rates=self.rates)
-        stages = [stage for stage in self.training.stages if domain in stage.mix]
-        rate = machine.cores / each
-        for stage in stages:
+        verdict_s = {**self.measured.get("verdict_s", self.machine.rates.verdict_s), domain: each}
+        self.measured["verdict_s"] = verdict_s
+        machine, rate = (
+            replace(self.machine, rates=replace(self.machine.rates, **self.measured)),
+            self.machine.cores / each,
+        )
+        for stage in (stage for stage in self.training.stages if domain in stage.mix):
             found = estimate(self.shape, stage, self.training, machine)
             share = stage.mix[domain] / sum(stage.mix.values())
             responses = stage.prompts_per_batch * stage.most_rollouts * share
             beside = found.seconds["sampling"] + found.seconds["update"]
             if responses / rate > JUDGE_SLACK * beside:
                 raise RatchetError(
-                    f"{rate:,.3g} verdicts/s, and {stage.name} needs {responses / beside:,.3g}: its {responses:,.0f} "
-                    f"responses would be judged for {responses / rate:,.3g} s. Add training.reward_servers "
+                    f"{rate:,.3g} verdicts/s, and {stage.name} needs {responses / beside:,.3g}: judging its "
+                    f"{responses:,.0f} responses takes {responses / rate:,.3g} s. Add training.reward_servers "
                     "(docs/reward_servers.md), or shorten the tests' time limits"
                 )
-        return f"{rate:,.3g} verdicts/s on {machine.cores} cores, of references to their own problem and to another"
+        return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
 
     # ------------------------------------------------------------------------------------ checkpoints
 
     def _fingerprint(self) -> str:
-        """Of the weights: the log-probabilities of a few tokens, to the last bit."""
+        """Of the weights: a hash of the log-probabilities of a few tokens."""
         stage = self.training.stages[0].model_copy(update={"max_response_tokens": 8, "interventions": ()})
         scored = Learner(self.policy, stage).old_logprobs(self._groups(stage, 2, 8), 1.0)
         values = np.concatenate([old for g in scored for old in g.old_logprobs or ()])
@@ -346,9 +358,8 @@ class Preflight:
         self.checkpoints.save(1, state)
         self.checkpoints.finish()
         seconds = time.perf_counter() - started
-        files = [f for f in (self.work / "checkpoints").rglob("*") if f.is_file()]
-        size = sum(f.stat().st_size for f in files)
-        self.rates = replace(self.rates, disk=size / seconds)
+        size = sum(f.stat().st_size for f in (self.work / "checkpoints").rglob("*") if f.is_file())
+        self.measured["disk"] = size / seconds
         limit = 60 * self.training.hardware.timeout_minutes
         if seconds > limit:
             raise RatchetError(
@@ -361,10 +372,61 @@ class Preflight:
         started = time.perf_counter()
         restored = self.checkpoints.restore()
         if restored is None:
-            raise RatchetError("the checkpoint that was written before the kill is not there")
+            raise RatchetError("the checkpoint written before the kill is missing")
         seconds = time.perf_counter() - started
         if restored[1]["fingerprint"] != self._fingerprint():
-            raise RatchetError("the weights that were read back are not those that were written")
+            raise RatchetError("the weights read back are not those that were written")
         stage = self.training.stages[0].model_copy(update={"mismatch_limit": None, "updates_per_batch": 1})
         Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
-        return f"read back in {seconds:.2g} s, the same weights to the last bit; the next step was taken"
+        return f"read back in {seconds:.2g} s, bit for bit; the next step was taken"
+
+
+def versions(machines: int) -> str:
+    """Python, CUDA, GPU and every package must be equal on all ranks, and the number of machines as expected."""
+    mine = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
+    if torch.cuda.is_available():
+        mine["GPU"] = torch.cuda.get_device_name()
+    everyone = ranks.gather((socket.gethostname(), mine | {each.name: each.version for each in distributions()}))
+    host, first = everyone[0]
+    for number, (where, other) in enumerate(everyone):
+        for name in sorted(first.keys() | other.keys()):
+            here, there = first.get(name, "absent"), other.get(name, "absent")
+            if here != there:
+                raise RatchetError(
+                    f"{name} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
+                    "constraints.txt everywhere"
+                )
+    joined = len({where for where, _ in everyone})
+    if joined != machines:
+        raise RatchetError(f"{joined} machines joined, and training.hardware.machines is {machines}")
+    return f"ranks: {len(everyone)}, machines: {joined}, torch {torch.__version__}"
+
+
+def _timed(call: Callable[[], object]) -> float:
+    found = []
+    for _ in range(3):
+        ranks.barrier()
+        _synchronize()
+        started = time.perf_counter()
+        call()
+        _synchronize()
+        found.append(max(ranks.gather(time.perf_counter() - started)))
+    return min(found)
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _space(name: str, place: Path, needed: float) -> str:
+    """Free bytes at `place`, which must be writable. Raises RatchetError if fewer than `needed` are free."""
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise RatchetError(
+            f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move it"
+        )
+    with disk_errors(place), tempfile.TemporaryFile(dir=place) as file:
+        file.write(os.urandom(2**20))
+        os.fsync(file.fileno())
+    return f"{name} {free / GIB:.3g} GiB free"

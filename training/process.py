@@ -1,4 +1,4 @@
-"""What one rank does from the specification to the finished model: put the parts together and run them."""
+"""One rank's work from the specification to the finished model: assemble the parts and run them."""
 
 import json
 import logging
@@ -38,45 +38,47 @@ PASS_RATES = "pass_rates.jsonl"
 
 
 def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
-    """Run a warm start, a stage or a measurement; how it ended (finished, or stopped as it was asked to) and after how
-    many steps. Raises RatchetError."""
-    _quiet()
+    """Run a warm start, a stage or a measurement: how it ended ("finished", or "stopped" on request) and after how many
+    steps. Raises RatchetError."""
+    # Progress bars and banners of libraries would hide our own messages.
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    transformers.logging.disable_progress_bar()
+    transformers.logging.set_verbosity_error()
     recipe = Recipe.model_validate(spec["recipe"])
     with ranks.in_touch(recipe.training.hardware.timeout_minutes):
-        return _run(recipe, spec, work)
+        ranks.join(recipe.training.hardware.timeout_minutes)
+        if ranks.rank() == 0:
+            work.mkdir(parents=True, exist_ok=True)
+            (work / STATUS).unlink(missing_ok=True)
+        ranks.barrier()
+        try:
+            ended = "finished", _run(recipe, spec, work)
+        except Stopped as stopped:
+            ended = "stopped", stopped.steps
+        ranks.leave()
+        return ended
 
 
-def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
-    ranks.join(recipe.training.hardware.timeout_minutes)
-    if ranks.rank() == 0:
-        work.mkdir(parents=True, exist_ok=True)
-        (work / STATUS).unlink(missing_ok=True)
-    ranks.barrier()
+def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
     if spec["kind"] == "preflight":
         from ratchet.training import preflight
 
-        steps = preflight.run(recipe, spec, work)
-    elif spec["kind"] == "pass_rates":
-        steps = _measure_pass_rates(recipe, spec, work)
-    else:
-        try:
-            policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
-        except Stopped as stopped:
-            ranks.leave()
-            return "stopped", stopped.steps
-        draft = work / ".model"
-        with writing(work):
-            policy.save_model(draft)
-            if ranks.rank() == 0:
-                replace_directory(draft, work / "model")
-    ranks.leave()
-    return "finished", steps
+        return preflight.run(recipe, spec, work)
+    if spec["kind"] == "pass_rates":
+        return _measure_pass_rates(recipe, spec, work)
+    policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+    draft = work / ".model"
+    with writing(work):
+        policy.save_model(draft)
+        if ranks.rank() == 0:
+            replace_directory(draft, work / "model")
+    return steps
 
 
 def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
     settings, training = recipe.training.warm_start, recipe.training
     if settings is None:
-        assert recipe.model.path is not None, "told while the run was planned"
+        assert recipe.model.path is not None, "checked when the run was planned"
         return Policy(recipe.model.path, training.hardware, training.optimizer), 0
     traces = warm_start.read_traces(Path(spec["traces"]))
     path = recipe.model.path or str(_grown(recipe, traces, work))
@@ -92,7 +94,7 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
 
 
 def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
-    """The model grown from nothing, made once and kept, so that a resumed run starts from the same one."""
+    """The new model, created once and kept, so that a resumed run starts from the same one."""
     grown, draft = work / "grown", work / ".grown"
     if ranks.rank() == 0 and not grown.is_dir():
         texts = warm_start.tokenizer_texts(traces, recipe.seed)
@@ -140,8 +142,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
 
 
 def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
-    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line a problem. It is
-    one pass over all of them. Each rank keeps what it has found, and a run that was killed goes on from there."""
+    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line per problem, from
+    one pass over all of them. Each rank journals its results, from which a killed run continues."""
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
     policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
@@ -168,7 +170,6 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
 
 
 def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
-    """(passed, judged) by problem id."""
     return {i: count for path in paths for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 
@@ -180,7 +181,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
         ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,
-            # Beyond its share of the cores, for when the other ranks have nothing to judge; each holds a sandbox.
+            # Twice its share of the cores, for when other ranks have nothing to judge; each worker holds a sandbox.
             max(1, min(core_count(), 2 * core_count() // recipe.training.hardware.processes)),
             settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
             slots=slots,
@@ -195,17 +196,10 @@ def _curriculum(
     limits = [limit for limit in (policy.positions, worker.sampler.positions) if limit is not None]
     longest = min(limits, default=math.inf) - stage.longest_response
     problems = _problems(spec["problems"])
-    worker.prompts([problem for each in problems.values() for problem in each])  # at once costs a third
+    worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
     return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
 
 
 def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
-    # Not `read_table`, with which pyarrow imports its data sets, and pandas.
+    # Not `read_table`, which imports pyarrow's data sets and pandas.
     return {domain: from_table(pq.ParquetFile(path).read()) for domain, path in files.items()}
-
-
-def _quiet() -> None:
-    """Progress bars and banners of libraries would drown what this run has to say."""
-    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    transformers.logging.disable_progress_bar()
-    transformers.logging.set_verbosity_error()

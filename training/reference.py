@@ -1,4 +1,4 @@
-"""The reference policy of the KL term: what the policy was at the stage's start, or at its last reset."""
+"""The reference policy of the KL term: the policy at the stage's start or last reset."""
 
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ FILE = "reference.safetensors"
 
 
 class Reference:
-    """A frozen model, sharded as the policy is. All methods are collective."""
+    """A frozen model, sharded like the policy. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
-        shared = hardware.sequence_ranks > 1  # in evaluation mode, attention is not shared
+        shared = hardware.sequence_ranks > 1  # attention is shared only in training mode
         self._model = model.requires_grad_(False).train(shared)
         self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
         self._sharded = hardware.zero_stage == 3
-        self.reset = False  # still what the stage started from, which needs no saving
+        self.reset = False  # then it is the stage's start, which need not be saved
         if self._sharded:
             deepspeed.zero.register_external_parameter(self._scored, self._model.get_output_embeddings().weight)
             configuration = {
@@ -41,7 +41,7 @@ class Reference:
         return self._scored(batch, temperature)[0]
 
     def follow(self, model: Any) -> None:
-        """Become a copy of what `model` is now."""
+        """Become a copy of `model`."""
         for own, other in zip(self._model.parameters(), model.parameters(), strict=True):
             with self._whole(other):
                 value = other.detach().clone() if self._sharded else other.detach()
@@ -49,7 +49,7 @@ class Reference:
         self.reset = True
 
     def snapshot(self, file: Path, rank: int) -> Writes:
-        """What writes it as it is at this moment."""
+        """A function that writes its current state."""
         weights = {}
         for name, own in self._model.named_parameters():
             with self._whole(own):

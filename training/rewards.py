@@ -1,4 +1,4 @@
-"""From a finished response to its reward, with judging going on while other responses are still being sampled."""
+"""The reward of a judged response."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from ratchet.verifiers.outcome import Outcome
 
 
 def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
-    """1 for a passed response and 0 for any other, or in a graded domain the verifier's fraction. A response that did
-    not end, or nearly did not, loses what the stage's truncation policy says."""
+    """1 for a passed response and 0 for any other; in a graded domain the verifier's fraction. The stage's truncation
+    policy reduces the reward of a response that did not end, or nearly did not."""
     earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
     if stage.false_positive_rewards or stage.false_negative_rewards:
         earned = _mistaken(earned, rollout, stage, seed)
@@ -22,18 +22,17 @@ def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
 
 
 def is_graded(domain: str, stage: Stage) -> bool:
-    """Always, or in this stage."""
     return domain in stage.graded or domain_of(domain).reward == "graded"
 
 
 def soft_overlong(length: int, limit: int, buffer: int) -> float:
-    """What a response of `length` tokens has added to its reward: 0 up to `limit - buffer`, falling to -1 at `limit`
-    (DAPO, Yu et al. 2025, arXiv 2503.14476, equation 13). A response truncated at the limit has that length."""
+    """The length penalty of a response of `length` tokens: 0 up to `limit - buffer`, falling to -1 at `limit` (DAPO, Yu
+    et al. 2025, arXiv 2503.14476, equation 13)."""
     return -max(0, length - (limit - buffer)) / buffer
 
 
 def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float:
-    """The reward of a judge that is wrong at the stage's rates; the same rollout meets the same mistake."""
+    """The reward of a judge that errs at the stage's rates, always in the same way for the same rollout."""
     draw = derive_seed(seed, stage.name, "mistake", rollout.version, rollout.problem_id, rollout.sample) / 2**63
     if earned < 1:
         return 1.0 if draw < stage.false_positive_rewards else earned
@@ -41,10 +40,8 @@ def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float
 
 
 def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
-    """`details` are the messages of a batch's verdicts that were our machine's fault, among `of` verdicts in all.
-
-    Raises RatchetError when their share exceeds `limit`: the rewards would be a lottery.
-    """
+    """Raises RatchetError if too large a share of a batch's verdicts failed on our side. `details`: their messages;
+    `of`: the number of verdicts."""
     if len(details) > limit * of:
         shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
         raise RatchetError(

@@ -1,4 +1,4 @@
-"""Sampling responses from the present policy and having them judged, over all ranks."""
+"""Sampling responses from the current policy and judging them, over all ranks."""
 
 import queue
 import threading
@@ -24,7 +24,7 @@ from ratchet.verifiers.serving.pool import Pool
 @dataclass(frozen=True)
 class Rollout:
     """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
-    `version` is that of the weights it was sampled with (`Policy.version`)."""
+    `version`: of the weights that sampled it (`Policy.version`)."""
 
     problem_id: str
     domain: str
@@ -40,18 +40,18 @@ class Rollout:
 
 
 TICK_S = 0.2
-"""At most so long after a problem's last verdict on one rank all ranks have its rollouts, with an engine beside."""
+"""With an engine beside the trainer, all ranks have a problem's rollouts at most this long after its last verdict."""
 
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
-"""A response cut at the limit has no end, so it has no answer. It is not judged: text after the answer would be free,
-and a policy learns to fill it."""
+"""Truncated responses are not judged: otherwise text after the answer would cost nothing, and a policy learns to fill
+the limit."""
 
 
 def judged(
     pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]]
 ) -> Iterator[tuple[Problem, Completion, Verdict]]:
-    """The responses with their verdicts, each judged from the moment it arrives and yielded when that is done.
-    `response_prefix`: what the prompt began it with."""
+    """The responses with their verdicts, each judged as soon as it arrives and yielded when judged. `response_prefix`:
+    the response's start, given in the prompt."""
     waiting: dict[int, tuple[Problem, Completion]] = {}
     for number, (problem, completion) in enumerate(responses):
         if completion.finish_reason == "stop":
@@ -66,7 +66,7 @@ def judged(
 
 
 class RolloutWorker:
-    """One rank's part in sampling. What a problem's sample says depends on the seed, not on which rank drew it."""
+    """One rank's part in sampling. A problem's sample depends on the seed, not on the rank."""
 
     def __init__(
         self, policy: Policy, sampler: Sampler, pool: Pool, prompt_format: PromptFormat, batch_size: int
@@ -74,9 +74,9 @@ class RolloutWorker:
         self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
         self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
-        self._ended = 0.0  # when the last response had
+        self._ended = 0.0  # time at which the last response ended
         self.judge_wait_s = 0.0
-        """Of the last run: how long this rank waited for verdicts after its last response had ended."""
+        """Seconds that this rank waited for verdicts after its last response, in the last run."""
 
     @property
     def tokenizer(self) -> Any:
@@ -94,8 +94,8 @@ class RolloutWorker:
         expected: Mapping[str, float] = {}, finished: Callable[[list[Rollout]], None] | None = None,
     ) -> list[Rollout]:  # fmt: skip
         """`samples` judged responses to each problem, in the order of problems and samples, on every rank. `expected`:
-        tokens of a response, by problem id. With an engine beside the trainer, `finished` is given those of problems
-        whose responses are all judged, the same on every rank, while others are still being sampled. Collective."""
+        response lengths by problem id. With an engine beside the trainer, `finished` gets the rollouts of completely
+        judged problems, the same on every rank, while others are sampled. Collective."""
         mine = self._rollouts(problems, samples, sampling, seed_parts, expected)
         if finished is None:
             everyone = list(chain.from_iterable(ranks.gather(list(mine))))
@@ -111,8 +111,8 @@ class RolloutWorker:
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
         expected: Mapping[str, float] = {},
     ) -> Iterator[tuple[str, tuple[int, int]]]:  # fmt: skip
-        """(passed, judged) of the samples of each problem that this rank sampled, by problem id, as soon as they are
-        judged; infra errors count for neither. All ranks' problems are all. Collective."""
+        """Problem id and (passed, judged) of each problem that this rank sampled, as soon as it is judged; infra errors
+        count for neither. The ranks together yield all problems. Collective."""
         for found in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected), samples):
             outcomes = [rollout.outcome for rollout in found]
             passed, errors = outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INFRA_ERROR)
@@ -122,22 +122,21 @@ class RolloutWorker:
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
         expected: Mapping[str, float],
     ) -> Iterator[Rollout]:  # fmt: skip
-        """This rank's part of the judged responses, in the order of their verdicts. Collective, and what it returns is
-        not.
+        """This rank's judged responses, in the order of their verdicts. Collective; the returned iterator is not.
 
-        The problems are cut into decode batches that do not depend on who decodes them, the longest expected first
-        where a response begins when another ends. Every rank decodes an even share of them, and one that has finished
-        takes what others have not begun: what is sampled is the same however fast each rank is. Each response goes to
-        the judge when it ends, while others are still being decoded.
+        The problems are divided into decode batches independently of the ranks, with continuous engines the longest
+        expected first. Every rank decodes an even share of the batches, then takes from ranks that have not started
+        theirs, so the samples do not depend on the ranks' speed. A response is judged while others are decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
         if self.sampler.continuous:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
-        # What is decoded beside the trainer is decoded together with other ranks' anyway: problem by problem.
+        # Servers decode the requests of all ranks together, so a batch is a problem.
         size = 1 if self.sampler.beside else self._batch_size
         batches = _decode_batches(problems, samples, size, self._policy.ranks)
         own, left = (
-            (self._requests(batches[turn], samples, seed_parts) for turn in turns) for turns in ranks.deal(len(batches))
+            (self._requests(batches[turn], samples, seed_parts) for turn in turns)
+            for turns in ranks.assign(len(batches))
         )
         completions = self.sampler.generate(own, sampling, left)
         return self._judged((by_id[completion.key[0]], completion) for completion in completions)
@@ -153,33 +152,23 @@ class RolloutWorker:
 
     def _requests(self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...]) -> list[Request]:
         return [
-            Request(
-                key=(problem.problem_id, sample),
-                seed=derive_seed(*seed_parts, problem.problem_id, sample),
-                prompt_ids=prompt,
-            )
+            Request((problem.problem_id, sample), derive_seed(*seed_parts, problem.problem_id, sample), prompt)
             for problem, prompt in zip(problems, self.prompts(problems), strict=True)
             for sample in range(samples)
         ]
 
     def _rollout(self, problem: Problem, completion: Completion, verdict: Verdict) -> Rollout:
         return Rollout(
-            problem_id=problem.problem_id,
-            domain=problem.domain,
-            sample=completion.key[1],
+            problem_id=problem.problem_id, domain=problem.domain, sample=completion.key[1],
             prompt=np.array(self._prompts[problem.problem_id], np.int32),
-            response=np.array(completion.token_ids, np.int32),
-            logprobs=np.array(completion.logprobs, np.float32),
-            truncated=completion.finish_reason == "length",
-            outcome=verdict.outcome,
-            fraction=verdict.fraction,
-            detail=verdict.detail,
-            version=self._policy.version,
-        )
+            response=np.array(completion.token_ids, np.int32), logprobs=np.array(completion.logprobs, np.float32),
+            truncated=completion.finish_reason == "length", outcome=verdict.outcome, fraction=verdict.fraction,
+            detail=verdict.detail, version=self._policy.version,
+        )  # fmt: skip
 
 
 def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:
-    """Those of each problem as soon as there are so many: a problem's samples are in one decode batch, on one rank."""
+    """Each problem's rollouts as soon as they are complete; a problem's samples are decoded on one rank."""
     open_problems: dict[str, list[Rollout]] = {}
     for rollout in rollouts:
         found = open_problems.setdefault(rollout.problem_id, [])
@@ -189,8 +178,8 @@ def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]
 
 
 def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:
-    """What the ranks have since last time, the same on every rank, until all of their `groups` are at an end: these are
-    read on a thread of their own, and whoever reads this may compute meanwhile. Collective."""
+    """New rollouts of all ranks, the same on every rank, until all `groups` have ended. A thread reads `groups`, so the
+    caller may compute meanwhile. Collective."""
     inbox: queue.SimpleQueue[list[Rollout] | BaseException | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -220,13 +209,13 @@ def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:
 
 
 def pass_rate(passed: int, judged: int) -> float:
-    """A problem all of whose verdicts failed on our side has rate 0: it stays in training."""
+    """0 for a problem whose verdicts all failed on our side, which stays in training."""
     return passed / judged if judged else 0.0
 
 
 def _decode_batches(problems: Sequence[Problem], samples: int, batch_size: int, ranks: int) -> list[list[Problem]]:
-    """Problems cut into sets whose responses are decoded together: as few as `batch_size` responses allow, but at least
-    one a rank, and of equal size but for one problem."""
+    """Problems divided into batches for decoding: as few as `batch_size` responses allow, at least one per rank, and of
+    equal size within one problem."""
     in_one = max(1, batch_size // samples)
     count = max(min(ranks, len(problems)), -(-len(problems) // in_one))
     return [list(problems[first::count]) for first in range(count)]

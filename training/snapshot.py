@@ -1,4 +1,4 @@
-"""A checkpoint's content in the host's memory, and what writes it from there beside the next step."""
+"""A checkpoint's copy in host memory, and the functions that write it during the next steps."""
 
 import subprocess
 import sys
@@ -15,12 +15,11 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count
 
 Writes = dict[Path, Callable[[], object]]
-"""What writes each file or directory; it needs nothing that a step changes."""
+"""A function per file or directory, independent of anything that a step changes."""
 
 
 def has_room(size: float) -> bool:
-    """Whether this host, and the container or job that we are in, have twice so many bytes of memory to spare; True
-    where the kernel does not say."""
+    """Whether this host, and our container or job, have twice `size` bytes of free memory; True if unknown."""
     file = Path("/proc/meminfo")
     lines = file.read_text().splitlines() if file.is_file() else []
     free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
@@ -28,8 +27,7 @@ def has_room(size: float) -> bool:
 
 
 def left_in_cgroups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> list[int]:
-    """Bytes left below each memory limit of the cgroups (version 2) that this process is in. The page cache counts as
-    used."""
+    """Bytes left below each memory limit of this process's cgroups (version 2), counting the page cache as used."""
     lines = own.read_text().splitlines() if own.is_file() else []
     inner = root / next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
     left = []
@@ -41,8 +39,8 @@ def left_in_cgroups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc
 
 
 class HostCopies(TorchCheckpointEngine):
-    """What DeepSpeed saves a checkpoint with, but that it keeps in `writes` what would write it: from a copy in memory,
-    where there is `room` for one, or else from the tensors themselves."""
+    """DeepSpeed's checkpoint writer, except that it collects its work in `writes`: with `room` from copies in memory,
+    otherwise from the tensors themselves."""
 
     def __init__(self, room: bool) -> None:
         super().__init__()
@@ -53,23 +51,23 @@ class HostCopies(TorchCheckpointEngine):
         self.writes[Path(path)] = partial(torch.save, self.copy(state_dict), path)
 
     def copy(self, item: Any) -> Any:
-        """`item` with its tensors, however nested, copied to the host: each once, however often it occurs."""
+        """`item` with its nested tensors copied to the host, each once."""
         if not self._room:
             return item
         if torch.is_tensor(item):
             key = (item.data_ptr(), item.dtype, item.device, item.shape, item.stride())
-            if key not in self._copies:  # the original is kept too, so that nothing else gets its address
+            if key not in self._copies:  # with the original, so that its address is not reused
                 self._copies[key] = item, item.detach().to("cpu", copy=True)
             return self._copies[key][1]
         if isinstance(item, dict):
             return type(item)((key, self.copy(value)) for key, value in item.items())
         if type(item) in (list, tuple):
             return type(item)(map(self.copy, item))
-        return shallow_copy(item)  # of DeepSpeed's loss scaler, which a step changes
+        return shallow_copy(item)  # for DeepSpeed's loss scaler, which a step changes
 
 
 def universal(engine: Path, converted: Path) -> None:
-    """DeepSpeed's state of one number of ranks, as any number can read it. Raises RatchetError."""
+    """Convert DeepSpeed's state to the form that any number of ranks can read. Raises RatchetError."""
     workers = str(min(8, core_count()))
     argv = [
         sys.executable, "-P", "-m", "deepspeed.checkpoint.ds_to_universal", "--inject_missing_state",

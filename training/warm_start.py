@@ -1,4 +1,4 @@
-"""Supervised start: the model learns to answer as the teacher does, mistakes included, before it learns to be right."""
+"""Supervised start: the model imitates the teacher's answers, including wrong ones, before reinforcement learning."""
 
 import math
 import time
@@ -22,11 +22,11 @@ from ratchet.verifiers.prompts import message_ids
 
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000
-"""Traces a grown model's vocabulary is learnt from."""
+"""Traces from which a new model's vocabulary is learned."""
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
-    """Rows {"prompt", "response"} of the traces that a step has made. Raises RatchetError when there are none."""
+    """Rows {"prompt", "response"} of a step's traces. Raises RatchetError if there are none."""
     traces = pq.ParquetFile(path).read(columns=["prompt", "response"]).to_pylist()
     if not traces:
         raise RatchetError(f"{path}: no traces to learn from; raise training.warm_start.traces or check the teacher")
@@ -41,8 +41,8 @@ def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
 def encode(
     traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat, positions: int | None = None
 ) -> tuple[list[Sample], list[dict[str, Any]]]:
-    """Traces to token ids: prompts exactly as rollouts render them, responses with the end-of-sequence token; and a
-    decision for each that does not fit into the model's `positions`. Raises RatchetError when none does."""
+    """Traces as token ids: prompts as in rollouts, responses with the end-of-sequence token; and a decision for each
+    that does not fit into the model's `positions`. Raises RatchetError if none does."""
     texts = list(dict.fromkeys(trace["prompt"] for trace in traces))
     asked = message_ids(tokenizer, texts, prompt_format)
     prompts = {text: np.array(ids, np.int32) for text, ids in zip(texts, asked, strict=True)}
@@ -65,12 +65,9 @@ def encode(
 
 
 def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
-    """One epoch over `count` traces as batches of indices, in random order. The last, smaller batch is left out unless
-    it is the only one.
-
-    Not sorted by length, which would save padding: the length of a response says how it was answered, and batches of
-    one way of answering pull the model to and fro.
-    """
+    """One epoch over `count` traces as batches of indices, in random order, without a smaller last batch unless it is
+    the only one. Not sorted by length, although that would save padding: batches of one style of answering would pull
+    the model back and forth."""
     order = np.random.default_rng(derive_seed(seed, "warm start")).permutation(count)
     return [order[i : i + batch_size] for i in range(0, count - batch_size + 1, batch_size)] or [order]
 
@@ -88,10 +85,8 @@ def train(
     settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: Journal,
     first_step: int,
 ) -> int:  # fmt: skip
-    """One pass over the traces from `first_step` on; the number of steps it has. Collective.
-
-    The last step always has a checkpoint. Raises Stopped, behind one, when it is asked to end.
-    """
+    """One pass over the traces from `first_step` on; its number of steps. Collective. The last step always has a
+    checkpoint. Raises Stopped after a checkpoint if it was asked to end."""
     batches = batch_order(len(samples), settings.batch_size, seed)
     watched, since = {"loss": 0.0, "tokens": 0.0}, time.perf_counter()  # on this rank, since the last report
     for step in range(first_step, len(batches)):

@@ -1,1 +1,1 @@
-"""Inference engines behind one protocol: who asks does not know which engine answers."""
+"""Inference engines behind one protocol."""

@@ -1,5 +1,5 @@
-"""Attention as our models compute it, in place of transformers' `sdpa`: sequence by sequence where they are packed, and
-without copies of keys and values. To a model that is given neither it is the same.
+"""Attention that replaces transformers' `sdpa`: packed rows sequence by sequence, and grouped heads without copies of
+keys and values; otherwise the same.
 """
 
 from functools import lru_cache
@@ -18,15 +18,14 @@ def attention(
     module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
     *arguments: Any, sequences: tuple[int, ...] | None = None, **settings: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """What transformers asks of an attention function: query [rows, heads, tokens, width], key and value [rows,
-    key-value heads, tokens, width] to [rows, tokens, heads, width]. `sequences`: the lengths of those that the one row
-    consists of. Each sees itself alone, causally, and what is held grows with the tokens, not with their square."""
+    """Transformers' interface: query [rows, heads, tokens, width], key and value [rows, key-value heads, tokens, width]
+    to [rows, tokens, heads, width]. `sequences`: lengths of the sequences in a packed row; each attends to itself only,
+    causally, in memory linear in the tokens."""
     scale = settings.get("scaling")
     if sequences is None:
         if mask is None or key.shape[1] == query.shape[1] or query.device.type != "cpu":
             return sdpa_attention_forward(module, query, key, value, mask, *arguments, **settings)
-        # With a mask transformers repeats keys and values for the heads that share them, which on a CPU is most of what
-        # attention costs in decoding.
+        # With a mask transformers repeats keys and values for the heads that share them, most of the cost on a CPU.
         found = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
         return found.transpose(1, 2).contiguous(), None
     if query.is_cuda and query.dtype != torch.float32:
@@ -45,7 +44,7 @@ def attention(
 
 @lru_cache(maxsize=4)
 def _ends(sequences: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Where each sequence begins and the last one ends, int32 [sequences + 1]; every layer asks for the same."""
+    """Start of each sequence and end of the last, int32 [sequences + 1]; the same for every layer."""
     return torch.tensor([0, *sequences], device=device).cumsum(0).to(torch.int32)
 
 

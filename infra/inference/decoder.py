@@ -1,7 +1,7 @@
-"""The next hidden state of models that are built as Llama is.
+"""A decode step for models with Llama's architecture.
 
-The arithmetic is that of transformers, to the bit, without what its modules do between two operations, which was a
-third of decoding with a small model.
+The arithmetic equals that of transformers bit for bit, without its modules' overhead, a third of the time of a small
+model.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, 
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
-"""Whose angle is a function of the position alone."""
+"""Rotary embeddings whose angle depends on the position only."""
 
 
 def fits(model: Any) -> bool:
-    """Whether `Decoder` computes what this model does. On a GPU attention with a mask wants other kernels."""
+    """Whether `Decoder` computes what this model does. On a GPU masked attention needs other kernels."""
     config = model.config
     return (
         model.device.type == "cpu"
@@ -29,13 +29,13 @@ def fits(model: Any) -> bool:
 
 
 def _plain(module: Any) -> bool:
-    """Whether it is what the family has there: no adapter, and nothing that watches."""
+    """Whether it is the family's own module, without adapter or hooks."""
     own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers."))
     return own and not module._forward_hooks and not module._forward_pre_hooks
 
 
 class Decoder:
-    """One step for all rows of a batch, with the model's own weights; `positions` is how many a row may have."""
+    """One step for all rows of a batch, with the model's own weights; `positions` is the most a row can have."""
 
     def __init__(self, model: Any, positions: int) -> None:
         body = model.base_model
@@ -46,8 +46,8 @@ class Decoder:
         self._cos, self._sin = cos[0], torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)
 
     def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
-        """tokens and their positions [rows], mask [rows, 1, 1, cached + 1], to hidden states [rows, hidden]; their keys
-        and values are added to the cache, one of `transformers_engine`'s."""
+        """tokens and positions [rows], mask [rows, 1, 1, cached + 1] to hidden states [rows, hidden]; adds keys and
+        values to the cache, a `transformers_engine.RowCache`."""
         hidden = self._embedding[tokens]
         rotation = self._cos[positions][:, None], self._sin[positions][:, None]
         for layer, cached in zip(self._layers, cache.rows, strict=True):
@@ -72,7 +72,7 @@ class _Layer:
         )
         if self._q_norm is not None:
             query, key = _normed(query, self._q_norm), _normed(key, self._k_norm)
-        both = torch.cat((query, key), dim=1)  # operations cost more than what they compute
+        both = torch.cat((query, key), dim=1)  # fewer operations: their overhead is most of the cost
         both = (both * cos).add_(both.roll(self._width // 2, -1).mul_(sin))
         query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])

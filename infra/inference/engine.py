@@ -1,7 +1,7 @@
-"""What an inference engine is. The recipe names one, `training.engine`; everything else asks it through this contract.
+"""The contract of inference engines. The recipe names one as `training.engine`.
 
-An engine of your own is a class in one file, named in the recipe by its import path (docs/inference.md). Its settings
-are its fields. The class is imported where recipes are read, so leave torch and the like to its methods.
+Your own engine is a class in one file, named in the recipe by its import path (docs/inference.md). Its settings are its
+fields. The class is imported wherever recipes are read, so import torch in its methods only.
 """
 
 import inspect
@@ -25,50 +25,49 @@ if TYPE_CHECKING:
 
 
 class InferenceEngine(Section, ABC):
-    """One engine's settings, and all that it does with them.
+    """An engine's settings and methods.
 
-    While a run is planned, in its own process: `check`, and `needs` for the estimate. In training, on every rank:
-    `open_for_training`. In evaluation, in every sampling process: `preload` in the process they come from, then
-    `open_for_evaluation`.
+    Planning calls `check` and `needs`; training calls `open_for_training` on every rank; evaluation calls `preload` in
+    the parent of the sampling processes, then `open_for_evaluation` in each of them.
     """
 
-    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})  # forms know the common part alone
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})  # forms know only the common fields
 
     kind: str
     """The engine's name or import path."""
 
     def check_hardware(self, hardware: "Hardware") -> None:
-        """Raises ValueError where it cannot serve this hardware; called when the recipe is read."""
+        """Raises ValueError if it cannot serve this hardware; called when the recipe is read."""
 
     def check(self, python: str) -> None:
-        """Raises RatchetError where something that it needs is missing: a package in the interpreter `python`, in which
-        trainers and evaluators run, or a server that should answer. What is missed here is found hours later."""
+        """Raises RatchetError if something is missing: a package in the interpreter `python` of trainers and
+        evaluators, or a running server. What is not checked here fails hours later."""
 
     @abstractmethod
     def needs(self, work: "Work") -> "Needs":
-        """Memory and room for one step's sampling, by arithmetic alone."""
+        """Memory and cache room for one step's sampling, by arithmetic."""
 
     @abstractmethod
     def open_for_training(
         self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
     ) -> "AbstractContextManager[TrainingEngine]":
-        """The engine for a stage that starts from `model_dir`; on the way out it is gone with all of its processes,
-        also when it failed. Collective. Files go below `work`, which does not outlive the stage."""
+        """The engine for a stage that starts from `model_dir`; all of its processes end with the block, also after a
+        failure. Collective. Files go below `work`, which is deleted with the stage."""
 
     def preload(self) -> bool:
-        """Import what sampling processes need and say True where they may then be forked from this one. Where the
-        engine has threads or has asked a GPU anything, forked processes hang: they start fresh."""
+        """Import what sampling processes need; True if they may be forked from this process. With threads or a GPU in
+        use, forked processes would hang: return False, and they start fresh."""
         return False
 
     @abstractmethod
     def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> "EvaluationEngine":
-        """The engine of sampling process `index`, on GPUs of its own where there are any, with the whole of them.
-        Raises RatchetError when the model cannot be read or served."""
+        """The engine of sampling process `index`, which has its own GPUs, if any, to itself. Raises RatchetError if the
+        model cannot be read or served."""
 
 
 class TrainedModel(Protocol):
-    """The policy as an engine sees it (`training.policy.Policy`): one rank's handle. All ranks call a collective method
-    together, or all of them hang."""
+    """The policy as an engine sees it: one rank's `training.policy.Policy`. All ranks call a collective method
+    together, or all hang."""
 
     rank: int
     ranks: int
@@ -76,43 +75,42 @@ class TrainedModel(Protocol):
     tokenizer: Any
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """Name and whole present tensor of every weight, one at a time, tied ones under each name. Collective."""
+        """Name and whole current tensor of every weight, one at a time, tied ones under each name. Collective."""
         ...
 
     def whole_model(self) -> Any:
-        """The model with all of its present weights, for decoding. Collective."""
+        """The model with all of its current weights, for decoding. Collective."""
         ...
 
 
 class TrainingEngine(Protocol):
-    """An engine that samples from the policy. Before each pass of sampling `receive`, after it `sleep`; all ranks make
-    the same passes, each with its own requests."""
+    """An engine that samples from the policy. Each sampling pass starts with `receive` and ends with `sleep`; all ranks
+    make the same passes, each with its own requests."""
 
     positions: int | None
-    """What a prompt and its longest response may have together; None where only the model limits them."""
+    """Most tokens of a prompt and its response together; None if only the model limits them."""
     copies: bool
-    """Whether it samples with weights of its own. Completions must then carry the version that `receive` was given, and
-    log-probabilities: they are compared with the policy's after each change of weights, and a difference above rounding
-    ends the run. Without a copy the policy itself is sampled, and there is nothing to compare."""
-
+    """Whether it has its own copy of the weights. Its completions must then carry the version given to `receive`, and
+    log-probabilities, which are compared with the policy's after each change of weights; a difference above rounding
+    ends the run."""
     beside: bool
-    """Whether it samples in processes and on devices of its own, which the update does not need: the policy then learns
-    from what has finished while the rest is sampled."""
+    """Whether it samples in its own processes on its own devices: the policy then learns from finished groups while the
+    rest is sampled."""
     continuous: bool
-    """Whether a response begins when another ends; what is expected to be longest is then begun first."""
+    """Whether a response starts when another ends; prompts with the longest expected responses then go first."""
 
     def receive(self, version: str) -> None:
-        """Have the policy's present weights, and the memory to sample with. Collective. All weights are replaced, and
-        what was computed with the old ones (a prefix cache) is forgotten, or what follows is of no policy at all."""
+        """Take the policy's current weights, and the memory to sample with. Collective. Replaces all weights and drops
+        everything computed with old ones, such as a prefix cache."""
         ...
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions as they finish. A batch is drawn when there is room for it. Not collective: a rank calls it
-        as often in a pass as it finds something to do; of an engine `beside`, on a thread of its own."""
+        """Yield completions as they finish. A batch is drawn when there is room for it. Not collective: a rank may call
+        it several times in a pass; for an engine `beside`, on a separate thread."""
         ...
 
     def sleep(self) -> None:
-        """Leave the accelerator's memory to the update. Also after a pass that failed."""
+        """Free the accelerator's memory for the update; called also after a failed pass."""
         ...
 
 
@@ -122,7 +120,7 @@ class EvaluationEngine(Engine, Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """One step's sampling. `weights` and `token` are bytes: of the whole model, and of one token's keys and values."""
+    """One step's sampling. In bytes: `weights` of the whole model, `token` of one token's keys and values."""
 
     weights: float
     token: float
@@ -137,33 +135,33 @@ class Work:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an engine takes for `Work`."""
+    """An engine's resources for `Work`."""
 
     memory: dict[str, float]
-    """Bytes on each rank's accelerator, by what holds them."""
+    """Bytes on each rank's accelerator, by purpose."""
     room: float
     """Tokens that one engine's cache holds, prompts included."""
     batch: int
-    """Responses that one engine decodes together at the most."""
+    """Most responses that one engine decodes together."""
     engines: int
     gpus: int = 1
     """Of one engine."""
     continuous: bool = True
-    """Whether a response begins when another ends, or when its whole batch has ended."""
+    """Whether a response starts when another ends, or when its whole batch has ended."""
     more_room: str = "lower training.hardware.rollout_batch."
-    """What to do when `room` is less than one response needs."""
+    """What to do if `room` is less than one response needs."""
     transfer: Literal["", "memory", "disk"] = "memory"
-    """The way that new weights take to it: none, between GPUs, or over files."""
+    """How new weights arrive: not at all, between GPUs, or by files."""
 
 
 class TeacherEngine(ABC):
     """An engine that answers as the recipe's teacher; `Teacher.kind` names the class."""
 
     paid: ClassVar[bool] = False
-    """Whether answers cost money. Paid ones answer every seed of a recipe, are made durable one by one, and their cost
-    is told."""
+    """Whether answers cost money. Such answers serve every seed of a recipe, are saved one by one, and their cost is
+    reported."""
     tell: Callable[[str], None] = staticmethod(lambda trouble: None)
-    """Whoever asks sets it; it may be called, in any thread, with a sentence that a person should read."""
+    """Set by the caller; called from any thread with a sentence for the user."""
 
     @classmethod
     @abstractmethod
@@ -172,7 +170,7 @@ class TeacherEngine(ABC):
 
     @classmethod
     def check(cls, teacher: "Teacher") -> None:
-        """Raises RatchetError where it would not answer: asked before the first step of a run that will need it."""
+        """Raises RatchetError if it would not answer; called before the first step of a run that needs it."""
         return
 
     @abstractmethod
@@ -198,14 +196,12 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
     _concrete(InferenceEngine),
 )
 TEACHERS: Registry[type[TeacherEngine]] = Registry(
-    "teacher",
-    {"openai": "ratchet.infra.inference.openai_engine:OpenAIEngine"},
-    _concrete(TeacherEngine),
+    "teacher", {"openai": "ratchet.infra.inference.openai_engine:OpenAIEngine"}, _concrete(TeacherEngine)
 )
 
 
 def chosen_engine(value: Any) -> InferenceEngine:
-    """What a recipe says, a name or settings with their `kind`, as the engine's own class."""
+    """The engine that a recipe describes, by a name or by settings with their `kind`."""
     if isinstance(value, InferenceEngine):
         return value
     settings = value if isinstance(value, Mapping) else {"kind": value}

@@ -1,4 +1,4 @@
-"""A Hugging Face causal language model from disk or the hub, checked for what would go wrong hours later."""
+"""Hugging Face causal language models from disk or the Hub, checked for faults that would show hours later."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,19 +16,19 @@ KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
-    """(model, tokenizer) of a directory or hub name. Raises RatchetError when they cannot be read or do not fit."""
+    """(model, tokenizer) of a directory or Hub name. Raises RatchetError if they cannot be read or do not match."""
     tokenizer = _read(AutoTokenizer, path)
     model, found = _read(
         AutoModelForCausalLM, path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
     )
-    # transformers fills what it does not find with random numbers, and goes on.
+    # transformers would fill missing weights with random numbers.
     refuse_weights(path, found["missing_keys"], (name for name, *_ in found["mismatched_keys"]))
     _check(path, tokenizer, model.get_input_embeddings().weight.shape[0], model.generation_config)
     return model, tokenizer
 
 
 def check_model(path: str) -> Any:
-    """The same checks without the weights, where they are read otherwise, or not yet. Returns the tokenizer."""
+    """The same checks without reading the weights. Returns the tokenizer."""
     tokenizer, config = _read(AutoTokenizer, path), read_config(path)
     if Path(path).is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in Path(path).iterdir()):
         raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")
@@ -37,8 +37,8 @@ def check_model(path: str) -> Any:
 
 
 def read_config(path: str) -> Any:
-    """The configuration of a directory or hub name; where the Hub does not answer, of a model that shipped recipes
-    start from, its shape alone (known_models.yaml). Raises RatchetError when it cannot be read."""
+    """The configuration of a directory or Hub name. If the Hub does not answer, the shape of a model that shipped
+    recipes start from (known_models.yaml). Raises RatchetError if it cannot be read."""
     try:
         return _read(AutoConfig, path)
     except RatchetError:
@@ -49,7 +49,6 @@ def read_config(path: str) -> Any:
 
 
 def read_generation_config(path: str) -> GenerationConfig:
-    """The defaults where it has none."""
     try:
         return GenerationConfig.from_pretrained(path)
     except OSError:
@@ -57,7 +56,7 @@ def read_generation_config(path: str) -> GenerationConfig:
 
 
 def weight_files(path: str) -> dict[str, Path]:
-    """By the name of each weight, the safetensors file that it is in. Raises RatchetError when one cannot be read."""
+    """The safetensors file of each weight, by the weight's name. Raises RatchetError if one cannot be read."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -76,59 +75,54 @@ def weight_files(path: str) -> dict[str, Path]:
 
 
 def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) -> None:
-    """Raises RatchetError where there is any."""
-    wrong = [f"{name} is not among them" for name in sorted(missing)]
+    """Raises RatchetError if there are any."""
+    wrong = [f"{name} is missing" for name in sorted(missing)]
     wrong += [f"{name} has another shape" for name in sorted(misshapen)]
     if wrong:
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise RatchetError(f"{path}: its weights are not those of the model in its config.json: {wrong[0]}{more}")
+        raise RatchetError(f"{path}: its weights do not match its config.json: {wrong[0]}{more}")
 
 
 def _read(kind: Any, path: str, **options: Any) -> Any:
     where = {} if Path(path).is_dir() or hub_answers() else {"local_files_only": True}
     try:
         return kind.from_pretrained(path, **options, **where)
-    except Exception as error:  # of each file format's own kind
+    except Exception as error:  # each file format has its own
         raise unreadable(path, error) from error
 
 
 def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
-    """Every id that ends a response: all of the generation configuration's, and the tokenizer's."""
+    """Every id that ends a response: the generation configuration's and the tokenizer's."""
     configured = getattr(generation_config, "eos_token_id", None)
     ids = [configured] if isinstance(configured, int) else list(configured or ())
     return list(dict.fromkeys([*ids, tokenizer.eos_token_id]))
 
 
 def unreadable(path: str, error: Exception) -> RatchetError:
-    told = " ".join(str(error).split())[:300]
-    if path[:1] in ("/", ".", "~") and not Path(path).is_dir():
-        told = "there is no such directory"
-    elif Path(path).is_dir() and not (Path(path) / "config.json").is_file():
-        told = "there is no config.json in it"
-    elif not Path(path).is_dir() and not hub_answers():
-        told = f"it is not (all) in the Hub's cache, and {hub_address()} does not answer"
-    return RatchetError(f"cannot read a causal language model from {path}: {told}")
+    reason, is_directory = " ".join(str(error).split())[:300], Path(path).is_dir()
+    if path[:1] in ("/", ".", "~") and not is_directory:
+        reason = "there is no such directory"
+    elif is_directory and not (Path(path) / "config.json").is_file():
+        reason = "there is no config.json in it"
+    elif not is_directory and not hub_answers():
+        reason = f"it is not (all) in the Hub's cache, and {hub_address()} does not answer"
+    return RatchetError(f"cannot read a causal language model from {path}: {reason}")
 
 
 def _check(path: str, tokenizer: Any, rows: int, generation_config: Any) -> None:
-    """Raises RatchetError where the model would fail later, or learn something else. `rows`: of its embedding."""
-    # Nothing here is padded with the padding token, and many models have it added to the tokenizer alone.
+    """Raises RatchetError if the model would fail later or learn something else. `rows`: of its embedding."""
+    # The padding token is never used here, and many models have it in the tokenizer only.
     largest = max(set(tokenizer.get_vocab().values()) - {tokenizer.pad_token_id}, default=-1)
     if largest < 0:
-        reason = (
-            "there is no tokenizer in it: copy tokenizer.json and tokenizer_config.json from the model it comes from"
-        )
+        reason = "there is no tokenizer in it: copy tokenizer.json and tokenizer_config.json from its original model"
     elif largest >= rows:
-        reason = (
-            f"its tokenizer has ids up to {largest}, and its embedding only {rows} rows: this is the tokenizer of "
-            "another model"
-        )
+        reason = f"its tokenizer has ids up to {largest}, but its embedding only {rows} rows: another model's tokenizer"
     elif tokenizer.eos_token_id is None:
         reason = "its tokenizer names no end-of-sequence token: set eos_token in tokenizer_config.json"
     elif (stop := max(stop_token_ids(generation_config, tokenizer))) >= rows:
-        reason = f"generation_config.json ends responses with id {stop}, and its embedding has {rows} rows only"
+        reason = f"generation_config.json ends responses with id {stop}, but its embedding has only {rows} rows"
     elif not tokenizer.chat_template:
-        reason = "its tokenizer has no chat template, so there is no way to ask it: add chat_template.jinja"
+        reason = "its tokenizer has no chat template: add chat_template.jinja"
     else:
         return
     raise RatchetError(f"{path} cannot be used: {reason}")

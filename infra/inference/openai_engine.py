@@ -1,9 +1,8 @@
 """Completions from endpoints that speak OpenAI's chat protocol: a hosted model, vLLM or SGLang servers, a router.
 
-An answer of a reasoning model takes minutes and is paid for whether or not it arrives. Answers are therefore streamed:
-a gateway has no idle connection to cut, a server that died is noticed by its silence, and the traffic can be shown. The
-client's own retries are off, because they know neither of other endpoints nor of what was already paid: what is worth
-repeating is repeated here.
+An answer of a reasoning model takes minutes and is charged even if it does not arrive. Answers are therefore streamed:
+gateways see no idle connection, a dead server is noticed by its silence, and progress can be shown. The client's own
+retries are off, because they know neither the other endpoints nor the cost; calls are repeated here.
 """
 
 import asyncio
@@ -18,12 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.openai_endpoint import (
-    Endpoint,
-    EndpointUnreachable,
-    Traffic,
-    check_endpoint,
-)
+from ratchet.infra.inference.openai_endpoint import Endpoint, EndpointUnreachable, Traffic, check_endpoint
 from ratchet.infra.inference.openai_stream import CallFailed
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 
@@ -33,7 +27,7 @@ if TYPE_CHECKING:
 TRIES = 8
 LONGEST_BACKOFF_S = 60.0
 PATIENCE_S = 900.0
-"""How long an endpoint that did answer is waited for: it is overloaded, or being restarted."""
+"""How long to wait for an endpoint that has answered before: it is overloaded, or being restarted."""
 TELL_S = 10.0
 _END = object()
 
@@ -41,45 +35,37 @@ _END = object()
 class OpenAIEngine(TeacherEngine):
     """`Engine` over one endpoint or several that serve the same model; requests carry `messages`.
 
-    `base_url` and `api_key` name one, or one each. At most `concurrency` calls are open at a time at each, fewer while
-    it pushes back (`Slots`), over one pool of connections; the next call goes where the fewest of those are open. An
-    endpoint that will take no call any more (a wrong key, no credit) is left; one that takes none for now is tried
-    again. `backoff_s` is the first wait before a repeat, doubled each time, where the server asks for none.
-    `patience_s` is how long all endpoints may refuse everything. `tell` is called with what a person should know, in
-    another thread. The other settings are `Endpoint`'s.
+    `base_url` and `api_key` are single values or lists. Each endpoint has at most `concurrency` open calls, fewer while
+    it pushes back (`Slots`); the next call goes to the endpoint with the smallest share in use. An endpoint that can
+    accept no call (wrong key, no credit) is dropped; a busy one is tried again. `backoff_s` is the first wait before a
+    repeat, doubled each time, unless the server says how long. `patience_s` is how long all endpoints may reject
+    everything. `tell` is called in another thread with sentences for the user. The rest are `Endpoint`'s settings.
     """
 
     paid: ClassVar[bool] = True
 
     def __init__(
-        self,
-        model: str,
-        base_url: str | Sequence[str | None] | None = None,
-        api_key: str | Sequence[str | None] | None = None,
-        concurrency: int = 64,
-        timeout_s: float = 3600.0,
-        silence_s: float = 600.0,
-        backoff_s: float = 1.0,
-        patience_s: float = PATIENCE_S,
-        left_out: Sequence[str] = (),
+        self, model: str, base_url: str | Sequence[str | None] | None = None,
+        api_key: str | Sequence[str | None] | None = None, concurrency: int = 64, timeout_s: float = 3600.0,
+        silence_s: float = 600.0, backoff_s: float = 1.0, patience_s: float = PATIENCE_S, left_out: Sequence[str] = (),
         tell: Callable[[str], None] = lambda trouble: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         urls = [base_url] if base_url is None or isinstance(base_url, str) else list(base_url)
         keys = [api_key] * len(urls) if api_key is None or isinstance(api_key, str) else list(api_key)
-        self.tell, self._told_at = tell, -TELL_S
+        self.tell, self._reported_at = tell, -TELL_S
         self.traffic = Traffic()
         self._ending = asyncio.Event()
         self._changed = asyncio.Event()  # there may be room for a call, or the run ends
         self._endpoints = [
             Endpoint(
-                model, url, key, concurrency, timeout_s, silence_s, tuple(left_out), self.traffic,
-                self._changed, lambda said: self.tell(said),
+                model, url, key, concurrency, timeout_s, silence_s, set(left_out), self.traffic,
+                self._changed, lambda message: self.tell(message),
             )
             for url, key in zip(urls, keys, strict=True)
         ]  # fmt: skip
         self._workers = concurrency * len(urls)
         self._backoff_s, self._patience_s = backoff_s, patience_s
-        self._hold_s = backoff_s if len(urls) > 1 else 0.0  # calls have another place to go
+        self._hold_s = backoff_s if len(urls) > 1 else 0.0  # calls have another endpoint to go to
         self._fatal: RatchetError | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai-engine", daemon=True)
@@ -88,7 +74,7 @@ class OpenAIEngine(TeacherEngine):
 
     @classmethod
     def for_teacher(cls, teacher: "Teacher") -> "OpenAIEngine":
-        """The engine that a recipe's teacher describes. Raises RatchetError when its model or key is missing."""
+        """The engine of a recipe's teacher. Raises RatchetError if its model or key is missing."""
         urls, keys = zip(*_addresses(teacher), strict=True)
         return cls(
             teacher.model, urls, keys, teacher.concurrency, teacher.timeout_s, teacher.silence_s,
@@ -106,11 +92,11 @@ class OpenAIEngine(TeacherEngine):
         raise faults[0]
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield completions as they finish; one that cannot be had is `refused` or an `error`, and says why.
+        """Yield completions as they finish; a failed one is `refused` or an `error`, with the reason.
 
-        `requests` is read as calls become free, in another thread. Raises RatchetError where no call can succeed (a key
-        or model that no endpoint accepts, none that can be reached), after the answers that are already coming in.
-        Leaving the iterator cancels what is open.
+        `requests` is read in another thread as calls become free. Raises RatchetError if no call can succeed (no
+        endpoint accepts the key or model, or can be reached), after the answers that are arriving. Leaving the iterator
+        cancels open calls.
         """
         outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         running = asyncio.run_coroutine_threadsafe(self._answer_all(iter(requests), sampling, outbox), self._loop)
@@ -147,7 +133,7 @@ class OpenAIEngine(TeacherEngine):
         self, requests: Iterator[Request], sampling: Sampling, outbox: queue.SimpleQueue[Any]
     ) -> None:
         async def worker() -> None:
-            for request in requests:  # shared: each worker takes the next one when it is free
+            for request in requests:  # shared by the workers
                 completion = await self._answer(request, sampling)
                 if completion is not None:
                     outbox.put(completion)
@@ -163,38 +149,38 @@ class OpenAIEngine(TeacherEngine):
             raise self._fatal
 
     async def _answer(self, request: Request, sampling: Sampling) -> Completion | None:
-        """One request, asked as often as makes sense; None when the whole run ends instead."""
+        """One request, repeated as often as makes sense; None if the whole run ends."""
         if request.messages is None:
             raise RatchetError("an OpenAI-compatible endpoint needs messages, and this request has only token ids")
         tries, backoff, refused_since = 0, self._backoff_s, None
         while (endpoint := await self._free_endpoint()) is not None:
             with endpoint.slots.held() as began:
-                came = await self._try(endpoint, request, sampling)
+                result = await self._try(endpoint, request, sampling)
             self._changed.set()
-            if isinstance(came, Completion):
-                return came
-            if came is None:
-                continue  # elsewhere, if there is another
-            if came.busy:
-                if endpoint.turned_away(came, began, self._hold_s):
+            if isinstance(result, Completion):
+                return result
+            if result is None:
+                continue  # at another endpoint, if there is one
+            if result.busy:
+                if endpoint.pushed_back(result, began, self._hold_s):
                     refused_since = refused_since or began
-                self._wait_or_end(endpoint, came)
-                # Others are answered, and this one is not.
+                self._wait_or_end(endpoint, result)
+                # Other requests are answered, and this one is not.
                 give_up = refused_since is not None and time.monotonic() - refused_since > self._patience_s
             else:
                 refused_since, tries = None, tries + 1
-                give_up = tries == TRIES or not came.again
+                give_up = tries == TRIES or not result.again
             if give_up:
-                if came.refused:
-                    return Completion(request.key, "", "refused", 0, error=str(came))
-                return Completion(request.key, "", "error", 0, error=f"{came} (tries: {max(1, tries)})")
-            if not (came.busy and self._free(but=endpoint)):
+                if result.refused:
+                    return Completion(request.key, "", "refused", 0, error=str(result))
+                return Completion(request.key, "", "error", 0, error=f"{result} (tries: {max(1, tries)})")
+            if not (result.busy and self._free(but=endpoint)):
                 await self._pause(self._ending, backoff * random.uniform(0.5, 1.5))
                 backoff = min(2 * backoff, LONGEST_BACKOFF_S)
         return None
 
     async def _try(self, endpoint: Endpoint, request: Request, sampling: Sampling) -> Completion | CallFailed | None:
-        """What a call comes to; None when no call can succeed there."""
+        """The result of a call; None if no call can succeed there."""
         try:
             completion = await endpoint.call(request, sampling)
         except CallFailed as failed:
@@ -205,12 +191,12 @@ class OpenAIEngine(TeacherEngine):
                 if all(other.gone for other in self._endpoints):
                     self._end(error)
                 else:
-                    self.tell(f"{error} Nothing more is asked there.")
+                    self.tell(f"{error} It gets no further calls.")
             return None
         if completion.empty:
             self.traffic.empty += 1
             if self.traffic.empty == 1:
-                self.tell(f"{endpoint.where} gave an answer without a text, after {completion.tokens} tokens.")
+                self.tell(f"{endpoint.where} gave an answer without text, after {completion.tokens} tokens.")
         return completion
 
     def _free(self, but: Endpoint | None = None) -> list[Endpoint]:
@@ -218,7 +204,7 @@ class OpenAIEngine(TeacherEngine):
         return [endpoint for endpoint in self._endpoints if endpoint is not but and endpoint.takes(now)]
 
     async def _free_endpoint(self) -> Endpoint | None:
-        """The one with the most room, once there is one; None when the run ends."""
+        """The endpoint with the most room, as soon as there is one; None when the run ends."""
         while not self._fatal:
             if free := self._free():
                 return min(free, key=lambda endpoint: endpoint.slots.open / endpoint.slots.limit)
@@ -228,18 +214,16 @@ class OpenAIEngine(TeacherEngine):
         return None
 
     async def _pause(self, event: asyncio.Event, seconds: float | None) -> None:
-        """Wait for the event, but no longer than so many seconds."""
         with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
 
     def _wait_or_end(self, endpoint: Endpoint, failed: CallFailed) -> None:
-        """End the run when no endpoint is worth waiting for."""
-        hopeless = [other.hopeless(failed, self._patience_s) for other in self._endpoints]
-        if all(hopeless):
+        """End the run if no endpoint is worth waiting for."""
+        if all(other.hopeless(failed, self._patience_s) for other in self._endpoints):
             self._end(EndpointUnreachable(endpoint.hopeless(failed, self._patience_s)))
-        elif time.monotonic() - self._told_at > TELL_S:
-            self._told_at = time.monotonic()
-            self.tell(f"{endpoint.where} takes no call just now: {failed}")
+        elif time.monotonic() - self._reported_at > TELL_S:
+            self._reported_at = time.monotonic()
+            self.tell(f"{endpoint.where} accepts no call for now: {failed}")
 
     def _end(self, error: RatchetError) -> None:
         self._fatal = self._fatal or error
@@ -248,7 +232,7 @@ class OpenAIEngine(TeacherEngine):
 
 
 def _addresses(teacher: "Teacher") -> list[tuple[str | None, str | None]]:
-    """Each address with its key. Raises RatchetError when the model or a key that is needed is missing."""
+    """Each address with its key. Raises RatchetError if the model or a required key is missing."""
     if not teacher.model:
         raise RatchetError(
             "The recipe's teacher has no model: set curation.<domain>.teacher.model to its name (a judge's, "
@@ -258,6 +242,6 @@ def _addresses(teacher: "Teacher") -> list[tuple[str | None, str | None]]:
     if (None, None) in found:
         raise RatchetError(
             f"Environment variable {teacher.addresses[0][1]} is not set, and the teacher has no base_url: "
-            "set the key, or give the address of an endpoint of your own."
+            "set the key, or give the address of your own endpoint."
         )
     return found

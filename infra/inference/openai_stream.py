@@ -1,5 +1,4 @@
-"""One answer as it streams in. It is whole when it has a finish reason and its stream has come to its end; anything
-else is no answer."""
+"""One answer as it streams in, whole if it has a finish reason and its stream has ended."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,14 +11,17 @@ FINISHED: dict[str, FinishReason] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
 }
-"""How servers say that an answer ended by itself, or at its limit."""
-BROKEN = ("abort", "cancelled", "error", "network_error", "server_error", "timeout", "insufficient_system_resource")
-"""... and that it is the server that could not go on: DeepSeek's, OpenRouter's and Zhipu's words among them."""
+"""Servers' words for an answer that ended by itself, or at its limit."""
+BROKEN = (
+    "abort", "cancelled", "error", "network_error", "server_error", "timeout",  # codespell:ignore cancelled
+    "insufficient_system_resource",
+)  # fmt: skip
+"""Their words for a failure of the server, including those of DeepSeek, OpenRouter and Zhipu."""
 
 
 class CallFailed(Exception):
-    """A call that gave no whole answer. `again`: another may. `busy`: the server can take none just now; `wait` is the
-    time it asks for, in seconds. `refused`: it is the prompt that the server does not want."""
+    """A call without a whole answer. `again`: another call may succeed. `busy`: the server accepts none for now, and
+    asks to wait `wait` seconds. `refused`: the server rejects the prompt."""
 
     def __init__(
         self, reason: str, again: bool = True, busy: bool = False, wait: float = 0.0, refused: bool = False
@@ -40,10 +42,8 @@ class Answer:
     whole: bool = False
 
     async def read(self, response: Any) -> AsyncIterator[int]:
-        """Take in the body; yields how many pieces have come. Raises CallFailed where it is cut or makes no sense.
-
-        Lines end in LF alone: a JSON text may hold any other line separator.
-        """
+        """Read the body, yielding the number of new pieces. Raises CallFailed if it is incomplete or invalid. Lines end
+        in LF only: JSON text may contain any other line separator."""
         try:
             if "event-stream" not in response.headers.get("content-type", ""):
                 self.add(await response.read())
@@ -60,25 +60,25 @@ class Answer:
             self._take(rest)
         except CallFailed:
             raise
-        except Exception as error:  # of whatever transport the client uses
+        except Exception as error:  # depends on the client's transport
             raise CallFailed(f"cut after {self.pieces} pieces: {type(error).__name__} {shown(error)}") from error
 
     def _take(self, line: bytes) -> None:
-        """One line: an event, the end, a comment, or the space between events."""
+        """One line: an event, the end, a comment, or a blank line."""
         if line.startswith(b"data:"):
             self.ended |= line[5:].strip() == b"[DONE]"
             if not self.ended:
                 self.add(line[5:])
 
     def add(self, event: bytes) -> None:
-        """One event: a part of the answer, or all of it where a server does not stream."""
+        """One event: a part of the answer, or all of it if the server does not stream."""
         self.pieces += 1
         try:
-            said = json.loads(event)
-            if "error" in said and not said.get("choices"):
-                raise CallFailed(f"broken off by the server: {shown(said['error'])}")
-            self.usage = said.get("usage") or self.usage
-            for choice in (said.get("choices") or [])[:1]:
+            body = json.loads(event)
+            if "error" in body and not body.get("choices"):
+                raise CallFailed(f"broken off by the server: {shown(body['error'])}")
+            self.usage = body.get("usage") or self.usage
+            for choice in (body.get("choices") or [])[:1]:
                 part = choice.get("delta") or choice.get("message") or {}
                 text, thought = _split(part.get("content"))
                 self.text.append("" + text)
@@ -89,8 +89,8 @@ class Answer:
             raise CallFailed(f"not a chat completion ({error!r}): {shown(event.decode(errors='replace'))}") from error
 
     def completion(self, key: Any) -> Completion:
-        """Raises CallFailed when this is no whole answer."""
-        if self.reason is None or not (self.ended or self.usage):  # what counts the tokens comes last
+        """Raises CallFailed if the answer is not whole."""
+        if self.reason is None or not (self.ended or self.usage):  # usage comes last
             raise CallFailed(f"cut after {self.pieces} pieces")
         text, thought, refusal = ("".join(parts) for parts in (self.text, self.thought, self.refusal))
         reason = FINISHED.get(str(self.reason).lower())
@@ -99,7 +99,7 @@ class Answer:
         if refusal and not text:
             raise CallFailed(f"refused: {shown(refusal)}", refused=True)
         text = with_thought(text, thought, reason == "stop")
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can hold half a character
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can contain lone surrogates
         self.whole = True
         return Completion(
             key, text, reason, self.usage.get("completion_tokens"), prompt_tokens=self.usage.get("prompt_tokens")
@@ -107,7 +107,7 @@ class Answer:
 
 
 def with_thought(text: str, thought: str, ended: bool) -> str:
-    """Servers with a reasoning parser take the thinking out of the text; a response holds both."""
+    """The response with its thinking, which servers with a reasoning parser separate from the text."""
     if not thought:
         return text
     return f"<think>\n{thought}\n</think>\n{text}" if text or ended else f"<think>\n{thought}"

@@ -1,9 +1,8 @@
-"""The one protocol between those who ask for text and the engines that make it.
+"""The protocol between callers and inference engines.
 
-A request is one prompt and one sample of it; an engine yields completions **in the order they finish**, so
-that verification can start while others are still being decoded. Every random choice an engine makes for a
-request is a function of `Request.seed` alone and not of the batch the request happened to share, up to
-floating-point rounding.
+A request is one sample of one prompt. An engine yields completions in the order they finish, so that judging starts
+while others are decoded. Its random choices for a request depend on `Request.seed` only, not on the batch that the
+request shares, up to rounding.
 """
 
 import hashlib
@@ -31,9 +30,9 @@ class Sampling:
 class Request:
     """One sample of one prompt.
 
-    `key` is the caller's own name for it and comes back on the completion. Either `prompt_ids` (local engines, exact
-    tokens) or `messages` (OpenAI-compatible endpoints and the tiny world's teacher) is set; an engine that is given
-    the other one raises `RatchetError`.
+    `key` is the caller's name for it and is returned with the completion. Either `prompt_ids` (local engines) or
+    `messages` (OpenAI-compatible endpoints and the tiny world's teacher) is set; an engine given the other one raises
+    RatchetError.
     """
 
     key: Any
@@ -44,12 +43,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """What came back. `token_ids` include the end-of-sequence token when `finish_reason` is `stop`.
+    """One answer. `token_ids` include the end-of-sequence token when `finish_reason` is `stop`.
 
-    `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token; None where
-    an engine cannot give them. `tokens` is the count that budgets and length rules use, None where an endpoint does not
-    say, and `prompt_tokens` what the endpoint counted for the prompt. `weight_version` names the weights that sampled
-    it, where an engine has a copy of its own.
+    `logprobs` are natural logarithms of the probabilities sampled from (after temperature), one per token. `tokens` is
+    the count for budgets and length rules, `prompt_tokens` the endpoint's count of the prompt. Each is None if unknown.
+    `weight_version` names the weights that sampled it, if the engine has its own copy.
     """
 
     key: Any
@@ -64,7 +62,7 @@ class Completion:
 
     @property
     def empty(self) -> bool:
-        """Whether it ended by itself without saying anything, thinking aside."""
+        """Whether it ended by itself with no text, apart from thinking."""
         return says_nothing(self.text, self.finish_reason)
 
 
@@ -73,8 +71,8 @@ def says_nothing(text: str, finish_reason: str) -> bool:
 
 
 def check_tokens(request: Request, sampling: Sampling, positions: int | None) -> tuple[int, ...]:
-    """The prompt of a request to an engine with so many `positions`. Raises RatchetError when it has no token ids, or
-    does not fit: shortening it silently would make every length limit a lie."""
+    """The prompt of a request to an engine with that many `positions`. Raises RatchetError if it has no token ids or
+    does not fit; it is never shortened."""
     if not request.prompt_ids:
         raise RatchetError(f"request {request.key}: this engine needs prompt_ids, not messages")
     needed = len(request.prompt_ids) + sampling.max_tokens
@@ -96,13 +94,13 @@ def completed(
     stopped: bool,
     version: str | None = None,
 ) -> Completion:
-    """The completion that these tokens are; `stopped`: the last of them ends the sequence."""
-    import numpy as np  # a third of a second, which `--help` does without
+    """The completion of these tokens; `stopped`: the last one ends the sequence."""
+    import numpy as np  # takes 0.3 s, which `--help` avoids
 
-    said = np.array(ids[:-1] if stopped else ids, dtype=np.int64)  # of a list transformers looks at every number
+    shown = np.array(ids[:-1] if stopped else ids, dtype=np.int64)  # transformers inspects every number of a list
     return Completion(
         key=request.key,
-        text=tokenizer.decode(said, skip_special_tokens=True),
+        text=tokenizer.decode(shown, skip_special_tokens=True),
         finish_reason="stop" if stopped else "length",
         tokens=len(ids),
         token_ids=tuple(ids),
@@ -117,15 +115,12 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back memory, connections and processes. Safe to call twice."""
+        """Release memory, connections and processes. Safe to call twice."""
         ...
 
 
 def derive_seed(*parts: Any) -> int:
-    """A 63-bit seed from any mixture of run seed, step, problem id and sample number.
-
-    Hash-derived rather than counted, so that an interrupted run continues with the same numbers, and so that
-    neighbouring samples do not get neighbouring (correlated) generator states.
-    """
+    """A 63-bit seed from run seed, step, problem id, sample number and the like. A hash, so that an interrupted run
+    continues with the same numbers, and neighboring samples have uncorrelated generator states."""
     digest = hashlib.sha256("\x00".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

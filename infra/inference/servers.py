@@ -1,4 +1,4 @@
-"""Several inference servers beside the trainer as one engine. One that is lost takes none of its requests with it."""
+"""Several inference servers beside the trainer as one engine. No request is lost with a server."""
 
 import queue
 import sys
@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from ratchet.infra.inference.vllm_service import VllmService
 
 Push = Callable[[str], Mapping[int, str]]
-"""Brings the policy's present weights to the servers, under this version; which of them did not take them, and why.
-Collective, with the same result on every rank. Raises RatchetError when none did."""
+"""Sends the policy's weights to the servers under this version; returns the failed servers with the reasons.
+Collective, with the same result on every rank. Raises RatchetError if all failed."""
 
 
 class Servers:
-    """`TrainingEngine` over servers that have a copy of the weights each. `batch_size` responses of this rank are open
-    at a time.
+    """`TrainingEngine` over servers with a copy of the weights each. This rank has `batch_size` responses open at a
+    time.
 
-    Each batch goes to the server with the fewest open responses, so one that is done sooner is asked sooner again. What
-    a lost server has not answered is asked of the others, until the next weights; a server that takes those is asked
-    again. Raises RatchetError when all are lost.
+    Each batch goes to the server with the fewest open responses. A lost server's open requests go to the others; it is
+    used again once it has taken new weights. Raises RatchetError when all are lost.
     """
 
     copies: bool = True
@@ -39,7 +38,7 @@ class Servers:
     def receive(self, version: str) -> None:
         failed, before, self._lost = self._push(version), self._lost, {}
         for number, reason in failed.items():
-            self._lose(number, RatchetError(reason), tell=number not in before)
+            self._lose(number, RatchetError(reason), report=number not in before)
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         pending, again, answers = iter(batches), deque[Sequence[Request]](), queue.SimpleQueue()
@@ -61,7 +60,7 @@ class Servers:
                     batch = again.popleft() if again else next(pending, None)
                     if batch is None:
                         break
-                    number = min(self._asked(), key=lambda i: (open_responses[i], (i - self._rank) % self._count))
+                    number = min(self._alive(), key=lambda i: (open_responses[i], (i - self._rank) % self._count))
                     open_responses[number] += len(batch)
                     asking += 1
                     threading.Thread(target=ask, args=(number, batch), name="server", daemon=True).start()
@@ -83,15 +82,16 @@ class Servers:
             left.set()
 
     def sleep(self) -> None:
-        """A server's memory is its own."""
+        """Servers have their own memory."""
 
-    def _asked(self) -> list[int]:
+    def _alive(self) -> list[int]:
         return [number for number in range(self._count) if number not in self._lost]
 
-    def _lose(self, number: int, failure: Exception, tell: bool = True) -> None:
+    def _lose(self, number: int, failure: Exception, report: bool = True) -> None:
         if number not in self._lost:
             self._lost[number] = str(failure)
-            if not isinstance(failure, RatchetError) or not self._asked():
+            if not isinstance(failure, RatchetError) or not self._alive():
                 raise failure
-            if tell:
-                print(f"going on with {len(self._asked())} of {self._count}: {failure}", file=sys.stderr, flush=True)
+            if report:
+                rest = f"{len(self._alive())} of {self._count} servers"
+                print(f"continuing with {rest}: {failure}", file=sys.stderr, flush=True)

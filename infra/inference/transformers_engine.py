@@ -1,9 +1,8 @@
-"""Text from any Hugging Face causal language model, with nothing but torch: the default engine.
+"""The default engine: any Hugging Face causal language model, with torch only.
 
-One batch is decoded together. Every distinct prompt is read once and its keys and values repeated for its samples;
-the cache is allocated once per batch; rows that have finished are dropped by compaction. The randomness of a request
-is a counter-based function of its seed and the position of the token, so what a request says does not depend on the
-batch that it happened to be in (up to rounding: a matrix product over other rows may round differently).
+A batch is decoded together. Each distinct prompt is read once, its keys and values repeated for its samples; the cache
+is allocated once per batch; finished rows are dropped by compaction. A request's random numbers are a function of its
+seed and the token's position, so its response does not depend on its batch, up to the rounding of matrix products.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,15 +20,12 @@ from ratchet.infra.inference.models import read_model, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 
 COMPACT_BELOW = 0.75
-"""Drop finished rows when at most this share of the batch still decodes: copying the cache must pay for itself."""
+"""Share of unfinished rows at which finished ones are dropped: copying the cache must pay off."""
 
 
 class TransformersEngine:
-    """Implements `infra.inference.protocol.Engine` for a model that is already in memory.
-
-    `model` may be trained between calls: its weights are read at every call and never copied. `batch_size` is the
-    number of responses decoded together.
-    """
+    """Implements `infra.inference.protocol.Engine` for a model in memory, which may be trained between calls.
+    `batch_size` is the number of responses decoded together."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256) -> None:
         layer_types = set(getattr(model.config, "layer_types", None) or ["full_attention"])
@@ -46,7 +42,7 @@ class TransformersEngine:
     def load(
         cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256
     ) -> "TransformersEngine":
-        """An engine for the model in `path` (directory or hub name). Raises RatchetError when it cannot be read."""
+        """An engine for the model in `path` (directory or Hub name). Raises RatchetError if it cannot be read."""
         model, tokenizer = read_model(path, dtype)
         return cls(model.to(device).eval(), tokenizer, batch_size)
 
@@ -55,10 +51,8 @@ class TransformersEngine:
 
     @torch.no_grad()
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes.
-
-        Raises RatchetError for a request without `prompt_ids`, or one that does not fit into the model's positions.
-        """
+        """Yield one completion per request as each finishes. Raises RatchetError for a request without `prompt_ids`, or
+        one that does not fit into the model's positions."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
         pending = iter(requests)
         while batch := list(islice(pending, self.batch_size)):
@@ -70,13 +64,13 @@ class TransformersEngine:
         model = self.model
         device = next(model.parameters()).device
         cache, hidden, lengths, prompt_width = self._prefill(batch, sampling.max_tokens, device)
-        # Keys left of a prompt are padding: -inf there, for every later token of the row. [rows, 1, 1, width]
+        # [rows, 1, 1, width]: -inf for the padding left of a prompt, for every later token of the row.
         mask = torch.zeros(len(batch), 1, 1, prompt_width + sampling.max_tokens, dtype=hidden.dtype, device=device)
         mask.masked_fill_(
             torch.arange(mask.shape[-1], device=device) < (prompt_width - lengths)[:, None, None, None], -torch.inf
         )
         noise = uniform_noise([request.seed for request in batch], sampling.max_tokens, device)
-        rows = torch.arange(len(batch), device=device)  # which request each row of the cache belongs to
+        rows = torch.arange(len(batch), device=device)  # the request of each cache row
         alive = torch.ones(len(batch), dtype=torch.bool, device=device)
         stop_ids = torch.tensor(self.stop_ids, device=device)
         tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
@@ -92,8 +86,8 @@ class TransformersEngine:
             finished = alive if last else alive & stopped
             if finished.any():
                 for row, ended in zip(rows[finished].tolist(), stopped[finished].tolist(), strict=True):
-                    ids, said = tokens[row, : step + 1].tolist(), logprobs[row, : step + 1].tolist()
-                    yield completed(batch[row], self.tokenizer, ids, said, ended)
+                    ids, chances = tokens[row, : step + 1].tolist(), logprobs[row, : step + 1].tolist()
+                    yield completed(batch[row], self.tokenizer, ids, chances, ended)
                 alive = alive & ~stopped
                 remaining = 0 if last else int(alive.sum())
                 if not remaining:
@@ -107,15 +101,15 @@ class TransformersEngine:
     def _prefill(
         self, batch: list[Request], max_tokens: int, device: torch.device
     ) -> "tuple[RowCache, torch.Tensor, torch.Tensor, int]":
-        """Read each distinct prompt once. Returns the cache with one row per request, the hidden state that predicts
-        the first token [requests, 1, hidden], prompt lengths [requests] and the padded width."""
+        """Read each distinct prompt once. Returns the cache with one row per request, the hidden states that predict
+        the first tokens [requests, hidden], prompt lengths [requests] and the padded width."""
         prompts = [request.prompt_ids or () for request in batch]
         distinct = list(dict.fromkeys(prompts))
         number = {prompt: i for i, prompt in enumerate(distinct)}
         row_of = torch.tensor([number[prompt] for prompt in prompts], device=device)
         lengths = torch.tensor([len(prompt) for prompt in distinct], device=device)
         width = int(lengths.max())
-        # Padded on the left, so that all rows end, and write their next key, at the same place.
+        # Padded on the left, so that all rows write their next key at the same place.
         padded = torch.tensor([(0,) * (width - len(prompt)) + prompt for prompt in distinct], device=device)
         positions = (torch.arange(width, device=device) - (width - lengths)[:, None]).clamp(min=0)
         cache = RowCache(self.model.config.num_hidden_layers, capacity=width + max_tokens)
@@ -131,7 +125,7 @@ class TransformersEngine:
 
 
 def by_modules(model: Any) -> Callable[..., torch.Tensor]:
-    """What `Decoder` does, by any model's own modules."""
+    """`Decoder`'s step by any model's own modules."""
 
     def step(tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Cache) -> torch.Tensor:
         return model.base_model(
@@ -143,8 +137,7 @@ def by_modules(model: Any) -> Callable[..., torch.Tensor]:
 
 
 class RowCache(Cache):
-    """Keys and values in buffers of fixed capacity that are returned filled part only, so that early tokens do not
-    pay for the length the last ones will have."""
+    """Keys and values in buffers of fixed capacity, of which only the filled part is returned."""
 
     def __init__(self, layers: int, capacity: int) -> None:
         self.rows = [RowCacheLayer(capacity) for _ in range(layers)]
@@ -201,9 +194,9 @@ class RowCacheLayer(CacheLayerMixin):
 def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose one token per row by inverting the cumulative distribution at `uniform`.
 
-    logits [rows, vocabulary] float32, uniform [rows] float64 in [0, 1). Returns token ids [rows] and the natural
-    logarithm of the probability each was sampled with [rows], after temperature, top-k and top-p. Temperature 0 takes
-    the most likely token and reports its untempered probability.
+    logits [rows, vocabulary] float32, uniform [rows] float64 in [0, 1) to token ids [rows] and the log-probabilities
+    they were sampled with [rows], after temperature, top-k and top-p. Temperature 0 takes the most likely token, with
+    its probability at temperature 1.
     """
     if sampling.temperature == 0:
         chosen = logits.argmax(-1)
@@ -216,11 +209,11 @@ def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> t
     if sampling.top_p < 1:
         ordered, order = logits.sort(-1, descending=True)
         mass = ordered.softmax(-1).cumsum(-1)
-        # A token stays while the mass before it is below top_p: the most likely one always does.
+        # A token stays if the mass before it is below top_p; the most likely one always does.
         outside = mass - ordered.softmax(-1) >= sampling.top_p
         logits = logits.masked_fill(outside.gather(-1, order.argsort(-1)), -torch.inf)
     logprobs = torch.log_softmax(logits, -1)
-    # Summed in float64: in float32 a large vocabulary rounds its own tail away.
+    # In float64: in float32 the tail of a large vocabulary is lost to rounding.
     cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
     target = uniform[:, None] * cumulative[:, -1:]
     # The first token whose cumulative probability exceeds the target; one of probability 0 never does.
@@ -229,11 +222,11 @@ def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> t
 
 
 def uniform_noise(seeds: list[int], count: int, device: torch.device | str) -> torch.Tensor:
-    """Uniform numbers in [0, 1), float64 [len(seeds), count]; row i is a function of seeds[i] alone.
+    """Uniform numbers in [0, 1), float64 [len(seeds), count]; row i is a function of seeds[i] only.
 
-    SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators"): number j of a seed is
-    a mix of seed + (j+1)·golden ratio, so any part of the stream is computed at once, on any device, the same.
-    int64 arithmetic wraps around, which is what the algorithm wants of its uint64.
+    SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators"): number j of a seed mixes
+    seed + (j+1)·golden ratio, so it is computed at once, with equal results on all devices. int64 arithmetic wraps
+    around like the algorithm's uint64.
     """
     state = torch.tensor(seeds, dtype=torch.int64, device=device)[:, None]
     z = state + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)

@@ -1,7 +1,7 @@
-"""Text from vLLM, in this process: paged attention, continuous batching, prefix caching.
+"""vLLM inside this process: paged attention, continuous batching, prefix caching.
 
-vLLM runs on a thread of its own, which alone touches it. So the requests of several callers are decoded together, a
-caller's judging goes on while vLLM decodes, and an engine that hangs is noticed instead of waited for.
+vLLM runs on its own thread, the only one that touches it. So requests of several callers are decoded together, callers
+judge responses while vLLM decodes, and an engine that hangs is noticed.
 """
 
 # pyright: reportMissingImports=false
@@ -25,23 +25,22 @@ from ratchet.infra.inference.vllm_service import model_shape
 from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
 
 TICK_S = 0.5
-"""Between two looks at whether the engine still makes progress."""
+"""Between checks of the engine's progress."""
 CLOSE_S = 10.0
-"""For an engine that hangs: its thread ends with the process."""
-HANDED = 4
-"""Weights on their way to the engine's thread."""
+"""Wait for an engine that hangs; its thread ends with the process."""
+QUEUED = 4
+"""Weights waiting for the engine's thread."""
 
 Weights = Iterable[tuple[str, torch.Tensor]]
 """Names and whole tensors as in the model's checkpoint, one at a time."""
 
 
 class VllmEngine:
-    """Implements `infra.inference.protocol.Engine` around vLLM's own scheduler.
+    """Implements `infra.inference.protocol.Engine` with vLLM's scheduler.
 
-    `batch_size` is the number of responses decoded together. `among_ranks`: this process is one rank of a process
-    group that has been joined, and each rank has an engine of its own, which can `sleep`. `tensor_parallel` GPUs share
-    a copy of the model; `weight_transfer`: new weights come by vLLM's own transfer, over NCCL. Raises RatchetError when
-    vLLM is missing or cannot serve the model.
+    `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
+    has its own engine, which can `sleep`. `tensor_parallel` GPUs share a copy of the model. `weight_transfer`: new
+    weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing or cannot serve the model.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class VllmEngine:
         self._open: dict[str, tuple[_Stream, Request]] = {}
         self._names = map(str, count())
         self._progress = time.monotonic()
-        self._whole = True  # its weights are all of one version
+        self._whole = True  # all weights are of one version
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
@@ -82,15 +81,13 @@ class VllmEngine:
     # ------------------------------------------------------------------------------------ completions
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes. `requests` is read, on vLLM's thread, as places become
-        free. Leaving the iterator aborts what is open.
-
-        Raises RatchetError for a request that does not fit, and for an engine that failed or hangs.
-        """
+        """Yield one completion per request as each finishes. `requests` is read on vLLM's thread as slots become free.
+        Leaving the iterator aborts open requests. Raises RatchetError for a request that does not fit, and for an
+        engine that failed or hangs."""
         return (completion for completion in self.stream(requests, sampling) if completion is not None)
 
     def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion | None]:
-        """The same, with None whenever nothing has finished for a while though the engine makes progress."""
+        """The same, with None now and then while the engine makes progress but nothing finishes."""
         stream = _Stream(iter(requests), sampling)
         self._submit(partial(self._streams.append, stream))
         try:
@@ -113,36 +110,34 @@ class VllmEngine:
     # ---------------------------------------------------------------------------------------- weights
 
     def load_weights(self, weights: Weights, version: str) -> None:
-        """Replace all weights in place; those that are tied must come under each name. `weights` is read on the calling
-        thread, where its collectives belong."""
-        handed: queue.Queue[Any] = queue.Queue(maxsize=HANDED)
-        loading = self._submit(partial(self._reload, version, weights_iterator=_received(iter(handed.get, None))))
+        """Replace all weights in place; tied ones must come under each name. `weights` is read on the calling thread,
+        where its collectives belong."""
+        pending: queue.Queue[Any] = queue.Queue(maxsize=QUEUED)
+        loading = self._submit(partial(self._reload, version, weights_iterator=_received(iter(pending.get, None))))
         for weight in chain(map(_with_event, weights), [None]):
             while not loading.done():
                 try:
-                    handed.put(weight, timeout=TICK_S)
+                    pending.put(weight, timeout=TICK_S)
                     break
                 except queue.Full:
                     self._check_progress(self.timeout_s)
         self._wait(loading, self.timeout_s)
 
     def load_weights_from(self, directory: str, version: str) -> None:
-        """The same from the safetensors files in `directory`."""
         self._wait(self._submit(partial(self._reload, version, weights_path=directory)), self.timeout_s)
 
     def transfer(self, method: str, *arguments: Any) -> None:
-        """One call of vLLM's weight transfer (`vllm.distributed.weight_transfer`), the engine's side of it."""
+        """The engine's side of one call of vLLM's weight transfer (`vllm.distributed.weight_transfer`)."""
         self._wait(self._submit(partial(self._transfer, method, *arguments)), self.timeout_s)
 
     def sleep(self) -> None:
-        """Leave the GPU's memory to the trainer. The weights are gone, and must be loaded before anything is sampled.
-        Nothing on a CPU."""
+        """Free the GPU's memory for the trainer; the weights must be loaded again before sampling. No-op on a CPU."""
         if self.sleeps:
             self._wait(self._submit(self._sleep), self.timeout_s)
 
     def wake(self, part: str) -> None:
-        """Take the memory back for `weights` or for the `kv_cache`, and with it what the trainer's allocator has freed
-        and kept: vLLM's own does not know of it, and would run out of memory."""
+        """Take back the memory of `weights` or `kv_cache`. The trainer's allocator must return its cached memory first,
+        or vLLM's runs out."""
         if self.sleeps:
             torch.cuda.empty_cache()
             self._wait(self._submit(lambda: self._llm.wake_up(tags=[part])), self.timeout_s)
@@ -150,7 +145,7 @@ class VllmEngine:
     # ------------------------------------------------------------------------------- the caller's side
 
     def _submit(self, work: Callable[[], Any]) -> Future:
-        """Have `work` done on vLLM's thread, between two steps."""
+        """Run `work` on vLLM's thread, between two steps."""
         future: Future = Future()
 
         def run() -> None:
@@ -192,15 +187,14 @@ class VllmEngine:
                     break
                 work()
             self._progress = time.monotonic()
-        if self._llm is not None and not self._among_ranks:  # it would take the ranks' process group down too
+        if self._llm is not None and not self._among_ranks:  # would also shut down the ranks' process group
             self._llm.llm_engine.engine_core.shutdown()
 
     def _start(self, arguments: dict[str, Any]) -> None:
         from vllm import LLM
 
         if not torch.cuda.is_available():
-            # A setting of this thread alone. Compiling two small functions of the sampler takes half a minute the
-            # first time on a machine, and saves nothing.
+            # For this thread only: compiling two small sampler functions takes half a minute and saves nothing.
             torch._dynamo.config.disable = True
         try:
             self._llm = LLM(**arguments)
@@ -230,14 +224,14 @@ class VllmEngine:
                 self._drop(stream)
 
     def _fill(self, stream: "_Stream") -> None:
-        """Begin as many of the stream's requests as there is room for; end the stream when there are none."""
+        """Start as many of the stream's requests as there is room for; end the stream when none are left."""
         while len(stream.open) < self.batch_size:
             try:
                 request = next(stream.requests, None)
                 if request is None:
                     break
                 self._begin(request, stream)
-            except Exception as error:  # the caller's own: bad input, or its iterator failed
+            except Exception as error:  # the caller's: bad input, or its iterator failed
                 stream.outbox.put(error)
                 self._drop(stream)
                 return
@@ -254,21 +248,15 @@ class VllmEngine:
         if max(prompt) >= self.vocabulary:
             raise RatchetError(
                 f"request {request.key}: token {max(prompt)} is not in the model's vocabulary of {self.vocabulary}. "
-                "The tokenizer is another model's: check what lies beside the weights."
+                "The tokenizer is another model's: check the files beside the weights."
             )
         if not self._whole:
             raise RatchetError(f"vLLM does not have all of its new weights, so it cannot sample. {AGAIN}")
         settings = SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            max_tokens=sampling.max_tokens,
-            seed=request.seed,
-            stop_token_ids=self.stop_ids,
-            logprobs=0,  # of the sampled token alone
-            detokenize=False,
+            **vars(sampling), seed=request.seed, stop_token_ids=self.stop_ids, detokenize=False,
+            logprobs=0,  # of the sampled token only
             output_kind=RequestOutputKind.FINAL_ONLY,
-        )
+        )  # fmt: skip
         name = next(self._names)
         self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, settings)
         self._open[name] = stream, request
@@ -292,8 +280,8 @@ class VllmEngine:
             stream.open.clear()
 
     def _sleep(self) -> None:
-        # Level 1 would keep weights in the host's memory that are replaced anyway. Level 2 keeps what a model has
-        # besides parameters (rotary caches) there, and waking the weights restores it.
+        # Level 1 would keep the weights in host memory, although they are replaced anyway. Level 2 keeps only the
+        # model's buffers (rotary caches) there; waking the weights restores them.
         self._llm.sleep(level=2)
         self._whole = False
 
@@ -301,10 +289,10 @@ class VllmEngine:
         self._renew(version, lambda: self._llm.collective_rpc("reload_weights", kwargs=where))
 
     def _renew(self, version: str, load: Callable[[], Any]) -> None:
-        """Take new weights, forget what was computed with the old ones, and stamp what comes with `version`."""
+        """Load new weights, drop the prefix cache, and stamp later completions with `version`."""
         self._replace(load)
         if not self._llm.reset_prefix_cache():
-            raise RatchetError(f"vLLM kept its prefix cache, in which old weights would live on. {AGAIN}")
+            raise RatchetError(f"vLLM did not drop its prefix cache, which was computed with old weights. {AGAIN}")
         self._llm.update_weight_version(version)
         self._whole = True
 
@@ -325,15 +313,14 @@ class VllmEngine:
 
 
 def _with_event(weight: tuple[str, torch.Tensor]) -> tuple[str, torch.Tensor, Any]:
-    """A weight with the event behind all that the trainer's stream has yet to do to it: a gathered one may still be on
-    its way when its name is handed over."""
+    """A weight with a CUDA event after the trainer stream's work on it: a gathered weight may still be in transit."""
     event = torch.cuda.current_stream().record_event() if weight[1].is_cuda else None
     return *weight, event
 
 
 def _received(handed: Iterable[tuple[str, torch.Tensor, Any]]) -> Weights:
-    """The same weights on vLLM's thread, whose stream waits for each. Nothing else gets a weight's memory before that
-    stream has read it."""
+    """The weights on vLLM's thread, whose stream waits for each event; their memory is not reused before that stream
+    has read it."""
     for name, weight, event in handed:
         if event is not None:
             event.wait()
@@ -342,7 +329,7 @@ def _received(handed: Iterable[tuple[str, torch.Tensor, Any]]) -> Weights:
 
 
 class _Stream:
-    """One caller's requests: those still to come, the names of those begun, and where completions go."""
+    """One caller's requests: the remaining ones, the names of the open ones, and the queue for completions."""
 
     def __init__(self, requests: Iterator[Request], sampling: Sampling) -> None:
         self.requests, self.sampling = requests, sampling
@@ -354,9 +341,9 @@ def _arguments(
     model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, tensor_parallel: int,
     weight_transfer: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """What `vllm.LLM` is made with. Sets vLLM's environment too, which it reads when it is imported."""
+    """Arguments of `vllm.LLM`. Also sets vLLM's environment variables, which it reads when imported."""
     accelerated = torch.cuda.is_available()
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its core on our thread, not in a process of its own
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its core on our thread, not in another process
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     if not accelerated:
@@ -366,10 +353,10 @@ def _arguments(
         "model": model_dir,
         "dtype": dtype,
         "max_num_seqs": batch_size,
-        "max_model_len": -1,  # the model's, or less where memory is less
+        "max_model_len": -1,  # the model's, or what fits into memory
         "skip_tokenizer_init": True,
-        "generation_config": "vllm",  # the model's own would change sampling behind our back
-        "logprobs_mode": "processed_logprobs",  # after temperature: of the distribution sampled from
+        "generation_config": "vllm",  # the model's would change sampling silently
+        "logprobs_mode": "processed_logprobs",  # of the distribution sampled from, after temperature
         "enable_prefix_caching": True,
         "use_tqdm_on_load": False,
         "gpu_memory_utilization": settings.memory_share,

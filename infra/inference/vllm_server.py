@@ -1,14 +1,14 @@
-"""vLLM as a server of its own: for GPUs that do not train, or for a machine elsewhere. Clients: `vllm_service.py`.
+"""vLLM as a server, for GPUs that do not train or for another machine. The client is `vllm_service.py`.
 
     export RATCHET_ENGINE_TOKEN=…
     python -m ratchet.infra.inference.vllm_server MODEL [--port 8700] [--engine '{"tensor_parallel": 2}']
 
-    GET  /health                 what model this is
-    POST /generate               token ids in; a JSON line for each completion as it finishes, an empty one as heartbeat
+    GET  /health                 the model's shape
+    POST /generate               token ids in; a JSON line per completion as it finishes, empty lines as heartbeat
     POST /weights/{method}       vLLM's weight transfer, or `load` from safetensors files
 
-Every request carries the bearer token. Loopback unless told otherwise: traffic is not encrypted, and who may replace
-weights may say what the model says.
+Every request carries the bearer token. Listens on loopback by default: traffic is not encrypted, and whoever can
+replace the weights controls the responses.
 """
 
 import argparse
@@ -41,8 +41,6 @@ STREAMS = 1024
 
 
 class VllmServer:
-    """The application around one engine, whose thread does all the work; here HTTP is spoken."""
-
     def __init__(self, engine: Any, model_dir: str, token: str) -> None:
         self._engine, self._model_dir = engine, model_dir
         self._authorization = f"Bearer {token}".encode()
@@ -65,7 +63,7 @@ class VllmServer:
 
     async def _generate(self, request: HttpRequest) -> Response:
         self._authorize(request)
-        current_default_thread_limiter().total_tokens = STREAMS  # each waits in a thread; 40 is the usual limit
+        current_default_thread_limiter().total_tokens = STREAMS  # each waits in a thread; the default limit is 40
         try:
             body = await request.json()
             sampling = Sampling(**body["sampling"])
@@ -106,7 +104,7 @@ async def _refused(_: HttpRequest, error: Exception) -> Response:
 def serve(arguments: argparse.Namespace) -> None:
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
-        raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: it is what clients must show")
+        raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: clients must send this token")
     settings = ServedVllm.model_validate({**json.loads(arguments.engine), "kind": "vllm-server"})
     listening = bound_socket(arguments.host, arguments.port)
     host, port = listening.getsockname()[:2]
@@ -121,7 +119,7 @@ def serve(arguments: argparse.Namespace) -> None:
         server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
     )
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    listening.listen()  # who comes before uvicorn is ready waits, and is not refused
+    listening.listen()  # clients that come before uvicorn is ready wait instead of being refused
     if arguments.ready:
         write_atomically(arguments.ready, url)
     print(f"vLLM serves {arguments.model} at {url}", flush=True)

@@ -1,4 +1,4 @@
-"""`vllm-server` as a recipe's engine: vLLM servers (`vllm_server.py`) beside the trainers, seen from their side."""
+"""`vllm-server` as a recipe's engine: vLLM servers (`vllm_server.py`) beside the trainers, and their client."""
 
 import json
 import os
@@ -28,36 +28,35 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
 CHECK_S = 5.0
-"""For a server that should run already to answer while a run is planned."""
-
+"""Timeout of a running server while a run is planned."""
 CONNECT_S = 10.0
 SLACK_S = 15.0
-"""What the server gets beyond its own time limit, so that it is the one to say what happened."""
+"""Added to the server's own time limit, so that the server reports the reason."""
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class ServedVllm(Vllm):
-    """vLLM in a process of its own, on GPUs that do not train; an evaluation has it inside all the same."""
+    """vLLM in separate processes, on GPUs that do not train; an evaluation runs it inside its own processes."""
 
     url: Where[str | tuple[str, ...] | None] = None
-    """A server that runs already (`python -m ratchet.infra.inference.vllm_server`), or several; none means that the
-    trainer starts them. Their token is in the environment: RATCHET_ENGINE_TOKEN."""
+    """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.
+    Their token is in the environment variable RATCHET_ENGINE_TOKEN."""
     devices: Where[tuple[int, ...]] = ()
-    """GPUs of the servers that the trainer starts, one for every `tensor_parallel` of them; the trainer's own processes
-    use the first `hardware.processes`."""
+    """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
+    `hardware.processes` GPUs."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""
     weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
-    """How it gets new weights: files on a file system that both see, or vLLM's own weight transfer over NCCL."""
+    """How new weights arrive: files on a shared file system, or vLLM's weight transfer over NCCL."""
 
     def check_hardware(self, hardware: "Hardware") -> None:
         if hardware.machines > 1 and self.url is None:
             raise ValueError(
-                "several machines need engine.url: a server that the trainer starts answers on its own machine only"
+                "several machines need engine.url: a server started by the trainer answers on its own machine only"
             )
 
     def check(self, python: str) -> None:
-        require_vllm(python)  # also with a server elsewhere: an evaluation has it inside
+        require_vllm(python)  # even with a server elsewhere: an evaluation runs vLLM itself
         for url in self.urls:
             VllmService(url, self.token(), CHECK_S).close()
 
@@ -66,7 +65,7 @@ class ServedVllm(Vllm):
         return (self.url,) if isinstance(self.url, str) else self.url or ()
 
     def token(self) -> str:
-        """Of the servers at `url`. Raises RatchetError when the environment does not have it."""
+        """The token of the servers at `url`. Raises RatchetError if the environment lacks it."""
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         if not token:
             raise RatchetError(f"training.engine.url is set, but {TOKEN_VARIABLE} is not: it holds the server's token")
@@ -95,14 +94,13 @@ class ServedVllm(Vllm):
 
     @property
     def _own(self) -> int:
-        """How many servers a trainer starts."""
         return max(1, len(self.devices) // self.tensor_parallel)
 
     @contextmanager
     def _servers(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
     ) -> Iterator[tuple[Sequence[str], str]]:
-        """URLs and token of the stage's servers, on every rank; rank 0 starts them, where the recipe names none."""
+        """URLs and token of the stage's servers, on every rank; rank 0 starts them if the recipe names none."""
         if self.urls:
             yield self.urls, self.token()
             return
@@ -121,11 +119,10 @@ class ServedVllm(Vllm):
 
 
 class VllmService:
-    """The server at `url`; implements vLLM's `VLLMWeightSyncClient`. Methods may be called from several threads.
+    """Client of the server at `url`, safe for threads; implements vLLM's `VLLMWeightSyncClient`.
 
-    `version` is that of the weights that it should have, and is stamped on the next ones that vLLM's weight transfer
-    brings; "" before there are any. Raises RatchetError when the server cannot be reached, refuses, falls silent for
-    `timeout_s`, dies, or samples with other weights.
+    `version` is the version of weights that the server should have, "" before the first transfer. Raises RatchetError
+    if the server is unreachable, refuses, is silent for `timeout_s`, dies, or samples with other weights.
     """
 
     def __init__(self, url: str, token: str, timeout_s: float) -> None:
@@ -146,18 +143,15 @@ class VllmService:
         self._client.close()
 
     def answer(self, batch: Sequence[Request], sampling: Sampling, left: threading.Event) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes. It ends, and the server with it, soon after `left` is
-        set."""
-        body = {
-            "sampling": asdict(sampling),
-            "requests": [(request.seed, request.prompt_ids) for request in batch],
-        }
+        """Yield one completion per request as each finishes. Ends soon after `left` is set, as does the server's
+        work."""
+        body = {"sampling": asdict(sampling), "requests": [(request.seed, request.prompt_ids) for request in batch]}
         missing = len(batch)
         with self._reporting(), self._client.stream("POST", "/generate", json=body) as reply:
             if reply.is_error:
                 reply.read()
             self._checked(reply)
-            for line in reply.iter_lines():  # an empty one now and then
+            for line in reply.iter_lines():  # an empty line is a heartbeat
                 if left.is_set():
                     return
                 if not line:
@@ -167,8 +161,8 @@ class VllmService:
                     raise RatchetError(facts["failure"])
                 if self.version not in ("", facts["weight_version"]):
                     raise RatchetError(
-                        f"the vLLM server at {self.url} samples with weights {facts['weight_version']!r} and not with "
-                        f"{self.version!r}, which it was given. Was it restarted, or does another run use it? {AGAIN}"
+                        f"the vLLM server at {self.url} samples with weights {facts['weight_version']!r} instead of "
+                        f"{self.version!r}. Was it restarted, or does another run use it? {AGAIN}"
                     )
                 missing -= 1
                 ids, logprobs = tuple(facts["token_ids"]), tuple(facts["logprobs"])
@@ -177,7 +171,7 @@ class VllmService:
             raise RatchetError(f"the vLLM server at {self.url} stopped {missing} responses short. {AGAIN}")
 
     def load_weights_from(self, directory: str, version: str) -> None:
-        """Replace all weights in place by those of the safetensors files in `directory`, as the server sees it."""
+        """Replace all weights in place by the safetensors files in `directory`, a path on the server."""
         self._post("weights/load", {"directory": directory, "version": version})
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
@@ -220,7 +214,7 @@ class VllmService:
 
 
 def check_shape(service: VllmService, model: Any) -> None:
-    """Raises RatchetError where the server's model cannot take this one's weights, or computes in another type."""
+    """Raises RatchetError if the server's model cannot take this one's weights, or computes in another type."""
     mine = model_shape(model.config, model.dtype)
     differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
     if differing:
@@ -231,8 +225,7 @@ def check_shape(service: VllmService, model: Any) -> None:
 
 
 def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
-    """What must be the same of two Hugging Face models for one to take the other's weights and give the same
-    probabilities; `dtype` is what they compute in."""
+    """What two Hugging Face models must share to exchange weights and give equal probabilities."""
     names = (
         "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "head_dim", "tie_word_embeddings",
@@ -244,8 +237,8 @@ def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
 def own_servers(
     count: int, model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
 ) -> Iterator[tuple[list[str], str]]:
-    """Servers on this machine's loopback for as long as the block runs: their URLs and token. They end with us, however
-    we end. Raises RatchetError when one does not come up."""
+    """Servers on this machine's loopback during the block: their URLs and token. They never outlive this process.
+    Raises RatchetError if one does not start."""
     token = secrets.token_urlsafe(32)
     work.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}

@@ -1,4 +1,4 @@
-"""The policy's weights to a vLLM server, by files or by vLLM's own weight transfer."""
+"""Sending the policy's weights to vLLM servers, by files or by vLLM's weight transfer."""
 
 # pyright: reportMissingImports=false
 # vLLM is an extra, and is not installed where types are checked.
@@ -29,7 +29,7 @@ from ratchet.infra.process_group import free_port
 
 
 def push_to(services: Sequence[VllmService], policy: TrainedModel, settings: ServedVllm, work: Path) -> Push:
-    """The way that the recipe asks for. Collective."""
+    """The recipe's way of sending weights. Collective."""
     if settings.weight_transfer == "disk":
         return lambda version: _push_files(policy, services, work, version)
     with _bounded(settings.timeout_s, "joining vLLM's weight transfer"):
@@ -61,21 +61,14 @@ def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Pat
         with disk_errors(directory):
             directory.mkdir(parents=True)
             save_file(weights, directory / "model.safetensors")
-
-        def load(service: VllmService) -> RatchetError | None:
-            try:
-                service.load_weights_from(str(directory), version)
-            except RatchetError as error:
-                return error
-            return None
-
-        with ThreadPoolExecutor(len(services)) as together:
-            found = list(together.map(load, services))
+        with ThreadPoolExecutor(len(services)) as pool:
+            loading = [pool.submit(service.load_weights_from, str(directory), version) for service in services]
         shutil.rmtree(directory)
-        failed = {number: str(error) for number, error in enumerate(found) if error is not None}
-    told = [failed]
-    torch.distributed.broadcast_object_list(told, src=0)
-    (failed,) = told
+        errors = {number: future.exception() for number, future in enumerate(loading)}
+        failed = {number: str(error) for number, error in errors.items() if error is not None}
+    shared = [failed]
+    torch.distributed.broadcast_object_list(shared, src=0)
+    (failed,) = shared
     if len(failed) == len(services):
         raise RatchetError(failed[0])
     for service in services:
@@ -86,20 +79,20 @@ def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Pat
 def _init_info(service: VllmService, policy: TrainedModel) -> NCCLTrainerInitInfo:
     server = urlsplit(service.url)
     with socket.create_connection((server.hostname, server.port)) as connection:
-        address = connection.getsockname()[0]  # of this machine, as the server can reach it
+        address = connection.getsockname()[0]  # this machine's, as the server can reach it
     return NCCLTrainerInitInfo(
         rank=policy.rank, master_address=address, master_port=free_port(address), world_size=1 + service.workers
     )
 
 
 class PolicyWeights(WeightSource):
-    """vLLM's view of a DeepSpeed policy: whole tensors, one at a time, gathered by all ranks in the same order."""
+    """A DeepSpeed policy for vLLM: whole tensors, one at a time, gathered by all ranks in the same order."""
 
     def __init__(self, policy: TrainedModel) -> None:
         self._policy = policy
 
     def metadata(self) -> list[ParamMeta]:
-        # `ds_shape`: under ZeRO-3 the parameter itself is empty here.
+        # `ds_shape`: under ZeRO-3 the parameter itself is empty.
         return [
             ParamMeta(name, weight.dtype, tuple(getattr(weight, "ds_shape", weight.shape)))
             for name, weight in self._policy.model.named_parameters(remove_duplicate=False)
@@ -111,8 +104,8 @@ class PolicyWeights(WeightSource):
 
 @contextmanager
 def _bounded(seconds: float, what: str) -> Iterator[None]:
-    """Make the failure of a collective readable. One that waits for a dead peer can be neither interrupted nor left:
-    after `seconds` the process ends."""
+    """Report the failure of a collective. One that waits for a dead peer cannot be interrupted: after `seconds` the
+    process exits."""
 
     def end() -> None:
         print(f"error: {what} took more than {seconds:g} s (training.engine.timeout_s). {AGAIN}", file=sys.stderr)

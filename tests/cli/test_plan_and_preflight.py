@@ -52,7 +52,7 @@ def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
 
 
 def test_what_cannot_be_planned_says_why(tmp_path):
-    with pytest.raises(RatchetError, match="known are H100"):
+    with pytest.raises(RatchetError, match="known GPUs are H100"):
         in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
     for command in ("plan", "preflight"):
         with pytest.raises(RatchetError, match="has no stages"):

@@ -10,7 +10,7 @@ from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.estimate import Shape, estimate
-from ratchet.training.machine import GIB, told_machine
+from ratchet.training.machine import GIB, parse_machine
 from tests.flows.conftest import planned
 
 FOUR = {"math": 40, "logic": 37, "science": 25, "code": 24}
@@ -69,7 +69,7 @@ def test_the_second_version_has_what_was_published_of_it():
 @pytest.mark.parametrize("name", ["prorl-1.5b", "prorl-1.5b-v2"])
 @pytest.mark.parametrize("machine", ["32xH100", "128xH100", "8xH100"])
 def test_every_stage_fits(name, machine):
-    training, given = load_recipe(name).training, told_machine(machine)
+    training, given = load_recipe(name).training, parse_machine(machine)
     for stage in training.stages:
         needs = estimate(Shape.of(QWEN_1_5B), stage, training, given)
         assert needs.peak < 0.9 * given.memory == 0.9 * 80 * GIB and needs.engine.room > needs.longest, stage.name

@@ -104,7 +104,7 @@ def test_answers_without_a_text_are_counted_and_told(endpoint):
     engine = _engine(endpoint, tell=said.append)
     answers = _ask(engine, "blank x", "null x", "pondering x", "plain x", "thinking x")
     assert {question for question, c in answers.items() if c.empty} == {"blank x", "null x", "pondering x"}
-    assert engine.traffic.empty == 3 and len(said) == 1 and "without a text" in said[0]
+    assert engine.traffic.empty == 3 and len(said) == 1 and "without text" in said[0]
 
 
 # ---------------------------------------------------------------------------------- several endpoints

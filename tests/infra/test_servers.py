@@ -47,7 +47,7 @@ def test_what_a_lost_server_has_not_answered_is_asked_of_others_until_new_weight
     services, failed = [Service(10**6), Service(4), Service(10**6)], {}
     engine = Servers(services, lambda version: failed, batch_size=9, rank=0)
     assert keys(engine, 20) == [(i, j) for i in range(20) for j in range(3)]
-    assert services[1].answered == 4 and capsys.readouterr().err == "going on with 2 of 3: lost after 4\n"
+    assert services[1].answered == 4 and capsys.readouterr().err == "continuing with 2 of 3 servers: lost after 4\n"
     before = services[1].asked
     assert len(keys(engine, 20)) == 60 and services[1].asked == before
     services[1].lasts = 10**6
@@ -56,7 +56,7 @@ def test_what_a_lost_server_has_not_answered_is_asked_of_others_until_new_weight
     failed[0] = "it did not take them"
     for _ in range(2):  # reported once
         engine.receive("last")
-    assert capsys.readouterr().err == "going on with 2 of 3: it did not take them\n"
+    assert capsys.readouterr().err == "continuing with 2 of 3 servers: it did not take them\n"
 
 
 def test_when_all_are_lost_the_reason_is_told_and_no_thread_is_left():

@@ -323,7 +323,7 @@ def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
 
 @needs_vllm
 def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
-    """What is said stays the same. When none is left, the last one's reason is reported."""
+    """The responses stay the same. When no server is left, the reason of the last one is reported."""
     asked, sampling = requests(8, 8), Sampling(max_tokens=60)
     weights = load_file(model_dir / "model.safetensors")
     engine.load_weights([*weights.items(), ("lm_head.weight", weights["model.embed_tokens.weight"])], "first")
@@ -336,7 +336,7 @@ def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
         os.kill(process, signal.SIGKILL)
         far += answers
         assert {c.key: c.token_ids for c in far} == {key: c.token_ids for key, c in near.items()}
-        assert f"going on with 1 of 2: the vLLM server at {urls[1]}" in capfd.readouterr().err
+        assert f"continuing with 1 of 2 servers: the vLLM server at {urls[1]}" in capfd.readouterr().err
         (process,) = _processes(str(tmp_path / "vllm-0.url"))
         os.kill(process, signal.SIGKILL)
         with pytest.raises(RatchetError, match=f"no vLLM server answers at {urls[0]}|server at {urls[0]} died"):

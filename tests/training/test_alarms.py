@@ -10,8 +10,8 @@ WELL = dict(pass_rate=0.5, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_e
     ("change", "name", "words"),
     [
         ({}, None, ""),
-        ({"pass_rate": 0.0}, "no_reward", "not one response passed"),
-        ({"truncated": 0.6}, "truncation", "60% of the responses were cut"),
+        ({"pass_rate": 0.0}, "no_reward", "no response passed"),
+        ({"truncated": 0.6}, "truncation", "60% of the responses were truncated"),
         ({"entropy": 0.001}, "entropy", "collapsed to 0.001"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
@@ -33,7 +33,7 @@ def test_an_alarm_names_the_domain_that_it_is_about():
         "logic/no_reward", "logic/truncation", "logic/short_batch", "math/infra_errors", "math/entropy",
         "nothing_to_learn",
     }  # fmt: skip
-    assert found["logic/no_reward"].startswith("logic: not one response passed")
+    assert found["logic/no_reward"].startswith("logic: no response passed")
     assert found["logic/short_batch"].startswith("logic: after 3 rounds")
 
 

@@ -109,7 +109,7 @@ def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
         assert {i.split("-")[0] for i in worker.asked[asked][0]} == {"sum", "code"}
         waited += len(waiting)
         curriculum.advance()
-    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learnt from at once
+    assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learned from at once
 
 
 def test_when_nothing_teaches_the_rounds_end():
@@ -227,7 +227,7 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
         assert all(map(torch.equal, before, policy.model.parameters()))
         found.append((learns.learn(collected.groups, 1.0), gradient(policy), len(worker.asked)))
     (_, at_once, rounds), (metrics, early, _) = found
-    assert largest_difference(at_once, early) < 2e-5 and 0 < metrics["learnt_early"] <= 1
+    assert largest_difference(at_once, early) < 2e-5 and 0 < metrics["learned_early"] <= 1
     assert (rounds > 1) == ("dynamic_sampling_rounds" not in settings)
 
 
@@ -235,15 +235,18 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
     ("settings", "reason"),
     [
         ({"updates_per_batch": 2, "dynamic_sampling_rounds": 0}, "updates_per_batch is 2"),
-        ({"advantage": "reinforce_pp", "dynamic_sampling_rounds": 0}, "advantage reinforce_pp may depend on all of it"),
+        (
+            {"advantage": "reinforce_pp", "dynamic_sampling_rounds": 0},
+            "advantage reinforce_pp may depend on all groups",
+        ),
     ],
 )
 def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):
     _, learns = learner(micro_model, **settings)
     sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
-    assert f"stage s: learns when all of a batch is sampled: {reason}" in capsys.readouterr().err
+    assert f"stage s: learns only when the whole batch is sampled: {reason}" in capsys.readouterr().err
     metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
-    assert "learnt_early" not in metrics and metrics["grad_norm"] > 0
+    assert "learned_early" not in metrics and metrics["grad_norm"] > 0
 
 
 def test_a_problem_is_expected_to_take_what_it_took_and_before_that_what_the_teacher_took():

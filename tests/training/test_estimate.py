@@ -17,9 +17,9 @@ from ratchet.training.machine import (
     GIB,
     Machine,
     Rates,
-    found_machine,
+    local_machine,
     measured_file,
-    told_machine,
+    parse_machine,
     with_measured,
     write_rates,
 )
@@ -48,17 +48,17 @@ def test_memory_by_hand():
     """14 billion parameters on 128 GPUs under ZeRO-3: 12 bytes of optimizer a parameter, shared by all."""
     shape = Shape.of(QWEN_14B)
     training = Training(hardware=Hardware(zero_stage=3, dtype="bfloat16", rollout_batch=4))
-    needs = estimate(shape, stage(), training, told_machine("128xH100"))
+    needs = estimate(shape, stage(), training, parse_machine("128xH100"))
     assert needs.updating["optimizer"] == pytest.approx(shape.parameters * 12 / 128)
     assert needs.sampling["key-value cache"] == pytest.approx(4 * (8192 + 256) * 48 * 2 * 8 * 128 * 2)
     assert needs.sampling["whole copy to sample with"] == shape.parameters * 2
     assert needs.updating["logits, in chunks"] < 1 * GIB
     assert "reference" not in needs.sampling
-    one = estimate(shape, stage(kl_coefficient=1e-3), training, told_machine("1 x H100"))
+    one = estimate(shape, stage(kl_coefficient=1e-3), training, parse_machine("1 x H100"))
     assert one.peak > 200 * GIB and "reference" in one.sampling
     offloaded = training.model_copy(update={"hardware": training.hardware.model_copy(update={"cpu_offload": True})})
-    assert "optimizer" not in estimate(shape, stage(), offloaded, told_machine("H100")).sampling
-    assert estimate(shape, stage(), training, told_machine("64xH100")).step_seconds > needs.step_seconds
+    assert "optimizer" not in estimate(shape, stage(), offloaded, parse_machine("H100")).sampling
+    assert estimate(shape, stage(), training, parse_machine("64xH100")).step_seconds > needs.step_seconds
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_updates_that_were_measured_on_cores(cores, prompts, rollouts, seconds, 
 
 
 def test_a_response_shared_by_ranks_takes_its_part_of_each():
-    shape, machine = Shape.of(QWEN_14B), told_machine("8xH100")
+    shape, machine = Shape.of(QWEN_14B), parse_machine("8xH100")
     alone, shared = (
         estimate(shape, stage(), Training(hardware=Hardware(processes=8, sequence_ranks=ranks)), machine)
         for ranks in (1, 4)
@@ -86,7 +86,7 @@ def test_a_response_shared_by_ranks_takes_its_part_of_each():
 
 
 def test_vllm_takes_its_share_and_holds_what_that_leaves():
-    shape, machine = Shape.of(QWEN_14B), told_machine("128xH100")
+    shape, machine = Shape.of(QWEN_14B), parse_machine("128xH100")
     hardware = Hardware(zero_stage=3, dtype="bfloat16")
     token = 48 * 2 * 8 * 128 * 2
     for share, fits in ((0.4, False), (0.8, True)):
@@ -113,13 +113,13 @@ def test_the_recipes_of_the_papers_fit_the_papers_machine(name):
     training = load_recipe(name).training
     assert training.hardware.ranks == 128
     for each in training.stages:
-        needs = estimate(shape, each, training, told_machine("128xH100"))
+        needs = estimate(shape, each, training, parse_machine("128xH100"))
         assert needs.peak < 0.9 * 80 * GIB and needs.engine.room > needs.longest, each.name
 
 
 def test_each_limit_is_passed_by_what_should_pass_it():
     """14B on 16 GPUs: what grows says what gives way."""
-    shape, machine = Shape.of(QWEN_14B), told_machine("2x8xH100")
+    shape, machine = Shape.of(QWEN_14B), parse_machine("2x8xH100")
     training = Training(
         hardware=Hardware(zero_stage=3, dtype="bfloat16", activation_checkpointing=True, rollout_batch=256),
         engine=Vllm(kind="vllm", memory_share=0.6),
@@ -131,7 +131,7 @@ def test_each_limit_is_passed_by_what_should_pass_it():
         return pressures(estimate(shape, given, how, where), where)
 
     assert max(over().values()) < 1
-    assert over(*scaled(plain, machine, "prompts", 10))["KV cache evictions"] > 1
+    assert over(*scaled(plain, machine, "prompts", 10))["KV cache"] > 1
     longer = over(*scaled(plain, machine, "length", 100))
     assert longer["KV cache"] > 1 and longer["GPU memory"] > 1
     assert over(verdict_s={"math": 1000.0})["judge"] > 1 > over(verdict_s={"math": 0.01})["judge"]
@@ -141,17 +141,28 @@ def test_each_limit_is_passed_by_what_should_pass_it():
     assert short["idle decode slots"] > 1 > over()["idle decode slots"]
 
 
+def test_a_full_cache_slows_sampling():
+    shape, machine = Shape.of(QWEN_14B), parse_machine("8xH100")
+    hardware = Hardware(zero_stage=3, dtype="bfloat16", rollout_batch=256)
+    small, large = (
+        estimate(shape, stage(), Training(hardware=hardware, engine=Vllm(kind="vllm", memory_share=share)), machine)
+        for share in (0.45, 0.9)
+    )
+    assert small.seconds["sampling"] > 1.2 * large.seconds["sampling"]
+    assert small.cached == large.cached > small.engine.room
+
+
 def test_what_a_preflight_measured_is_what_a_plan_goes_by(tmp_path):
     file = measured_file(tmp_path, "mine")
-    h100 = told_machine("8xH100")
+    h100 = parse_machine("8xH100")
     assert with_measured(h100, file) == h100
     file.parent.mkdir(parents=True)
     write_rates(file, "H100", Rates(update=0.5, verdict_s={"math": 0.1}))
     found = with_measured(h100, file)
     assert (found.rates.update, found.rates.verdict_s, found.count) == (0.5, {"math": 0.1}, 8)
-    assert with_measured(told_machine("8xA100"), file).rates == Rates()
+    assert with_measured(parse_machine("8xA100"), file).rates == Rates()
     file.write_text('{"machine": "H100", "rates": {"speed": 1}}')
-    with pytest.raises(RatchetError, match="not what a preflight writes"):
+    with pytest.raises(RatchetError, match="not a preflight's measurements"):
         with_measured(h100, file)
 
 
@@ -164,8 +175,8 @@ def test_published_steps_are_told_within_a_quarter(run):
 
 def test_what_cannot_be_estimated_says_why():
     for text in ("8xZ80", "0x8xH100", "2x2x2xH100"):
-        with pytest.raises(RatchetError, match=r"say how many of which, e\.g\. 8xH100, or 16x8xH100.*known are H100"):
-            told_machine(text)
+        with pytest.raises(RatchetError, match=r"a number and a GPU, e\.g\. 8xH100, or 16x8xH100.*known GPUs are H100"):
+            parse_machine(text)
     with pytest.raises(RatchetError, match="mixture of experts"):
         Shape.of({**QWEN_14B, "num_experts": 8})
     with pytest.raises(RatchetError, match="no num_attention_heads"):
@@ -174,13 +185,13 @@ def test_what_cannot_be_estimated_says_why():
 
 def test_machines_are_told_by_their_number_and_what_is_in_one():
     for text, count, in_one in (("H100", 1, 8), ("4xH100", 4, 8), ("16 x 8 x h100", 128, 8), ("2x4xGB200", 8, 4)):
-        machine = told_machine(text)
+        machine = parse_machine(text)
         assert (machine.count, machine.in_one) == (count, in_one)
-    assert told_machine("8xH100").link > told_machine("2x8xH100").link
+    assert parse_machine("8xH100").link > parse_machine("2x8xH100").link
 
 
 def test_the_machine_found_has_what_it_was_told_where_it_has_no_gpu(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("ratchet.training.machine.core_count", lambda: 2)
-    machine = found_machine()
+    machine = local_machine()
     assert (machine.count, machine.cores) == (1, 2) and "2 cores" in str(machine)

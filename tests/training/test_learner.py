@@ -17,7 +17,7 @@ from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import FAILED, INFRA, PASSED, groups, learner, rollout, stage
 
 
-def learnt(micro_model: str, rollouts: list[Rollout], **settings):
+def learned(micro_model: str, rollouts: list[Rollout], **settings):
     policy = Policy(micro_model, Hardware(), Optimizer())
     metrics = Learner(policy, stage(**settings)).learn(group(rollouts, stage(**settings)), 1.0)
     return metrics, [weight.detach().clone() for weight in policy.model.parameters()]
@@ -40,31 +40,31 @@ def equal(weights, others) -> bool:
 )
 def test_a_masked_sample_is_a_removed_sample(alone, micro_model, extra, settings):
     without = mixed(0) + mixed(1)
-    _, weights = learnt(micro_model, without, **settings)
-    _, masked = learnt(micro_model, [*without, extra], **settings)
+    _, weights = learned(micro_model, without, **settings)
+    _, masked = learned(micro_model, [*without, extra], **settings)
     assert equal(weights, masked)
-    _, counted = learnt(micro_model, [*without, rollout(1, 9, FAILED)], **settings)
+    _, counted = learned(micro_model, [*without, rollout(1, 9, FAILED)], **settings)
     assert not equal(weights, counted)
 
 
 def test_a_truncated_sample_with_zero_reward_is_learnt_from(alone, micro_model):
     cut = rollout(1, 9, Outcome.UNPARSEABLE, truncated=True)
-    _, weights = learnt(micro_model, mixed(0) + mixed(1))
-    _, others = learnt(micro_model, [*mixed(0), *mixed(1), cut])
+    _, weights = learned(micro_model, mixed(0) + mixed(1))
+    _, others = learned(micro_model, [*mixed(0), *mixed(1), cut])
     assert not equal(weights, others)
 
 
 def test_groups_without_variance_move_nothing(alone, micro_model):
     start = [weight.detach().clone() for weight in Policy(micro_model, Hardware(), Optimizer()).model.parameters()]
     same = [rollout(0, s, PASSED) for s in range(3)] + [rollout(1, s, FAILED) for s in range(3)]
-    metrics, weights = learnt(micro_model, same)
+    metrics, weights = learned(micro_model, same)
     assert equal(start, weights)
     assert metrics["skipped_updates"] == 1 and metrics["trained_tokens"] == 0
 
 
 def test_tokens_of_groups_without_variance_count_in_the_denominator(alone, micro_model):
-    metrics, _ = learnt(micro_model, mixed(0))
-    diluted, _ = learnt(micro_model, mixed(0) + [rollout(1, s, PASSED) for s in range(3)])
+    metrics, _ = learned(micro_model, mixed(0))
+    diluted, _ = learned(micro_model, mixed(0) + [rollout(1, s, PASSED) for s in range(3)])
     tokens = [sum(len(rollout(problem, s, PASSED).response) for s in range(3)) for problem in (0, 1)]
     assert diluted["grad_norm"] == pytest.approx(metrics["grad_norm"] * tokens[0] / sum(tokens), rel=1e-4)
     assert diluted["trained_tokens"] == metrics["trained_tokens"] == tokens[0]
@@ -72,10 +72,10 @@ def test_tokens_of_groups_without_variance_count_in_the_denominator(alone, micro
 
 def test_several_updates_deal_the_batch_by_prompt_and_clip_against_the_old_policy(alone, micro_model):
     rollouts = [r for problem in range(4) for r in mixed(problem)]
-    once, one = learnt(micro_model, rollouts)
-    twice, two = learnt(micro_model, rollouts, updates_per_batch=2)
+    once, one = learned(micro_model, rollouts)
+    twice, two = learned(micro_model, rollouts, updates_per_batch=2)
     assert once["clip_fraction"] == 0 and not equal(one, two)
-    tight, _ = learnt(micro_model, rollouts, updates_per_batch=2, clip_low=1e-6, clip_high=1e-6)
+    tight, _ = learned(micro_model, rollouts, updates_per_batch=2, clip_low=1e-6, clip_high=1e-6)
     assert tight["clip_fraction"] > twice["clip_fraction"]
 
 
@@ -134,7 +134,7 @@ def test_what_the_policy_sampled_is_learnt_from_and_what_other_weights_sampled_i
 def test_a_response_that_other_weights_sampled_is_left_out_and_counts_in_the_denominator(micro_model, sampled):
     asked = stage(mismatch_limit=0.1, mismatch_action="mask")
     foreign = [sampled[0], replace(sampled[1], logprobs=sampled[1].logprobs - 2), *sampled[2:]]
-    metrics, weights = learnt(micro_model, foreign, mismatch_limit=0.1, mismatch_action="mask")
+    metrics, weights = learned(micro_model, foreign, mismatch_limit=0.1, mismatch_action="mask")
     assert metrics["mismatch_masked"] == pytest.approx(
         len(sampled[1].response) / sum(len(r.response) for r in sampled), rel=1e-6
     )
@@ -149,7 +149,7 @@ def test_a_response_that_other_weights_sampled_is_left_out_and_counts_in_the_den
 def test_rollouts_of_other_weights_are_refused_where_training_is_strictly_on_policy(alone, micro_model):
     _, learns = learner(micro_model)
     assert learns.learn(groups(0), 1.0)["ratio_deviation"] == 0
-    with pytest.raises(RatchetError, match=r"sampled with weights \[0\] and the trainer holds 1"):
+    with pytest.raises(RatchetError, match=r"sampled with weights \[0\], and the trainer has 1"):
         learns.learn(groups(1), 1.0)
     _, several = learner(micro_model, updates_per_batch=2)
     several.learn(groups(0), 1.0)
@@ -158,8 +158,8 @@ def test_rollouts_of_other_weights_are_refused_where_training_is_strictly_on_pol
 
 def test_samples_without_advantage_are_computed_when_something_else_moves_them(alone, micro_model):
     same = [r for problem in range(2) for r in mixed(problem)] + [rollout(2, s, PASSED) for s in range(3)]
-    plain, _ = learnt(micro_model, same)
-    held, _ = learnt(micro_model, same, entropy_bonus=0.01)
+    plain, _ = learned(micro_model, same)
+    held, _ = learned(micro_model, same, entropy_bonus=0.01)
     assert held["trained_tokens"] == plain["trained_tokens"] + sum(len(r.response) for r in same[6:])
 
 

@@ -59,7 +59,7 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     from ratchet.training.journal import Journal
     from ratchet.training.policy import Policy
 
-    work = tmp_path_factory.mktemp("learnt")
+    work = tmp_path_factory.mktemp("learned")
     policy = Policy(micro_model, Hardware(), Optimizer())
     traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
     samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]

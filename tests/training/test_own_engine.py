@@ -89,8 +89,8 @@ def test_a_stage_learns_while_it_samples_what_it_learns_otherwise_also_killed(le
         assert running.wait(300) == 0, (work / "log").read_text()
         assert [line["step"] for line in metrics(work)] == list(range(1, STEPS + 1))
         found[name] = load_file(work / "work" / "model" / "model.safetensors")
-    assert max(line.get("learnt_early", 0.0) for line in metrics(work)) > 0.2
-    assert not any("learnt_early" in line for line in metrics(tmp_path / "at once"))
+    assert max(line.get("learned_early", 0.0) for line in metrics(work)) > 0.2
+    assert not any("learned_early" in line for line in metrics(tmp_path / "at once"))
     for name in ("meanwhile", "killed"):
         for parameter, weight in found["at once"].items():
             torch.testing.assert_close(found[name][parameter], weight, atol=1e-4, rtol=0)
@@ -111,7 +111,7 @@ def test_weights_that_did_not_arrive_and_completions_of_another_version_end_the_
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
-        with pytest.raises(RatchetError, match="does not have them all"):
+        with pytest.raises(RatchetError, match="does not have all of them"):
             list(sampler.generate([asked], sampling))
         engine.policy, engine.receive = policy, lambda version: setattr(engine, "version", "somebody else's")
         with pytest.raises(RatchetError, match="does another run use it"):

@@ -84,7 +84,7 @@ def one_for_each_response(inputs, settings) -> LossOutputs:
 )  # fmt: skip
 def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, what):
     _, learns = learner(micro_model, loss=f"{__name__}:{name}")
-    with pytest.raises(RatchetError, match=f"must return one number for each token.*{what}"):
+    with pytest.raises(RatchetError, match=f"must return one number per token.*{what}"):
         learns.learn(groups(0), 1.0)
 
 

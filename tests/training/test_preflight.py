@@ -37,7 +37,7 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
         recipe = Recipe.model_validate(SETTINGS | {"model": {"path": micro_model, "prompt": {"math": "{prompt}"}}})
         preflight.Preflight(recipe, spec, tmp_path).check()
         found = [json.loads(line) for line in (tmp_path / preflight.LINES).read_text().splitlines()]
-        return {line["name"]: (line["state"], line["says"]) for line in found}
+        return {line["name"]: (line["state"], line["message"]) for line in found}
 
     return check
 
@@ -57,7 +57,7 @@ def test_all_is_well_and_what_was_measured_is_left_for_plans(checked, tmp_path):
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
-    patch.setattr("ratchet.training.machine_checks.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
+    patch.setattr("ratchet.training.preflight.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
 
 
 def slow_judge(patch: pytest.MonkeyPatch) -> None:
@@ -102,8 +102,8 @@ def other_probabilities(patch: pytest.MonkeyPatch) -> None:
 def small_memory(patch: pytest.MonkeyPatch) -> None:
     from ratchet.training import machine, preflight
 
-    found = replace(machine.found_machine(), memory=50e6)
-    patch.setattr(preflight, "found_machine", lambda: found)
+    found = replace(machine.local_machine(), memory=50e6)
+    patch.setattr(preflight, "local_machine", lambda: found)
 
 
 @pytest.mark.parametrize(

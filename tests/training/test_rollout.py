@@ -41,7 +41,7 @@ def share_out(ranks_of: int, prompts: int, rollouts: int, batch_size: int) -> li
 
     def one(rank: int) -> None:
         time.sleep(skew[rank])
-        own, left = ranks.dealt(len(batches), store, 0, rank, ranks_of)
+        own, left = ranks.assigned(len(batches), store, 0, rank, ranks_of)
         for number, share in enumerate(chain([own], ([turn] for turn in left))):
             for turn in share:  # an engine draws as long as there is room
                 decoded[rank] += [int(p.problem_id.removeprefix("sum-")) for p in batches[turn]]
@@ -67,12 +67,12 @@ def test_ranks_that_start_late_find_their_share(prompts):
 
 def test_who_has_finished_takes_from_who_has_most_left():
     store = torch.distributed.HashStore()
-    deals = [ranks.dealt(14, store, 0, rank, 4) for rank in range(4)]  # 4, 4, 3 and 3
+    deals = [ranks.assigned(14, store, 0, rank, 4) for rank in range(4)]  # 4, 4, 3 and 3
     assert [next(deals[0][0]), *deals[3][0]] == [0, 3, 7, 11]
     assert list(islice(deals[3][1], 4)) == [1, 4, 5, 2]  # 3 4 3 0, 3 3 3 0, 2 3 3 0, 2 2 3 0
     assert [list(own) for own, _ in deals[:3]] == [[8, 12], [9, 13], [6, 10]]
     assert not [turn for _, left in deals for turn in left]
-    assert list(ranks.dealt(3, store, 1, 0, 1)[0]) == [0, 1, 2]  # a deal knows nothing of the one before
+    assert list(ranks.assigned(3, store, 1, 0, 1)[0]) == [0, 1, 2]  # a deal knows nothing of the one before
 
 
 @pytest.fixture(scope="module")

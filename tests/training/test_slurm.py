@@ -1,4 +1,4 @@
-"""A stage as a SLURM job: killed, cancelled, preempted, too long, or on a node that fails, it goes on to the same
+"""A stage as a SLURM job: killed, canceled, preempted, too long, or on a node that fails, it goes on to the same
 weights as one that was left alone."""
 
 import json
@@ -57,12 +57,12 @@ def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
 def test_a_group_that_starts_its_machines_itself_is_told_how(tmp_path):
     """As an evaluation does, of which only the sampling is everywhere."""
     program = "import os, sys; open(sys.argv[1], 'a').write(os.environ['RATCHET_LAUNCHER'])"
-    argv = (sys.executable, "-c", program, str(tmp_path / "told"))
+    argv = (sys.executable, "-c", program, str(tmp_path / "launcher"))
     (tmp_path / "head.sh").write_text("#SBATCH --time=1\n")
     launcher = launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "head.sh"))
     script = launcher.script(Group(argv, 2, 1, tmp_path, tmp_path / "log", once=True))
     assert subprocess.run(["bash", "-c", script], timeout=30, check=False).returncode == 0
-    assert (tmp_path / "told").read_text() == ON_EACH_NODE
+    assert (tmp_path / "launcher").read_text() == ON_EACH_NODE
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
 
 @pytest.mark.slow
 def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, tmp_path):
-    """Where the partition cancels what it preempts, SLURM does not start it again: it is submitted anew."""
+    """If the partition cancels the jobs it preempts, SLURM does not restart them: the job is submitted again."""
     running = flow("--no-requeue", "--exclusive")
     under_way(running, tmp_path)
     (job,) = cluster.jobs()

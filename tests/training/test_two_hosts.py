@@ -114,7 +114,7 @@ def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weig
             pulled = time.monotonic()
             for launcher in launchers:
                 assert launcher.wait(300) != 0
-            print(f"told after {time.monotonic() - pulled:.0f} s", logs(tmp_path))
+            print(f"reported after {time.monotonic() - pulled:.0f} s", logs(tmp_path))
         hosts[0].cable("up")
         status = json.loads((tmp_path / "work" / "status.json").read_text())
         assert status["state"] == "failed" and "timeout_minutes" in status["message"]

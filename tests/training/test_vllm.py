@@ -87,7 +87,7 @@ def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path
     lost, _ = servers(tmp_path)
     os.kill(lost, signal.SIGKILL)
     assert launcher.wait(300) == 0, (tmp_path / "log").read_text()
-    assert "going on with 1 of 2" in (tmp_path / "log").read_text()
+    assert "continuing with 1 of 2 servers" in (tmp_path / "log").read_text()
     check_metrics(tmp_path)
     assert wait(lambda: not servers(tmp_path), 15)
 
@@ -110,7 +110,7 @@ def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
         with torch.no_grad():
             for parameter in policy.model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.01)
-        with pytest.raises(RatchetError, match="does not have them all"):
+        with pytest.raises(RatchetError, match="does not have all of them"):
             list(lost.generate([asked], Sampling(max_tokens=8)))
         stolen = sampler(lambda _: engine.load_weights(policy.weights(), "somebody else's"))
         with pytest.raises(RatchetError, match="does another run use it"):

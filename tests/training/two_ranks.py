@@ -20,7 +20,7 @@ from tests.training.batch import EACH_LOSS, SEQUENCE_LOSS, gradient, groups, lea
 
 def one_rank(model: str, wide_model: str, out: Path) -> None:
     ranks.join()
-    found = {"turns": [ranks.gather(list(chain(*ranks.deal(number)))) for number in (0, 1, 7)]}
+    found = {"turns": [ranks.gather(list(chain(*ranks.assign(number)))) for number in (0, 1, 7)]}
     for stage in range(4):
         policy, learns = learner(model, Hardware(zero_stage=stage, packed=stage % 2 == 1, micro_batch_tokens=60))
         found[f"read {stage}"] = weights(policy)
@@ -32,7 +32,7 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
         found[f"weights {stage}"] = weights(policy)
         policy, learns = learner(model, Hardware(zero_stage=stage, micro_batch_tokens=50), **EACH_LOSS[stage])
         metrics = learn_in_parts(learns, groups(0, **EACH_LOSS[stage]), 1.0)
-        assert 0.3 < metrics["learnt_early"] <= 1
+        assert 0.3 < metrics["learned_early"] <= 1
         found[f"early gradient {stage}"] = gradient(policy)
     # Last: it changes transformers' attention. One rank holds the first half of each row, the other the second; all
     # sequences are one row, or a few are.

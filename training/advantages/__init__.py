@@ -1,4 +1,4 @@
-"""Advantages, chosen by a stage's `advantage`: a name from here, or the import path of one's own (docs/training.md).
+"""Advantages, chosen by a stage's `advantage`: a name from here, or the import path of your own (docs/training.md).
 
 An advantage is a function `(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs`
 (`advantages/advantage.py`). Each is one small file with its equation and its source.
@@ -23,4 +23,4 @@ ADVANTAGES: "Registry[Advantage]" = Registry(
     is_member=takes_two,
 )
 OF_ONE_GROUP = ("grpo", "dr_grpo", "rloo")
-"""Those that a group has whatever the other groups of its batch are."""
+"""Advantages that do not depend on other groups of the batch."""

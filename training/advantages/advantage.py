@@ -1,4 +1,4 @@
-"""What an advantage is given, and what it gives back."""
+"""Inputs and outputs of an advantage."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from ratchet.infra.recipe.training import Stage
 
 ZERO_VARIANCE = 1e-9
-"""Rewards of a group that differ by no more than this are equal."""
+"""Rewards of a group that differ by at most this are equal."""
 
 
 @dataclass(frozen=True)
 class GroupRewards:
-    """The valid responses to one prompt: their rewards, and their lengths in tokens. Responses that must not count at
-    all are not here: verdicts that are our machine's fault, and truncated responses where the stage masks them."""
+    """Rewards and lengths (tokens) of the valid responses to one prompt, without infra errors and, if the stage masks
+    them, truncated responses."""
 
     rewards: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -23,11 +23,8 @@ class GroupRewards:
         return len(self.rewards) < 2 or max(self.rewards) - min(self.rewards) <= ZERO_VARIANCE
 
     def centered(self) -> tuple[float, ...]:
-        """r_i - mean r; exactly zero where there is nothing to compare.
-
-        In float64, and with that exception: sixteen times 0.1 does not have mean 0.1 in float32, and the residue,
-        divided by a tiny deviation, becomes an advantage of its own.
-        """
+        """r_i - mean r in float64; exactly zero if there is nothing to compare: the rounding residue of equal rewards
+        would be divided by a tiny deviation."""
         if self.nothing_to_compare:
             return (0.0,) * len(self.rewards)
         mean = sum(self.rewards) / len(self.rewards)

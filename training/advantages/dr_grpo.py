@@ -9,7 +9,7 @@ from ratchet.training.advantages.advantage import AdvantageOutputs, GroupRewards
 def advantages(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
     """A_i = r_i - mean r over the group (Liu et al. 2025, arXiv 2503.20783, section 3.2).
 
-    Divided by the deviation, prompts that nearly all or nearly no responses solve would weigh more than others. Goes
-    with the loss `dr_grpo`.
+    Dividing by the deviation would give more weight to prompts that nearly all or no responses solve. Use with the loss
+    `dr_grpo`.
     """
     return AdvantageOutputs([group.centered() for group in groups])

@@ -10,15 +10,15 @@ def advantages(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutp
     """A_i = (r_i - mean_batch r) / std_batch r, mean and deviation over all response tokens of the batch (Hu et al.
     2025, arXiv 2501.03262, REINFORCE++: A^norm of its global advantage normalization).
 
-    The paper takes the KL out of the reward; here it is the stage's KL term. A group whose rewards are all equal has
-    advantages too: it is compared with the batch. Metrics: `batch_mean` and `batch_std` of what is normalized.
+    The paper subtracts the KL from the reward; here it is the stage's KL term. A group with equal rewards has
+    advantages too, relative to the batch. Metrics: `batch_mean` and `batch_std` of the normalized values.
     """
     return _normalized([group.rewards for group in groups], groups)
 
 
 def baseline_advantages(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """As `advantages`, of r_i - mean r over the group instead of r_i: the paper's variant with a baseline, for tasks
-    with several responses to a prompt and rewards of 0 and 1."""
+    """As `advantages`, of r_i - mean r over the group instead of r_i: the paper's variant with a baseline, for several
+    responses per prompt and rewards of 0 and 1."""
     return _normalized([group.centered() for group in groups], groups)
 
 

@@ -10,8 +10,8 @@ def advantages(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutp
     """A_i = r_i - 1/(n-1) Σ_{j≠i} r_j over the group of n (Kool et al. 2019, "Buy 4 REINFORCE Samples, Get a Baseline
     for Free!"; Ahmadian et al. 2024, arXiv 2402.14740, section 2.2).
 
-    Computed as n/(n-1) · (r_i - mean r), which is the same, and exactly zero where all rewards are equal. The baseline
-    of a response has no part of its own reward, so the gradient is unbiased.
+    Computed as n/(n-1) · (r_i - mean r), which is equal, and exactly zero if all rewards are equal. The baseline of a
+    response excludes its own reward, so the gradient is unbiased.
     """
     return AdvantageOutputs([_leave_one_out(group) for group in groups])
 

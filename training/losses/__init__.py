@@ -1,4 +1,4 @@
-"""Policy losses, chosen by a stage's `loss`: a name from here, or the import path of one's own (docs/training.md).
+"""Policy losses, chosen by a stage's `loss`: a name from here, or the import path of your own (docs/training.md).
 
 A loss is a function `(inputs: LossInputs, settings: Stage) -> LossOutputs` (`losses/loss.py`). Each is one small file
 with its equation and its source.
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.infra.registry import Registry, takes_two
 
-if TYPE_CHECKING:  # torch, and seconds: a plan does without
+if TYPE_CHECKING:  # imports torch, which a plan avoids
     from ratchet.training.losses.loss import Loss
 
 LOSSES: "Registry[Loss]" = Registry(

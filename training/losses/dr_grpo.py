@@ -1,4 +1,4 @@
-"""Dr. GRPO's loss: GRPO's, with a denominator that no response has a part in."""
+"""Dr. GRPO's loss: GRPO's with a denominator independent of the responses' lengths."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
     """L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / (n · max_response_tokens)
 
     with n responses in the step (Liu et al. 2025, arXiv 2503.20783, section 3.2 and the constant of its listing 1).
-    Divided by their own number of tokens, long wrong responses would be punished less than short ones. Goes with the
-    advantage `dr_grpo`. The gradient is smaller than GRPO's by the mean share of the limit that responses use.
+    Divided by their own lengths, long wrong responses would be penalized less than short ones. Use with the advantage
+    `dr_grpo`. The gradient is smaller than GRPO's by the mean share of the limit that responses use.
     """
     return replace(grpo.loss(inputs, settings), per="response", divisor=settings.max_response_tokens)

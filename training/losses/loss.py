@@ -1,4 +1,4 @@
-"""What a policy loss is given, and what it gives back."""
+"""Inputs and outputs of a policy loss."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,9 @@ from ratchet.infra.recipe.training import Stage
 class LossInputs:
     """Response tokens of one micro-batch on one rank, sequence after sequence. Every tensor is float32 [tokens].
 
-    `logprobs`: log π of each token, the only one with a gradient. `old_logprobs`: log π before the first update of the
-    batch; where the batch has one update, that is `logprobs` without its gradient. `sampled_logprobs`: what the engine
-    sampled with. `reference_logprobs`: log π_ref, None where the stage has no KL term. `mask`: 0 throughout a
-    micro-batch that only keeps this rank in step with the others, or else 1.
+    `logprobs`: log π of each token, the only one with a gradient. `old_logprobs`: log π before the batch's first
+    update; with one update, `logprobs` without gradient. `sampled_logprobs`: the engine's. `reference_logprobs`: log
+    π_ref, None without a KL term. `mask`: all 0 in a micro-batch that only keeps this rank in step, otherwise 1.
     """
 
     logprobs: torch.Tensor
@@ -26,9 +25,9 @@ class LossInputs:
     advantages: torch.Tensor
     mask: torch.Tensor
     tokens_here: tuple[int, ...]
-    """How many tokens of each sequence are in the tensors: where ranks share a sequence, a stretch of it, or none."""
+    """Tokens of each sequence in these tensors; fewer than its length if ranks share the sequence."""
     lengths: tuple[int, ...]
-    """Response tokens of each sequence, wherever they are."""
+    """Response tokens of each sequence, on all ranks."""
     sum_over_sharers: Callable[[torch.Tensor], torch.Tensor] = field(default=lambda sums: sums)
     """Sums a tensor [sequences] over the ranks that share these sequences; collective among them."""
 
@@ -37,10 +36,8 @@ class LossInputs:
         return (self.logprobs - self.old_logprobs).exp()
 
     def sequence_mean(self, values: torch.Tensor) -> torch.Tensor:
-        """The mean of `values` [tokens] over all tokens of each token's sequence, [tokens], without gradient.
-
-        Collective among ranks that share a sequence: every rank calls it equally often, whatever its tokens are.
-        """
+        """The mean of `values` [tokens] over each token's whole sequence, [tokens], without gradient. Collective among
+        ranks that share a sequence, which must call it equally often."""
         sums = torch.stack([part.sum() for part in values.detach().split(self.tokens_here)])
         return self._spread(self.sum_over_sharers(sums) / sums.new_tensor(self.lengths))
 
@@ -54,22 +51,19 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class LossOutputs:
-    """The loss of each token, and what it is divided by before all tokens of the step are summed.
-
-    What a stage adds to any loss (importance weights, KL, entropy) is applied to `values` token by token, and so is
-    divided by the same. A token whose advantage is zero must have no gradient: without a KL term and an entropy bonus,
-    samples of advantage zero are not computed.
-    """
+    """The loss of each token, and its divisor in the sum over all tokens of the step. Additional terms of a stage
+    (importance weights, KL, entropy) are applied to `values`, with the same divisor. A token of advantage zero must
+    have no gradient: without KL term and entropy bonus such samples are not computed."""
 
     values: torch.Tensor
     """[tokens], with gradient."""
     per: Literal["token", "response"] = "token"
-    """The number of valid response tokens of the whole optimizer step, all micro-batches of all ranks; or of its valid
-    responses. It may be known only when the last response has ended, and so a loss is not given it."""
+    """Divide by the optimizer step's valid response tokens, or by its valid responses, over all micro-batches and
+    ranks; that number may be known only when the last response has ended."""
     divisor: float | torch.Tensor = 1.0
-    """And by this: a number, or one for each token [tokens]."""
+    """Divide by this too, a number or [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Name to values [tokens] without gradient; the mean over the computed tokens is in the step's metrics."""
+    """Values [tokens] by name, without gradient; the step's metrics have their means over the computed tokens."""
 
 
 Loss = Callable[[LossInputs, Stage], LossOutputs]
@@ -78,9 +72,7 @@ Loss = Callable[[LossInputs, Stage], LossOutputs]
 def part_of_step(
     values: torch.Tensor, mask: torch.Tensor, denominator: float | torch.Tensor, ranks: int
 ) -> torch.Tensor:
-    """One micro-batch's part of the loss Σ_t m_t l_t / N_t over a whole optimizer step, a scalar.
-
-    values, mask: [tokens]; `denominator`: N_t, one or [tokens]. The parts add up to the same whatever the
-    micro-batches and ranks. DeepSpeed averages gradients over ranks, which the factor `ranks` undoes.
-    """
+    """One micro-batch's part of the loss Σ_t m_t l_t / N_t of an optimizer step, a scalar. values, mask [tokens];
+    `denominator`: N_t, a number or [tokens]. The sum does not depend on micro-batches and ranks; the factor `ranks`
+    undoes DeepSpeed's averaging over ranks."""
     return (values * mask * (ranks / denominator)).sum()

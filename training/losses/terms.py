@@ -1,4 +1,4 @@
-"""What a stage may add to any loss: a KL term, importance weights, an entropy bonus."""
+"""Terms that a stage may add to any loss: KL, importance weights, an entropy bonus."""
 
 from typing import Literal
 
@@ -6,16 +6,16 @@ import torch
 
 KLEstimator = Literal["k1", "k2", "k3"]
 LARGEST_LOG_RATIO = 20.0
-"""e to this power still squares within float32."""
+"""e to this power can be squared in float32."""
 
 
 def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) -> torch.Tensor:
     """Per-token estimate of KL(π ‖ π_ref) from tokens of π, any shape (Schulman 2020, "Approximating KL divergence").
 
     With d = log π_ref - log π: k1 = -d is unbiased and may be negative, k2 = d²/2 is biased and has little variance,
-    k3 = e^d - d - 1 is unbiased and never negative. Added to a loss, what matters is the gradient over tokens sampled
-    from π (Tang and Munos 2025, arXiv 2506.09477): that of k2 is the gradient of the reverse KL, that of k1 is zero in
-    expectation, and that of k3 is the gradient of the forward KL.
+    k3 = e^d - d - 1 is unbiased and never negative. In a loss only the gradient over tokens sampled from π matters
+    (Tang and Munos 2025, arXiv 2506.09477): k2 has the gradient of the reverse KL, k3 that of the forward KL, and that
+    of k1 is zero in expectation.
     """
     d = reference - logprobs
     if estimator == "k1":
@@ -28,9 +28,8 @@ def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) 
 def importance_weights(trainer: torch.Tensor, engine: torch.Tensor, cap: float | tuple[float, float]) -> torch.Tensor:
     """π_trainer / π_engine of each token, from log-probabilities under the same weights, any shape, without gradient.
 
-    An engine that decodes in another precision samples from a policy that is not quite the trainer's; this corrects for
-    it, and `cap` bounds the variance: the ratio is truncated there (truncated importance sampling, Ionides 2008), or,
-    with two bounds, zero outside of them (masked, IcePop, arXiv 2510.18855).
+    Corrects for an engine whose rounding differs from the trainer's. `cap` bounds the variance: the ratio is truncated
+    there (truncated importance sampling, Ionides 2008), or, with two bounds, zero outside (IcePop, arXiv 2510.18855).
     """
     ratio = (trainer - engine).detach().exp()
     if isinstance(cap, tuple):
@@ -44,6 +43,6 @@ def mismatch(trainer: torch.Tensor, engine: torch.Tensor) -> torch.Tensor:
 
 
 def adapted_entropy_coefficient(coefficient: float, entropy: float, target: float, step: float, most: float) -> float:
-    """The next coefficient of an entropy bonus that is to hold the entropy at `target`: one step up when the entropy is
-    below, one down when it is above, within [0, most] (adaptive entropy control of Skywork-OR1, arXiv 2505.22312)."""
+    """The next coefficient of an adaptive entropy bonus: a step up if the entropy is below `target`, a step down if it
+    is above, within [0, most] (Skywork-OR1, arXiv 2505.22312)."""
     return min(max(coefficient + (step if entropy < target else -step), 0.0), most)
