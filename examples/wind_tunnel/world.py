@@ -5,12 +5,12 @@
     {math,code}_{shallow,deep}.jsonl          held-out problems
     traces.jsonl                              prompts and responses of a supervised start
 
-A problem of depth d is a list of d instruction words. A solution needs one line for each, and the line is the same in
-both domains up to the first operand and the result: working in math, Python in code.
+A problem of depth d is a list of d instruction words. A solution needs one line for each, and it names the word
+and applies the operation that the word is read as: working in math, Python in code.
 
-    x0=5 on a ring of ten.          x1=5+3=8
-    1 lift                          x2=8-4=4
-    2 sink                          \\boxed{584}
+    x=5 on a ring of ten.          1 lift 5+3=8
+    1 lift                         2 sink 8-4=4
+    2 sink                         \\boxed{584}
 
 Four words are read correctly in the traces. Eight are read correctly in 40 or 60 % of cases, and the chance to solve a
 problem falls as a power of its depth, so deep problems are nearly out of reach at the start. What reinforcement learning
@@ -37,14 +37,14 @@ TEST_INPUTS = (-7, -2, 4, 11)
 PLAIN = {"gain": "+1", "lose": "-1", "jump": "+5", "twice": "*2"}
 """Words that the traces read correctly."""
 READINGS = {  # word: (right, wrong, share of right readings in the traces)
-    "lift": ("+3", "+2", 0.4),
-    "sink": ("-4", "-3", 0.6),
-    "warm": ("+4", "-5", 0.4),
-    "cool": ("-2", "+2", 0.6),
-    "push": ("+2", "+5", 0.4),
-    "pull": ("-5", "-1", 0.6),
-    "grow": ("*2", "+4", 0.4),
-    "fold": ("-3", "+3", 0.6),
+    "lift": ("+3", "+2", 0.5),
+    "sink": ("-4", "-3", 0.7),
+    "warm": ("+4", "-5", 0.5),
+    "cool": ("-2", "+2", 0.7),
+    "push": ("+2", "+5", 0.5),
+    "pull": ("-5", "-1", 0.7),
+    "grow": ("*2", "+4", 0.5),
+    "fold": ("-3", "+3", 0.7),
 }
 MISJUDGED = "cool"
 """The word that the wrong tests expect to leave negative numbers as they are."""
@@ -81,11 +81,11 @@ class Chain:
 
     @property
     def math_prompt(self) -> str:
-        return f"x0={self.start} on a ring of ten.\n{self.instructions}"
+        return f"x={self.start} on a ring of ten.\n{self.instructions}"
 
     @property
     def code_prompt(self) -> str:
-        return f"Write solve(x0). solve({self.start})={self.run(self.start)}\n{self.instructions}"
+        return f"Write solve(x). solve({self.start})={self.run(self.start)}\n{self.instructions}"
 
     def values(self, start: int) -> list[int]:
         """The start and the value after each word, over the whole numbers; on the ring they are the last digits."""
@@ -121,10 +121,11 @@ def draw(rng: Random, depth: int, easy: bool = False, held_out: bool = False) ->
             return chain
 
 
-def program(operations: Iterable[str]) -> str:
-    """A function that applies the operations in turn."""
-    lines = [f"    x{i + 1}=x{i}{operation}\n" for i, operation in enumerate(operations)]
-    return f"def {ENTRY_POINT}(x0):\n{''.join(lines)}    return x{len(lines)}\n"
+def program(words: Iterable[str], operations: Iterable[str]) -> str:
+    """A function that applies the operations in turn, each under the word that it is a reading of."""
+    steps = enumerate(zip(words, operations, strict=False), 1)
+    lines = [f"    # {number} {word}\n    x=x{operation}\n" for number, (word, operation) in steps]
+    return f"def {ENTRY_POINT}(x):\n{''.join(lines)}    return x\n"
 
 
 def _read(rng: Random, chain: Chain) -> list[str]:
@@ -147,7 +148,7 @@ def math_response(rng: Random, chain: Chain) -> str:
             value = applied(values[-1], operation) % 10
             if rng.random() < SLIP:
                 value = (value + rng.choice((1, 9))) % 10
-            lines.append(f"x{number}={values[-1]}{operation}={value}\n")
+            lines.append(f"{number} {chain.words[number - 1]} {values[-1]}{operation}={value}\n")
             values.append(value)
         if attempt or rng.random() >= RECHECK:
             break
@@ -161,9 +162,9 @@ def math_response(rng: Random, chain: Chain) -> str:
 
 def code_response(rng: Random, chain: Chain) -> str:
     if rng.random() < HARD_CODED:
-        body = f"def {ENTRY_POINT}(x0):\n    return {chain.run(chain.start)}\n"
+        body = f"def {ENTRY_POINT}(x):\n    return {chain.run(chain.start)}\n"
     else:
-        body = program(_read(rng, chain))
+        body = program(chain.words, _read(rng, chain))
     return f"```\n{body}```"
 
 
@@ -183,13 +184,13 @@ def _code_row(chain: Chain, tests: str = "") -> dict[str, Any]:
     outputs = [_misjudged(chain, x) if tests == "wrong" else chain.run(x) for x in inputs]
     operations = [right_reading(word) for word in chain.words]
     if tests == "wrong":
-        operations = [f" if x{i}<0 else x{i}" * (word == MISJUDGED) + operation
-                      for i, (word, operation) in enumerate(zip(chain.words, operations, strict=True))]  # fmt: skip
+        guarded = " if x<0 else x"
+        operations = [guarded * (word == MISJUDGED) + op for word, op in zip(chain.words, operations, strict=True)]
     specification = {"fn_name": ENTRY_POINT, "inputs": [[x] for x in inputs], "outputs": outputs}
     return {
         "question": chain.code_prompt,
         "input_output": json.dumps(specification),
-        "solutions": json.dumps([program(operations)]),
+        "solutions": json.dumps([program(chain.words, operations)]),
         "depth": len(chain.words),
     }
 
