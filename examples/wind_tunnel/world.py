@@ -37,14 +37,14 @@ TEST_INPUTS = (-7, -2, 4, 11)
 PLAIN = {"gain": "+1", "lose": "-1", "jump": "+5", "twice": "*2"}
 """Words that the traces read correctly."""
 READINGS = {  # word: (right, wrong, share of right readings in the traces)
-    "lift": ("+3", "+2", 0.5),
-    "sink": ("-4", "-3", 0.7),
-    "warm": ("+4", "-5", 0.5),
-    "cool": ("-2", "+2", 0.7),
-    "push": ("+2", "+5", 0.5),
-    "pull": ("-5", "-1", 0.7),
-    "grow": ("*2", "+4", 0.5),
-    "fold": ("-3", "+3", 0.7),
+    "lift": ("+3", "+2", 0.4),
+    "sink": ("-4", "-3", 0.65),
+    "warm": ("+4", "-5", 0.4),
+    "cool": ("-2", "+2", 0.65),
+    "push": ("+2", "+5", 0.4),
+    "pull": ("-5", "-1", 0.65),
+    "grow": ("*2", "+4", 0.4),
+    "fold": ("-3", "+3", 0.65),
 }
 MISJUDGED = "cool"
 """The word that the wrong tests expect to leave negative numbers as they are."""

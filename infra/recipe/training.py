@@ -276,8 +276,8 @@ class Alarms(Section):
 
     entropy_below: float = 0.02
     """Nats per token: hardly anything is left to explore."""
-    solved_above: float = 0.9
-    """Pass rate above which low entropy is what training was for: short answers that are known."""
+    failed_above: float = 0.5
+    """Share of prompts whose every response failed, above which low entropy is a collapse; below, the answers are known."""
     truncated_above: float = 0.5
     """Share of responses cut at the limit."""
     mismatch_above: float = 0.01
