@@ -1,9 +1,9 @@
 """The wind tunnel: `python -m benchmarks.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/results.md]`.
 
-Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed; all recipes of a seed share one home,
-so curation and the supervised start are done once, and finished work is not repeated. For each effect it prints a table
-of the recipes that are compared: means over seeds with a 95 % interval (Student's t), and differences to the first
-row, paired by seed. With `--write` the tables become sections of the page, each with a picture beside it in `images/`.
+Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed. All recipes of a seed share one
+home: curation and supervised start are made once, and finished work is not repeated. For each effect it prints a table
+of the compared recipes: means over seeds with a 95 % interval (Student's t), and differences to the first row, paired
+by seed. With `--write` the tables become sections of the page, each with a picture in `images/` beside it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ EFFECTS = {
     "reach": Effect(
         "Reach: what the start cannot solve",
         (("start", "reach", "start"), ("after RL", "reach", "rl")),
-        {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)} | {"solved, of those 0 of 64 at the start": never_solved},
+        {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)} | {"solved, of those 0 of 64": never_solved},
     ),
     "length": Effect(
         "Length: growing or full",
@@ -127,7 +127,7 @@ EFFECTS = {
     ),
     "updates": Effect(
         "Updates: entropy under several updates a batch",
-        (("one update", "base", "rl"), ("four updates", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl"),
+        (("one update", "base", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl"),
          ("four, KL with resets", "prolonged", "rl")),
         ENTROPY | MATH,
         ("entropy", "validation"),
@@ -187,36 +187,30 @@ def _passed(evaluation: Path) -> pd.Series:
     return (rows.outcome == "passed").groupby(rows.problem_id).sum()
 
 
-def interval(values: list[float], digits: int = 3) -> str:
+def interval(values: list[float], sign: str = "") -> str:
     """Mean and 95 % interval of the mean, by Student's t."""
-    mean = f"{statistics.fmean(values):.{digits}f}"
+    mean = f"{statistics.fmean(values):{sign}.3f}"
     if len(values) < 2:
         return mean
     half = t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return f"{mean} ± {half:.{digits}f}"
+    return f"{mean} ± {half:.3f}"
 
 
 def table(effect: Effect, runs: dict[str, list[Run]]) -> list[str]:
     lines = ["| | " + " | ".join(effect.columns) + " |", "|---|" + "---:|" * len(effect.columns)]
-    found = {
-        row: {c: [measure(r) for r in seeds] for c, measure in effect.columns.items()} for row, seeds in runs.items()
-    }
-    first = next(iter(found))
-    for row, measured in found.items():
+    first = next(iter(runs.values()))
+    for row, seeds in runs.items():
         cells = []
-        for column, values in measured.items():
-            known = [v for v in values if v is not None]
+        for measure in effect.columns.values():
+            values = [measure(run) for run in seeds]
+            known = [value for value in values if value is not None]
             cell = interval(known) if known else "never"
-            if len(known) < len(values) and known:
-                cell += f" ({len(known)} of {len(values)})"
-            pairs = [
-                (v, f) for v, f in zip(values, found[first][column], strict=True) if v is not None and f is not None
-            ]
-            if row != first and pairs:
-                cell += (
-                    f" ({'+' if statistics.fmean(v - f for v, f in pairs) >= 0 else ''}"
-                    f"{interval([v - f for v, f in pairs])})"
-                )
+            if 0 < len(known) < len(values):
+                cell += f" on {len(known)} of {len(values)} seeds"
+            pairs = [(value, other) for value, run in zip(values, first, strict=True)
+                     if value is not None and (other := measure(run)) is not None]  # fmt: skip
+            if seeds is not first and pairs:
+                cell += f" ({interval([value - other for value, other in pairs], sign='+')})"
             cells.append(cell)
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return lines

@@ -5,16 +5,16 @@
     {math,code}_{shallow,deep}.jsonl          held-out problems
     traces.jsonl                              prompts and responses of a supervised start
 
-A problem of depth d is a list of d instruction words. A solution needs one line for each, and it names the word
-and applies the operation that the word is read as: working in math, Python in code.
+A problem of depth d is a list of d instruction words. A solution has a line for each: it names the word and applies the
+operation that the word is read as. In math a line is a sum, in code a comment and an assignment.
 
     x=5 on a ring of ten.          1 lift 5+3=8
     1 lift                         2 sink 8-4=4
     2 sink                         \\boxed{584}
 
-Four words are read correctly in the traces. Eight are read correctly in 40 or 60 % of cases, and the chance to solve a
-problem falls as a power of its depth, so deep problems are nearly out of reach at the start. What reinforcement learning
-finds out about a word on shallow problems applies at every depth and in both domains.
+The traces read four words correctly, and eight in 40 or 65 % of cases. The chance to solve a problem therefore falls as
+a power of its depth, and deep problems are nearly out of reach at the start. What reinforcement learning finds out about
+a word applies at every depth and in both domains.
 
 Everything is a function of (settings, seed); the held-out problems do not depend on the seed.
 """

@@ -277,7 +277,7 @@ class Alarms(Section):
     entropy_below: float = 0.02
     """Nats per token: hardly anything is left to explore."""
     failed_above: float = 0.5
-    """Share of prompts whose every response failed, above which low entropy is a collapse; below, the answers are known."""
+    """Share of prompts whose every response fails, above which low entropy is a collapse and not a solved task."""
     truncated_above: float = 0.5
     """Share of responses cut at the limit."""
     mismatch_above: float = 0.01
