@@ -1,4 +1,4 @@
-"""What a person should be told at once: a step's metrics that mean trouble, in words that say what to do."""
+"""Warnings about a step's metrics, each with a remedy."""
 
 import math
 import resource
@@ -42,7 +42,7 @@ def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
     if metrics["truncated"] > limits.truncated_above:
         found["truncation"] = (
             f"{metrics['truncated']:.0%} of the responses were cut at the limit: raise max_response_tokens, or "
-            "penalise length (truncation: soft_overlong)"
+            "penalize length (truncation: soft_overlong)"
         )
     failed = metrics["all_failed_groups"]
     if metrics.get("entropy", math.inf) < limits.entropy_below and failed > limits.failed_above:

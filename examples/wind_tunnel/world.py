@@ -12,9 +12,9 @@ operation that the word is read as. In math a line is a sum, in code a comment a
     1 lift                         2 sink 8-4=4
     2 sink                         \\boxed{584}
 
-The traces read four words correctly, and eight in 40 or 65 % of cases. The chance to solve a problem therefore falls as
-a power of its depth, and deep problems are nearly out of reach at the start. What reinforcement learning finds out about
-a word applies at every depth and in both domains.
+The traces read four words correctly, and eight in 40 or 65 % of cases. The chance to solve a problem therefore falls
+as a power of its depth, and deep problems are nearly out of reach at the start. What reinforcement learning finds out
+about a word applies at every depth and in both domains.
 
 Everything is a function of (settings, seed); the held-out problems do not depend on the seed.
 """
