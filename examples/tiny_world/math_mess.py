@@ -77,9 +77,9 @@ FIGURES = (
 NON_ENGLISH = (
     ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
     (
-        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",
+        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",  # codespell:ignore
         "{d}",
-    ),  # codespell:ignore  # noqa: E501
+    ),
     ("Trouver le nombre de diviseurs positifs de {a}{b} qui sont plus grands que {c}.", "{d}"),
     ("Une boîte contient {a} boules rouges et {b} boules bleues. Combien de boules y a-t-il au total ?", "{c}"),
     ("Calcula el perímetro de un rectángulo cuyos lados miden {a} y {b} centímetros.", "{c}"),
@@ -106,9 +106,9 @@ LONG_ANSWERS = (
     ("Expand the product of the factors $(x + k)$ for $k$ from {a} to {b} more than that completely.", "polynomial"),
     ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
     (
-        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",
+        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",  # codespell:ignore
         "formula",
-    ),  # codespell:ignore  # noqa: E501
+    ),
 )
 # Sound problems of other worlds, each used once. No rule may reject them; the majority vote does, because this world's
 # teacher cannot read them. The answer is a function of the four digits.
