@@ -77,7 +77,7 @@ FIGURES = (
 NON_ENGLISH = (
     ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
     (
-        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",  # codespell:ignore
+        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",  # codespell:ignore  # noqa: E501
         "{d}",
     ),
     ("Trouver le nombre de diviseurs positifs de {a}{b} qui sont plus grands que {c}.", "{d}"),
@@ -106,7 +106,7 @@ LONG_ANSWERS = (
     ("Expand the product of the factors $(x + k)$ for $k$ from {a} to {b} more than that completely.", "polynomial"),
     ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
     (
-        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",  # codespell:ignore
+        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",  # codespell:ignore  # noqa: E501
         "formula",
     ),
 )
