@@ -28,7 +28,7 @@ from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
+from ratchet.tasks.pipeline_run import PlannedStep, plan_run
 
 Steps = list[dict[str, Any]]
 Measure = Callable[["Run"], float | None]
@@ -128,7 +128,7 @@ EFFECTS = {
     "updates": Effect(
         "Updates: entropy under several updates a batch",
         (("one update", "base", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl"),
-         ("four, KL with resets", "prolonged", "rl")),
+         ("four, KL", "prolonged_no_resets", "rl"), ("four, KL with resets", "prolonged", "rl")),
         ENTROPY | MATH,
         ("entropy", "validation"),
     ),
@@ -164,13 +164,13 @@ LABELS = {"pass_rate": "training pass rate", "response_tokens": "response tokens
 @cache
 def run(name: str, label: str, seed: int, home: Path) -> Run:
     """Train the recipe unless that is done, and read its results."""
-    recipe, directory = f"ablations/{name}", home / str(seed)
-    command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", str(directory)]
-    subprocess.run(command, check=True, cwd=ROOT)
-    loaded = load_recipe(recipe, [f"seed={seed}"])
-    with plan_run(loaded, load_settings(str(directory))) as plan:
-        train.fn(loaded)
-    made = {(step.output.kind, step.output.name): step.output.path for step in plan.plan}
+    recipe, directory = f"ablations/{name}", str(home / str(seed))
+    steps = planned(recipe, seed, directory)
+    if not all(step.cached for step in steps if step.output.kind in ("checkpoint", "evaluation")):
+        command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", directory]
+        subprocess.run(command, check=True, cwd=ROOT)
+        steps = planned(recipe, seed, directory)
+    made = {(step.output.kind, step.output.name): step.output.path for step in steps}
     lines = (made["checkpoint", "rl"] / "metrics.jsonl").read_text().splitlines()
     evaluation = made["evaluation", label]
     return Run(
@@ -179,6 +179,14 @@ def run(name: str, label: str, seed: int, home: Path) -> Run:
         _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
         _passed(evaluation),
     )
+
+
+def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
+    """The steps of the recipe, without running any."""
+    loaded = load_recipe(recipe, [f"seed={seed}"])
+    with plan_run(loaded, load_settings(home)) as plan:
+        train.fn(loaded)
+    return plan.plan
 
 
 def _passed(evaluation: Path) -> pd.Series:
