@@ -113,6 +113,7 @@ class Effect:
 MATH = {"shallow pass@1": score("math-shallow"), "deep pass@1": score("math-deep")}
 CODE = {"code shallow pass@1": score("code-shallow"), "code deep pass@1": score("code-deep")}
 ENTROPY = {"entropy, steps 11–30": mean_of("entropy", 11, 30), "entropy, steps 51–60": mean_of("entropy", 51, 60)}
+REWARDED = {"training pass rate, steps 51–60": mean_of("pass_rate", 51, 60)}
 EFFECTS = {
     "reach": Effect(
         "Reach: what the start cannot solve",
@@ -121,39 +122,50 @@ EFFECTS = {
     ),
     "length": Effect(
         "Length: growing or full",
-        (("growing", "base", "rl"), ("full from the start", "full_length", "rl")),
+        (("growing", "reach", "rl"), ("full from the start", "full_length", "rl")),
         {"M tokens until validation 0.6": tokens_until(0.6), "until 0.7": tokens_until(0.7)} | MATH,
         ("validation", "response_tokens"),
     ),
     "updates": Effect(
         "Updates: entropy under several updates a batch",
-        (("one update", "base", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl"),
-         ("four, KL", "prolonged_no_resets", "rl"), ("four, KL with resets", "prolonged", "rl")),
+        (("one", "reach", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
         ENTROPY | MATH,
         ("entropy", "validation"),
     ),
-    "judging": Effect(
-        "Judging: wrong verdicts on math and code",
-        (("math", "base", "rl"), ("math, lenient matching", "lenient_math", "rl"), ("code", "code_only", "rl"),
-         ("code, weak tests", "weak_tests", "rl"), ("code, wrong tests", "wrong_tests", "rl")),
-        {"training pass rate, steps 51–60": mean_of("pass_rate", 51, 60)} | MATH | CODE,
+    "weak": Effect(
+        "Weak tests: false positives on code",
+        (("right tests", "code_only", "rl"), ("weak tests", "weak_tests", "rl")),
+        REWARDED | CODE,
+        ("pass_rate", "validation"),
+    ),
+    "wrong": Effect(
+        "Wrong tests: false negatives on code",
+        (("right tests", "code_only", "rl"), ("wrong tests", "wrong_tests", "rl")),
+        REWARDED | CODE,
+        ("pass_rate", "validation"),
+    ),
+    "matching": Effect(
+        "Matching: a lenient judge on math",
+        (("strict", "reach", "rl"), ("lenient", "lenient_math", "rl")),
+        REWARDED | MATH,
         ("pass_rate", "validation"),
     ),
     "filter": Effect(
         "Filter: easy prompts out or in",
-        (("filtered", "base", "rl"), ("not filtered", "no_filter", "rl")),
+        (("filtered", "reach", "rl"), ("not filtered", "no_filter", "rl")),
         {"validation at 0.3 M tokens": validation_at(0.3), "at 0.5 M": validation_at(0.5)} | MATH,
         ("validation", "zero_variance_groups"),
     ),
     "transfer": Effect(
         "Transfer between math and code",
-        (("start", "reach", "start"), ("math only", "base", "rl"), ("code only", "code_only", "rl")),
+        (("start", "reach", "start"), ("math only", "reach", "rl"), ("code only", "code_only", "rl")),
         MATH | CODE,
     ),
     "prolonged": Effect(
-        "Prolonged training with resets",
-        (("no resets", "prolonged_no_resets", "rl"), ("resets", "prolonged", "rl")),
-        MATH | {"entropy, steps 101–120": mean_of("entropy", 101, 120), "KL, steps 101–120": mean_of("kl", 101, 120)},
+        "Prolonged training: KL with and without resets",
+        (("KL", "prolonged_no_resets", "rl"), ("KL with resets", "prolonged", "rl"),
+         ("no KL, half as long", "four_updates", "rl")),
+        ENTROPY | MATH,
         ("validation", "entropy", "kl"),
     ),
 }  # fmt: skip
