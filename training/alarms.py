@@ -46,8 +46,8 @@ def _of_sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
         )
     if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["all_failed_groups"] > limits.failed_above:
         found["entropy"] = (
-            f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token while {metrics['all_failed_groups']:.0%} "
-            "of the prompts are failed by every response: the policy no longer explores. Raise clip_high or temperature, or set "
+            f"the entropy is {metrics['entropy']:.3f} nats per token while {metrics['all_failed_groups']:.0%} of the "
+            "prompts are failed by every response: it has collapsed. Raise clip_high or temperature, or set "
             "entropy_target"
         )
     if metrics["infra_errors"]:

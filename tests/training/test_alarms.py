@@ -15,7 +15,7 @@ WELL = dict(
         ({}, None, ""),
         ({"pass_rate": 0.0}, "no_reward", "not one response passed"),
         ({"truncated": 0.6}, "truncation", "60% of the responses were cut"),
-        ({"entropy": 0.001, "all_failed_groups": 0.6}, "entropy", "collapsed to 0.001 nats per token while 60%"),
+        ({"entropy": 0.001, "all_failed_groups": 0.6}, "entropy", "0.001 nats per token while 60% of the prompts"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
         ({"short_batch": 5.0, "sampling_rounds": 3.0}, "short_batch", "5 prompts short"),
