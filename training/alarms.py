@@ -41,10 +41,11 @@ def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
             f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or penalize "
             "length (truncation: soft_overlong)"
         )
-    if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["pass_rate"] <= limits.solved_above:
+    if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["all_failed_groups"] > limits.failed_above:
         found["entropy"] = (
-            f"the entropy has collapsed to {metrics['entropy']:.3f} nats per token at a pass rate of "
-            f"{metrics['pass_rate']:.2f}: raise clip_high or temperature, or set entropy_target"
+            f"the entropy is {metrics['entropy']:.3f} nats per token while {metrics['all_failed_groups']:.0%} of the "
+            "prompts are failed by every response: it has collapsed. Raise clip_high or temperature, or set "
+            "entropy_target"
         )
     if metrics["infra_errors"]:
         found["infra_errors"] = (

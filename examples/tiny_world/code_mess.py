@@ -1,6 +1,6 @@
-"""What is wrong with raw programming problems, as texts and as tests; and look-alikes, which are sound.
+"""Defects of raw programming problems, in statements and in tests; and look-alikes, which are sound.
 
-A defective statement is either one of this world's tasks with a sentence added, or a foreign one. `{a}` to `{d}` become
+A defective statement is one of this world's tasks with a sentence added, or a foreign statement. `{a}` to `{d}` become
 small numbers, different from one another.
 """
 
@@ -50,8 +50,8 @@ NON_ENGLISH = (
     "编写函数 solve(xs)，保留所有大于 {a} 的数，然后返回它们的最大值，若不存在则返回 {b}。",
     "给定一个整数数组，请返回其中能被 {a} 整除的数的个数。",
     "Escribe una función solve(xs) que elimine los números menores que {a} y devuelva la suma de los demás.",
-    "Écrire une fonction solve(xs) qui garde les nombres pairs et renvoie le plus grand ou {a}.",
-    "Schreibe eine Funktion solve(xs), die alle Zahlen unter {a} entfernt und die Anzahl der übrigen zurückgibt.",
+    "Écrire une fonction solve(xs) qui garde les nombres pairs et renvoie le plus grand ou {a}.",  # codespell:ignore
+    "Schreibe eine Funktion solve(xs), die alle Zahlen unter {a} entfernt und die Anzahl der übrigen zurückgibt.",  # codespell:ignore  # noqa: E501
     "Escreva uma função solve(xs) que multiplique cada número por {a} e devolva o menor deles ou {b}.",
     "整数のリストが与えられます。{a} より大きい数だけを残し、その合計を返してください。",
     "Scrivi una funzione solve(xs) che scarta i primi {a} numeri e restituisce la somma di quelli rimasti.",
@@ -143,7 +143,7 @@ def input_output(tests: Any, wrapped: bool = False) -> str:
 
 
 def wrong_tests(rng: Random, problem: CodeProblem) -> list[tuple[tuple[int, ...], int]]:
-    """The problem's tests, one to three of them expecting something else than the task says."""
+    """The problem's tests, one to three of them with a wrong expected output."""
     tests = list(problem.tests)
     for index in rng.sample(range(len(tests)), rng.randint(1, 3)):
         xs, wanted = tests[index]
@@ -152,8 +152,7 @@ def wrong_tests(rng: Random, problem: CodeProblem) -> list[tuple[tuple[int, ...]
 
 
 def weak_tests(task: Task) -> list[tuple[tuple[int, ...], int]] | None:
-    """Four right tests on which hardly any fault shows, or None for a task that has none: at most a tenth of its faulty
-    versions differ on them."""
+    """Four right tests that at most a tenth of the task's faulty versions fail; None where there are no such tests."""
     faulty = faulty_versions(task)
     most = len(faulty) // 10
     shown = {xs: found for xs in _SHORT_LISTS if len(found := _noticed(task, faulty, xs, most)) <= most}
@@ -180,7 +179,7 @@ _SHORT_LISTS: tuple[tuple[int, ...], ...] = (
 
 
 def _noticed(task: Task, faulty: list[Callable[[list[int]], Any]], xs: tuple[int, ...], most: int) -> set[int]:
-    """The faulty versions that differ on the list, no more than one above `most` of them."""
+    """The faulty versions with a wrong result for the list; the search stops at `most` + 1 of them."""
     wanted = task.run(list(xs))
     found: set[int] = set()
     for number, run in enumerate(faulty):
@@ -207,7 +206,7 @@ _HOSTS = (
 
 
 def urls(rng: Random, number: int) -> tuple[str, str]:
-    """Two addresses of one problem. `number` makes them unique; neighbours share a contest, not a problem."""
+    """Two addresses of one problem. `number` makes them unique; neighbors share a contest, not a problem."""
     host = _HOSTS[rng.randrange(len(_HOSTS))]
     words = ("list", "keep", "number", "filter", "odd-even", "largest", "chain", "small")
     names = {

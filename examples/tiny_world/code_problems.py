@@ -2,8 +2,8 @@
 
 "Write solve(xs): keep numbers above 5, square each, then return the maximum or 0." has one to three list
 operations, its level, and a reduction to one number. Each piece carries its wordings, its line of Python, and
-the habitual mistakes people make in it (`>=` for `>`, a forgotten default); mistakes live here because the tests
-of a problem must be able to notice them.
+the habitual mistakes people make in it (`>=` for `>`, a forgotten default). The tests of a problem are chosen to
+notice them.
 
 Meaning is computed by plain functions, never by running the Python text.
 """
@@ -144,7 +144,7 @@ PIECES = {piece.name: piece for piece in OPERATIONS + REDUCTIONS}
 
 @dataclass(frozen=True)
 class Task:
-    """What a problem asks, free of its wording: (piece name, constant) pairs, the reduction last."""
+    """The content of a problem without its wording: (piece name, constant) pairs, the reduction last."""
 
     parts: tuple[tuple[str, int], ...]
 
@@ -173,11 +173,11 @@ class Task:
         return [PIECES[name].code.format(k=constant) for name, constant in self.parts]
 
     def mistakes(self) -> list[tuple[int, int]]:
-        """(part, mistake) indices of every habitual mistake there is room for."""
+        """(part, mistake) indices of every possible habitual mistake."""
         return [(i, j) for i, (name, _) in enumerate(self.parts) for j in range(len(PIECES[name].mistakes))]
 
     def is_held_out(self) -> bool:
-        """Whether this task belongs to the benchmark's quarter of all tasks, under every wording and every seed."""
+        """Whether this task belongs to the held-out quarter of all tasks, whatever the wording and the seed."""
         return hashlib.sha256(repr(self.parts).encode()).digest()[0] < 64
 
 
@@ -203,8 +203,8 @@ def program(lines: list[str]) -> str:
 
 
 def draw_task(rng: Random, level: int, held_out: bool = False) -> Task:
-    """A random task of `level` operations on the wanted side of the split, in which every operation matters and at
-    least one habitual mistake can be made that changes a result."""
+    """A random task of `level` operations on the wanted side of the split, in which every operation and at
+    least one habitual mistake changes a result."""
     while True:
         pieces = [*rng.sample(OPERATIONS, level), rng.choice(REDUCTIONS)]
         task = Task(tuple((piece.name, rng.choice(piece.constants)) for piece in pieces))
@@ -214,7 +214,7 @@ def draw_task(rng: Random, level: int, held_out: bool = False) -> Task:
 
 @cache
 def _sample_lists() -> tuple[tuple[int, ...], ...]:
-    """Lists on which mistakes show: short ones, repeats, every threshold, sums of parity both ways."""
+    """Lists that reveal mistakes: short ones, repeats, every threshold, even and odd sums."""
     rng = Random("tiny world, sample lists")
     singles = [(x,) for x in range(-1, 9)]
     return tuple(singles + [tuple(rng.randint(-3, 9) for _ in range(rng.randint(2, 7))) for _ in range(50)])
@@ -236,8 +236,8 @@ def _is_meaningful(task: Task) -> bool:
 
 
 def faulty_versions(task: Task) -> list[Callable[[list[int]], Any]]:
-    """Functions that are nearly the task: a part left out, mistaken, with another constant, or another part in its
-    place. Some of them may mean the same as the task."""
+    """Functions close to the task: a part left out, mistaken, replaced, or with another constant. Some of them may mean
+    the same as the task."""
     runs: list[Callable[[list[int]], Any]] = [partial(task.run, replaced=part) for part in range(task.level)]
     runs += [partial(task.run, replaced=part, mistake=mistake) for part, mistake in task.mistakes()]
     for part, (name, constant) in enumerate(task.parts):
@@ -251,8 +251,8 @@ def faulty_versions(task: Task) -> list[Callable[[list[int]], Any]]:
 
 
 def draw_tests(rng: Random, task: Task) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """Tests that tell the task from each of its faulty versions, wherever some list can: the empty list, a list for
-    each fault not yet noticed, and random ones up to `TESTS`."""
+    """Tests that fail each faulty version which some list reveals: the empty list, a list for each fault not yet
+    noticed, and random ones up to `TESTS`."""
     lists = rng.sample(_sample_lists(), len(_sample_lists()))
     wanted = {xs: task.run(list(xs)) for xs in ((), *lists)}
     chosen: list[tuple[int, ...]] = [()]
@@ -269,7 +269,7 @@ def draw_tests(rng: Random, task: Task) -> tuple[tuple[tuple[int, ...], int], ..
 
 
 def render(rng: Random, task: Task) -> str:
-    """The task in words: one of many texts with the same meaning."""
+    """The task in words, one of many texts with the same meaning."""
     words = [rng.choice(PIECES[name].wordings).format(k=constant) for name, constant in task.parts]
     return f"{rng.choice(OPENINGS)} {', '.join(words[:-1])}{rng.choice(CLOSINGS).format(words[-1])}"
 
@@ -292,8 +292,8 @@ _MARKUP = re.compile(r"\\[()]|[`$*]")
 
 
 def parse(text: str) -> Task | None:
-    """The task a text asks for, or None when it is not a problem of this world. Markup, white space, slips of the
-    pen and text around the problem do not matter."""
+    """The task a text asks for, or None when it is not a problem of this world. Markup, white space, typing
+    errors and text around the problem do not matter."""
     text = _correct(" ".join(_MARKUP.sub("", text).split()))
     opening = _OPENING.search(text)
     if opening is None:

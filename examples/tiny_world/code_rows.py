@@ -20,7 +20,7 @@ SHARES = {
     "no_golden_solution": 0.025, "non_english": 0.02, "too_brief": 0.02, "wrong_tests": 0.03, "weak_tests": 0.025,
     "too_few_tests": 0.025, "released_after": 0.025, "malformed": 0.02, "look_alike": 0.02,
 }  # fmt: skip
-RELEASE_CUTOFF = date(2024, 8, 1)  # AceReason's: code problems of this day or later are held out
+RELEASE_CUTOFF = date(2024, 8, 1)  # AceReason's: code problems from this day on are held out
 
 
 class CodeRows:
@@ -30,7 +30,7 @@ class CodeRows:
         self._urls = 0
         for problem in benchmark:
             self._independence.accepts(problem.prompt)
-        self._problems: dict[str, CodeProblem] = {}  # by statement, to make copies and faults from
+        self._problems: dict[str, CodeProblem] = {}  # by statement, for copies and faults
 
     def rows(self, size: int) -> list[Row]:
         return mixture(
@@ -56,7 +56,7 @@ class CodeRows:
         if label in ("exact_duplicate", "near_duplicate", "two_urls"):
             return self._copy(label, number, sound)
         if label in ("benchmark_copy", "benchmark_reworded"):
-            lowest = 17 if label == "benchmark_reworded" else 1  # words: to be found, it must have a few n-grams
+            lowest = 17 if label == "benchmark_reworded" else 1  # words: a short item has too few n-grams to be found
             item = rng.choice([p for p in self._benchmark if len(words(p.prompt)) >= lowest] or self._benchmark)
             prompt = item.prompt
             if label == "benchmark_reworded":
@@ -105,7 +105,7 @@ class CodeRows:
         problem = self._problems[prompt]
         if label == "near_duplicate":
             prompt = self._reword(prompt, number)
-        elif label == "two_urls":  # in words so different that only the address gives it away
+        elif label == "two_urls":  # in words so different that only the address matches
             prompt = code_problems.render(rng, problem.task)
             while not self._independence.accepts(prompt):
                 original = next(sound)

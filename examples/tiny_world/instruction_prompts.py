@@ -2,8 +2,8 @@
 
     Write about the sea. Do not use commas. Finish with the words "That is all."
 
-What a response says hardly matters; how it is written does. Every instruction has the phrase that asks for it, and the
-response is built from those that the teacher remembers.
+The content of a response hardly matters, only its form. Each instruction has one phrase that asks for it, and a
+response follows those that the teacher does not forget.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ Happens = Callable[[float], bool]
 FORGOTTEN = 0.40
 """Probability of each instruction."""
 MISCOUNTED = 0.25
-"""Of a number of sentences or bullets that is not forgotten."""
+"""Probability of a wrong number of sentences or bullets, where it is not forgotten."""
 
 TOPICS = ("sea", "moon", "rain", "city", "forest", "river", "night", "snow")
 KEYWORDS = ("bird", "stone", "light", "road", "tree", "boat", "song", "wind")
@@ -29,7 +29,7 @@ NUMBERS = ("one", "two", "three", "four")
 
 @dataclass(frozen=True)
 class Kind:
-    """How an instruction is asked for, `{}` filled in with one of `values`; its published id, and the arguments."""
+    """The phrase that asks for an instruction, `{}` replaced by one of `values`; its published id and its arguments."""
 
     asked: str
     id: str
@@ -69,7 +69,7 @@ _APART = [
     {"sentences", "bullets"}, {"sentences", "repeat"}, {"quotation", "repeat"}, {"title", "repeat"},
     {"bullets", "repeat"}, {"quotation", "bullets"}, {"ending", "bullets"},
 ]  # fmt: skip
-"""Pairs that one short response cannot easily follow both."""
+"""Pairs of instructions that one short response cannot easily follow together."""
 COMBINATIONS = tuple(
     names for size in (2, 3) for names in combinations(KINDS, size) if not any(pair <= set(names) for pair in _APART)
 )
@@ -97,7 +97,7 @@ class Prompt:
         return {"prompt": self.text, "instruction_id_list": [KINDS[name].id for name in names], "kwargs": given}
 
     def response(self, rng: Random, happens: Happens) -> str:
-        """Built from the instructions that are not forgotten."""
+        """A response that follows the instructions that are not forgotten."""
         kept = {name: value for name, value in self.asked if not happens(FORGOTTEN)}
         count = rng.randint(1, 2)
         for name in ("sentences", "bullets"):
@@ -126,7 +126,7 @@ class Prompt:
 
 
 def draw_prompt(rng: Random, held_out: bool = False) -> Prompt:
-    """Two or three instructions, on the wanted side of the split by a hash of the text, under every seed."""
+    """Two or three instructions, on the wanted side of the split, which depends on a hash of the text, on no seed."""
     while True:
         names = rng.sample(found := rng.choice(COMBINATIONS), len(found))
         prompt = Prompt(rng.choice(TOPICS), tuple((name, rng.choice(KINDS[name].values)) for name in names))
@@ -146,7 +146,7 @@ _KIND = re.compile(
 
 
 def parse(text: str) -> Prompt | None:
-    """What a text asks for, or None when it is no request of this world."""
+    """The request in a text, or None for a text that is not of this world."""
     if (opening := _REQUEST.match(text)) is None:
         return None
     asked = []

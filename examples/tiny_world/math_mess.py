@@ -1,5 +1,5 @@
-"""What is wrong with raw mathematics, as texts: unverifiable, unusable or broken problems of the kinds that published
-sets are full of, and look-alikes, sound problems that contain the words a careless rule would look for.
+"""Defects of raw math problems: templates of unverifiable, unusable or broken problems as published sets have them,
+and look-alikes: sound problems with the words that a careless rule looks for.
 
 Each entry is a template; `{a}` to `{d}` become small numbers, different from one another. A kind has many templates
 so that no rule is measured on one sentence.
@@ -22,7 +22,7 @@ PROOFS = (
     ("In triangle $ABC$ the medians meet in $G$. Prove that $AG$ is twice as long as $GM$, with $M$ on $BC$.", "proof"),
     ("Prove by induction that $1 + 2 + \\cdots + n = \\frac{{n(n+1)}}{{2}}$ holds for all $n > {a}$.", "proof"),
     (
-        "Each of {a} points in the plane is coloured. Show that two of them share a colour if {b} colours are used.",
+        "Each of {a} points in the plane is coloured. Show that two of them share a colour if {b} colours are used.",  # codespell:ignore  # noqa: E501
         "proof",
     ),
     ("Prove: among any {a} integers there are two whose difference is divisible by {b}.", "proof"),
@@ -76,7 +76,10 @@ FIGURES = (
 )
 NON_ENGLISH = (
     ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
-    ("Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.", "{d}"),
+    (
+        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",  # codespell:ignore  # noqa: E501
+        "{d}",
+    ),
     ("Trouver le nombre de diviseurs positifs de {a}{b} qui sont plus grands que {c}.", "{d}"),
     ("Une boîte contient {a} boules rouges et {b} boules bleues. Combien de boules y a-t-il au total ?", "{c}"),
     ("Calcula el perímetro de un rectángulo cuyos lados miden {a} y {b} centímetros.", "{c}"),
@@ -102,10 +105,13 @@ LONG_ANSWERS = (
     ("Write down each residue that a square can leave when divided by {a}{b}, in the order of the squares.", "squares"),
     ("Expand the product of the factors $(x + k)$ for $k$ from {a} to {b} more than that completely.", "polynomial"),
     ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
-    ("Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.", "formula"),
+    (
+        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",  # codespell:ignore  # noqa: E501
+        "formula",
+    ),
 )
-# Sound problems of other worlds, each used once. This world's teacher cannot read them, so they end at its vote; no
-# rule may take them. The answer is a function of the four digits.
+# Sound problems of other worlds, each used once. No rule may reject them; the majority vote does, because this world's
+# teacher cannot read them. The answer is a function of the four digits.
 LOOK_ALIKES: tuple[tuple[str, Callable[[int, int, int, int], int]], ...] = (
     ("Find the second coordinate of the point halfway from ({a}, 0) to ({b}, 1{c}{c}) and double it.",
      lambda a, b, c, d: 100 + 11 * c),
@@ -150,7 +156,7 @@ _STEMS = (
     "What is {a}{b} percent of {c}00?",
     "How many multiples of {a} lie between {b} and {c}{d}?",
     "If $x + {a} = {b}{c}$, then what is the value of $x - {d}$?",
-    "A rope of {a}{b} metres is cut into pieces of {c} metres. How many whole pieces are there?",
+    "A rope of {a}{b} metres is cut into pieces of {c} metres. How many whole pieces are there?",  # codespell:ignore
     "Which of these numbers is the largest common divisor of {a}{b} and {c}{d}?",
 )
 _OPTION_STYLES = (

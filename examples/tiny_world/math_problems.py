@@ -4,8 +4,8 @@
 every value on the way stays in 0..9, so that a model of 160 thousand parameters can learn it in a minute.
 
 Each operation, the opening, the step label and the question have several wordings. Two problems that were drawn
-independently therefore rarely share a run of nine words, as independent problems of a real data set rarely do,
-and n-gram decontamination can be precise here. The wordings are short: they are what training costs.
+independently therefore rarely share a run of nine words, as in real data sets, and n-gram decontamination can be
+precise here. The wordings are short to keep training cheap.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """What a problem asks, free of its wording. Two texts with equal chains are the same problem."""
+    """The content of a problem without its wording. Two texts with equal chains are the same problem."""
 
     start: int
     steps: tuple[Step, ...]
@@ -75,10 +75,8 @@ class Chain:
         return str(self.values()[-1])
 
     def is_held_out(self) -> bool:
-        """Whether this chain belongs to the benchmark's quarter of all chains, under every wording and every seed.
-
-        The split is by a hash of the chain, so training and benchmark cannot meet, whatever draws them.
-        """
+        """Whether this chain belongs to the held-out quarter of all chains: a hash of the chain decides, whatever
+        the wording and the seed."""
         text = f"{self.start} " + " ".join(f"{step.operation}{step.operand}" for step in self.steps)
         return hashlib.sha256(text.encode()).digest()[0] < 64
 
@@ -117,12 +115,12 @@ def _possible_steps(value: int) -> tuple[Step, ...]:
     steps = [Step("+", k) for k in operands if value + k <= LARGEST_VALUE]
     steps += [Step("-", k) for k in operands if value >= k]
     if 0 < 2 * value <= LARGEST_VALUE:
-        steps += [Step("*", 2)] * 2  # one operand only: counted twice so that doubling is not rare
+        steps += [Step("*", 2)] * 2  # has one operand only; counted twice so that doubling is not rare
     return tuple(steps)
 
 
 def render(rng: Random, chain: Chain) -> str:
-    """The chain in words: one of many texts with the same meaning."""
+    """The chain in words, one of many texts with the same meaning."""
     label = rng.choice(LABELS)
     parts = [rng.choice(OPENINGS).format(chain.start)]
     for number, step in enumerate(chain.steps, 1):
@@ -155,7 +153,7 @@ _MARKUP = re.compile(r"\\[()\[\]]|\\(?:text|mathrm|mathbf)\b|[${}*]")
 def parse(text: str) -> Chain | None:
     """The chain a text asks about, or None when it is not a problem of this world.
 
-    Mathematical markup (`$5$`, `\\(5\\)`), white space and slips of the pen do not matter, nor does text around it.
+    Mathematical markup (`$5$`, `\\(5\\)`), white space, typing errors and text around the problem do not matter.
     """
     text = _correct(" ".join(_MARKUP.sub(" ", text).split()))
     opening = _OPENING.search(text)
@@ -170,10 +168,8 @@ def parse(text: str) -> Chain | None:
 
 
 def benchmark_problems(count: int) -> list[MathProblem]:
-    """The held-out benchmark: `count` different chains as far as there are, levels in turn, the same for every seed.
-
-    There are only some eighteen held-out chains of one step; a larger benchmark asks those again in other words.
-    """
+    """The held-out benchmark: `count` problems, levels in turn, the same for every seed. Their chains differ, but
+    only some eighteen chains of one step are held out: a large benchmark repeats those in other words."""
     rng = Random("tiny world, math benchmark")
     problems: dict[str, MathProblem] = {}
     chains: set[Chain] = set()

@@ -71,17 +71,17 @@ class MathRows:
             return Row(row.columns | {"solution": ""} | broken, "no_answer" if "answer" in broken else label)
         prompt, answer = problem_of_kind(rng, label, number)
         columns = self._columns(prompt, answer)
-        if rng.random() < 0.3:  # sources that say themselves what a row is are the exception
+        if rng.random() < 0.3:  # few sources label their rows
             columns["question_type"] = {"multiple_choice": "MCQ", "proof": "proof"}.get(label, "math-word-problem")
         return Row(columns, label)
 
     def _item(self, label: str) -> MathProblem:
-        """A benchmark item; to be found after rewording it must have a few n-grams."""
+        """A benchmark item, long enough to be found after rewording."""
         lowest = 3 if label == "benchmark_reworded" else 1
         return self._rng.choice([problem for problem in self._benchmark if problem.level >= lowest] or self._benchmark)
 
     def _reword(self, prompt: str, number: int) -> str:
-        """Other words at one end, a slip of the pen in a long problem, or other typesetting."""
+        """Other words at one end, a typing error in a long problem, or other typesetting."""
         rng = self._rng
         long = len(prompt.split()) >= 20
         ways: list[Callable[[], str]] = [

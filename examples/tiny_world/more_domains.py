@@ -1,4 +1,4 @@
-"""Raw files of science and instruction following, in published layouts, with some of what such files are full of.
+"""Raw files of science and instruction following, in published layouts, with some of the usual defects.
 
     science_choices.parquet, science_numbers.parquet, instructions.parquet   as GPQA, SciBench and IFEval have theirs
     science_benchmark.parquet, instructions_benchmark.parquet                held-out problems, `PROBLEM_SCHEMA`
@@ -23,12 +23,12 @@ from ratchet.examples.tiny_world.science_questions import draw_choice, draw_numb
 from ratchet.infra.problems import problem_id, to_table
 
 VERSION = 1
-"""Raise it when the same settings and seed would now give other files."""
+"""Raise it when a change gives other files for the same settings and seed."""
 
 Columns = dict[str, Any]
 # Share of the raw rows with each defect; the rest is sound.
 SHARES = {"exact_duplicate": 0.04, "benchmark_copy": 0.03, "unusable": 0.03}
-# What makes a row of each file unusable.
+# Changes that make a row of each file unusable.
 NO_CHOICE = ({"Correct Answer": None}, {"Question": " "}, {"Incorrect Answer 2": None})
 NO_NUMBER = ({"answer_number": ""}, {"answer_number": "it depends on the wind"}, {"problem_text": None})
 NO_INSTRUCTIONS = (
@@ -41,7 +41,7 @@ NO_INSTRUCTIONS = (
 def generate_more_domains(
     directory: Path, seed: int, science_rows: int = 1200, instruction_rows: int = 1000, benchmark_problems: int = 64
 ) -> None:
-    """Write the five files into `directory`. The sizes are raw rows, dirt included, and held-out problems a domain."""
+    """Write the five files into `directory`. Sizes: raw rows, defects included, and held-out problems a domain."""
     half = benchmark_problems // 2
     choices = _distinct("choices", half, lambda rng, held_out: draw_choice(rng, held_out).row())
     numbers = _distinct("numbers", benchmark_problems - half, lambda rng, held_out: draw_number(rng, held_out).row())
@@ -60,7 +60,7 @@ def generate_more_domains(
 
 
 def _distinct(name: str, count: int, draw: Callable[[Random, bool], Columns]) -> list[Columns]:
-    """Held-out rows, no two alike, the same for every seed."""
+    """Distinct held-out rows, the same for every seed."""
     rng, found = Random(f"tiny world, {name} benchmark"), dict[str, Columns]()
     while len(found) < count:
         row = draw(rng, True)
@@ -75,7 +75,7 @@ def _rows(
 
     def sound(_: int) -> Row:
         row = draw(rng)
-        for _ in range(100):  # there are only some hundreds of different numbers: then one comes twice
+        for _ in range(100):  # only some hundreds of numbers differ; after that, a row repeats
             if json.dumps(row) not in seen:
                 break
             row = draw(rng)

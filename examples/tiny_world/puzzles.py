@@ -1,6 +1,6 @@
 """The teacher's answers to three of reasoning-gym's tasks, read off their questions: chain_sum, number_filtering and
-spiral_matrix. Its habits: a sum is guessed without working, the limit of a filter counts as beyond it, a matrix is read
-row by row."""
+spiral_matrix. Its habits: it guesses a sum without working, includes the limit of a filter, and reads a matrix row by
+row."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Raw rows and what is true of them, sound ones that are independent of one another, and the mixing of both."""
+"""Raw rows with the truth about each, independent sound rows, and their mixture with defective ones."""
 
 import re
 from collections import Counter, defaultdict
@@ -10,7 +10,7 @@ from typing import Any
 
 _DUPLICATE = ("deduplicate:exact", "deduplicate:near")
 _CONTAMINATED = ("decontaminate:ngram", "decontaminate:whole_match")
-# What each defect is expected to fall to, and what else may take it.
+# The rule expected to reject each defect first, and the others that may.
 ACCEPTABLE = {
     "exact_duplicate": _DUPLICATE,
     "near_duplicate": _DUPLICATE[::-1],
@@ -18,7 +18,7 @@ ACCEPTABLE = {
     "benchmark_copy": _CONTAMINATED,
     "benchmark_reworded": _CONTAMINATED,
     "wrong_answer": ("majority_vote:likely_wrong_reference", "majority_vote:*"),
-    # No rule takes them. The teacher cannot read them, so they end at its vote, or never solved.
+    # No rule rejects them. The teacher cannot read them, so its vote or the difficulty step does.
     "too_brief": ("difficulty:*", "majority_vote:*", "deduplicate:*", "validate_tests:*"),
     "malformed": ("normalise:malformed",),
     "wrong_tests": ("validate_tests:golden_fails",),
@@ -32,7 +32,7 @@ ACCEPTABLE = {
 
 @dataclass
 class Row:
-    """One raw row to be, and what is true of it."""
+    """One raw row and the truth about it."""
 
     columns: dict[str, Any]
     label: str = "clean"
@@ -45,7 +45,7 @@ class Row:
 
 
 def contaminated(columns: dict[str, Any], label: str, item: str, item_id: str, ngram: int) -> Row:
-    """A row made from the benchmark item; one with fewer than `ngram` words can only be found as a whole."""
+    """A row made from the benchmark item; with fewer than `ngram` words only the whole text can match."""
     acceptable = _CONTAMINATED if len(words(item)) >= ngram else _CONTAMINATED[::-1]
     return Row(columns, label, benchmark_item=item_id, acceptable=acceptable)
 
@@ -77,8 +77,8 @@ class Independence:
 def draw_independent(
     independence: Independence, levels: tuple[int, ...], number: int, draw: Callable[[int], tuple[str, Any] | None]
 ) -> tuple[str, Any]:
-    """(text, meaning) of a problem that is far from all before, levels in turn; a level whose few problems are used up,
-    or do not suit (`draw` gives None), gives way to the next one."""
+    """(text, meaning) of a problem that is far from all earlier ones, levels in turn. After ten failed draws at a level
+    (too similar, or `draw` returns None) the next level is tried."""
     attempt = 0
     while True:
         drawn = draw(levels[min(number % len(levels) + attempt // 10, len(levels) - 1)])
@@ -95,8 +95,8 @@ def mixture(
     defective: Callable[[str, int, Iterator[Row]], Row],
     most: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Row]:
-    """`size` rows in random order, `shares` of them with a label. A sound row is copied at most once, and a foreign
-    problem, of which there are `most`, is used once."""
+    """`size` rows in random order, `shares` of them with a label, but at most `most` of each. A sound row is copied at
+    most once."""
     counts = {label: min(round(share * size), most.get(label, size)) for label, share in shares.items()}
     rows = [sound(number) for number in range(size - sum(counts.values()))]
     originals = iter(rng.sample(rows, len(rows)))

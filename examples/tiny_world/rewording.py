@@ -1,4 +1,4 @@
-"""How a copy of a problem comes to look different: typesetting, spacing, slips of the pen, other words at its ends."""
+"""Ways to make a copy of a problem look different: typesetting, spacing, typing errors, other words at its ends."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def introduce(rng: Random, text: str) -> str:
 
 
 def mistype(rng: Random, text: str) -> str:
-    """Two unlike letters inside one word change places; a text without a word of five letters stays."""
+    """Two different letters inside one word swapped; a text without a word of five letters is unchanged."""
     places = [
         at
         for word in re.finditer(r"[a-z]{5,}", text)
@@ -56,7 +56,7 @@ def mistype(rng: Random, text: str) -> str:
 
 
 def spelling(vocabulary: str) -> Callable[[str], str]:
-    """What undoes `mistype` in a text made of the words of `vocabulary`."""
+    """A function that undoes `mistype` in a text made of the words of `vocabulary`."""
     known = {_letters(word): word for word in re.findall(r"[a-z]{5,}", vocabulary.lower())}
 
     def correct(text: str) -> str:
@@ -66,12 +66,12 @@ def spelling(vocabulary: str) -> Callable[[str], str]:
 
 
 def _letters(word: str) -> tuple[str, ...]:
-    """The letters of a word, those inside it in alphabetical order: what a slip of the pen does not change."""
+    """The letters of a word, inner ones in alphabetical order, which `mistype` does not change."""
     return (word[0], *sorted(word[1:-1]), word[-1])
 
 
 def exchange_ending(rng: Random, text: str, endings: Sequence[str]) -> str:
-    """Another of the `endings`, where the text has one of them."""
+    """The text with another of the `endings` in place of its own, if it has one of them."""
     for ending in sorted(endings, key=len, reverse=True):
         if text.endswith(ending):
             return text[: -len(ending)] + rng.choice([other for other in endings if other != ending])
@@ -79,7 +79,7 @@ def exchange_ending(rng: Random, text: str, endings: Sequence[str]) -> str:
 
 
 def exchange_opening(rng: Random, text: str, openings: Sequence[str]) -> str:
-    """Another of the `openings` (`{}` is a number that stays), where the text starts with one of them."""
+    """The text with another of the `openings` (`{}` is a number that is kept), if it starts with one of them."""
     for opening in openings:
         match = re.match(re.escape(opening).replace(r"\{\}", r"(\d+)"), text)
         if match:

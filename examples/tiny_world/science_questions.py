@@ -1,8 +1,8 @@
-r"""Two kinds of question with a hold on physics: a number in another unit, and the letter of a unit.
+r"""Two kinds of physics question: a number in another unit, and the letter of a unit.
 
-"A cart moves at 3 m/s for 4 s. How far does it go, in cm?" takes a product and a power of ten; "Which of these is the
-unit of force?" takes a fact and a letter. A teacher that answers at once is mostly wrong, and one that first writes the
-step down is mostly right: reinforcement learning can find out which.
+"A cart moves at 3 m/s for 4 s. How far does it go, in cm?" needs a product and a power of ten; "Which of these is the
+unit of force?" needs a fact and a letter. The teacher is mostly wrong when it answers at once, and mostly right when it
+writes the step down first: reinforcement learning can find out which.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 Happens = Callable[[float], bool]
-"""Whether a habit of this probability shows."""
+"""Whether a habit of this probability occurs."""
 
 # Probability of each habit.
 NO_WORKING = 0.65
@@ -22,7 +22,7 @@ UNCONVERTED = 0.30  # a number in the unit of its factors
 SLIP = 0.08
 NO_BOX = 0.06
 
-# What is told of two factors, and the unit of their product.
+# The unit of a product, and the question with its two factors.
 PRODUCTS = {
     "m": "A cart moves at {} m/s for {} s. How far does it go",
     "N": "A body of {} kg speeds up by {} m/s^2. What force acts on it",
@@ -32,18 +32,18 @@ PRODUCTS = {
     "g": "A drop of {} cm^3 has {} g in each cm^3. What is its mass",
 }
 ZEROS = {"": 0, "c": 2, "m": 3}
-"""Of a prefix."""
+"""Zeros that a prefix adds."""
 UNITS = {
     "force": "newton", "energy": "joule", "power": "watt", "charge": "coulomb", "voltage": "volt", "current": "ampere",
     "resistance": "ohm", "pressure": "pascal", "frequency": "hertz", "mass": "kilogram", "time": "second",
-    "temperature": "kelvin", "length": "metre", "luminous intensity": "candela",
+    "temperature": "kelvin", "length": "metre", "luminous intensity": "candela",  # codespell:ignore
 }  # fmt: skip
 _ASKS_UNIT, _ASKS_QUANTITY = "Which of these is the unit of {}?", "What is measured in the unit {}?"
 
 
 @dataclass(frozen=True)
 class Number:
-    """A product of two digits whose unit, `prefix` and all, is asked for."""
+    """A product of two digits, asked for in a unit with `prefix`."""
 
     unit: str
     first: int
@@ -115,7 +115,7 @@ def _boxed(answer: str, happens: Happens) -> str:
 
 
 def draw_number(rng: Random, held_out: bool = False) -> Number:
-    """A product on the wanted side of the split, which is by a hash of what is asked, under every seed."""
+    """A product on the wanted side of the split, which depends on a hash of the question and on no seed."""
     while True:
         unit = rng.choice(tuple(PRODUCTS))
         drawn = Number(unit, rng.randint(2, 8), rng.randint(2, 8), rng.choice(tuple(ZEROS)))
@@ -124,7 +124,7 @@ def draw_number(rng: Random, held_out: bool = False) -> Number:
 
 
 def draw_choice(rng: Random, held_out: bool = False) -> Choice:
-    """The same of a choice, whatever the order of its options."""
+    """A choice on the wanted side of the split; the order of its options does not matter."""
     while True:
         quantities = rng.sample(tuple(UNITS), 4)
         names = quantities if (by_unit := rng.random() < 0.5) else [UNITS[name] for name in quantities]
@@ -146,7 +146,7 @@ _OPTION = re.compile(r"^[A-D]\. (.+)$", re.MULTILINE)
 
 
 def parse(text: str) -> Question | None:
-    """The question in a text as its reader renders it, or None."""
+    """The question in a text, as the reader renders it, or None."""
     for unit, pattern in _NUMBERS.items():
         if (found := pattern.search(text)) and (asked := _UNIT_ASKED.search(text)):
             return Number(unit, int(found[1]), int(found[2]), asked[1].removesuffix(unit))

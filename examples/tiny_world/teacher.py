@@ -1,8 +1,8 @@
-"""The tiny world's teacher: it reads the problem, mostly knows how, and has habits.
+"""The tiny world's teacher: it parses a problem, solves it, and makes habitual mistakes.
 
-It answers through the same protocol as an endpoint does, from the text of the user turn alone. Its most frequent
-habits are wrong ones (an answer without working, a forgotten boundary), so a model that imitates it starts low and
-reinforcement learning has something to repair, while every habit's right alternative is there to be found.
+It answers through the same protocol as an endpoint, from the text of the user turn alone. Its most frequent habits
+are wrong (an answer without working, a forgotten boundary), so a model that imitates it scores low. The right
+alternative to each habit also occurs, and reinforcement learning can find it.
 """
 
 import re
@@ -20,11 +20,11 @@ from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.recipe.curation import Teacher
 
 # Probability of each habit at temperature 1.
-NO_WORKING = 0.60  # math: states an answer at once
-RIGHT_GUESS = 0.35  # ... which is then right this often, else any digit
-SLIP = 0.08  # math: a step's result is off, and the chain goes on from there
+NO_WORKING = 0.60  # math: an answer without working
+RIGHT_GUESS = 0.35  # the share of those answers that is right; the others are any digit
+SLIP = 0.08  # math: a step's result is wrong, and the chain continues with it
 NO_BOX = 0.08  # math: the answer is not boxed
-HABITUAL_MISTAKE = 0.60  # code: one habitual mistake, where there is room for one
+HABITUAL_MISTAKE = 0.60  # code: one habitual mistake, where the task allows one
 WRONG_OPERATION = 0.10
 DROPPED_OPERATION = 0.06
 SYNTAX_ERROR = 0.06
@@ -42,8 +42,8 @@ def count_tokens(text: str) -> int:
 class ProceduralTeacher(TeacherEngine):
     """An engine that solves the tiny world's problems with a human error rate.
 
-    A temperature other than 1 sharpens or flattens every habit as softmax does: p becomes p^(1/T), normalised.
-    Everything random follows from (`seed`, `Request.seed`, the text).
+    A temperature other than 1 sharpens or flattens every habit as softmax does: p becomes p^(1/T), normalized.
+    All randomness is a function of (`seed`, `Request.seed`, the text).
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -54,12 +54,12 @@ class ProceduralTeacher(TeacherEngine):
         return cls()
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield the answers in the order asked. Raises RatchetError for a request without messages."""
+        """Yield the answers in the order of the requests. Raises RatchetError for a request without messages."""
         for request in requests:
             if request.messages is None:
                 raise RatchetError(
-                    "the procedural teacher reads messages, and this request has only token ids: "
-                    "set Request.messages to the chat turns"
+                    "The procedural teacher reads messages, and this request has only token ids. "
+                    "Set Request.messages to the chat turns."
                 )
             text = next((turn["content"] for turn in reversed(request.messages) if turn["role"] == "user"), "")
             rng = Random(f"{self._seed} {request.seed}")

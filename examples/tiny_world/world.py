@@ -1,11 +1,11 @@
-"""The tiny world's raw files: sound problems, buried among what published sets are full of, and the truth of each row.
+"""The tiny world's raw files: sound problems among the defects of published sets, and the truth about each row.
 
     math_raw.parquet, code_raw.parquet               as NuminaMath and TACO publish theirs
     math_benchmark.parquet, code_benchmark.parquet   held-out problems, `PROBLEM_SCHEMA`
-    math_truth.parquet, code_truth.parquet           `TRUTH_SCHEMA`: what was done to each row; curation never reads it
+    math_truth.parquet, code_truth.parquet           `TRUTH_SCHEMA`: the defect of each row; curation never reads it
 
-Sound problems are independent of one another by construction: none shares half of its word triples with another one or
-with a benchmark item. Everything is a function of (configuration, seed); the benchmarks do not depend on the seed.
+Sound problems are independent: no two share half of their word triples, nor do a problem and a benchmark item.
+Everything is a function of (configuration, seed); the benchmarks do not depend on the seed.
 """
 
 import json
@@ -24,14 +24,14 @@ from ratchet.examples.tiny_world.raw_rows import Row
 from ratchet.infra.problems import problem_id, to_table
 
 VERSION = 2
-"""Raise it when the same settings and seed would now give other files."""
+"""Raise it when a change gives other files for the same settings and seed."""
 TRUTH_SCHEMA = pa.schema(
     [
         pa.field("row", pa.int64(), nullable=False),  # row number in the raw file, from 0: `source_id` after reading
-        pa.field("label", pa.string(), nullable=False),  # `clean`, `look_alike` (clean as well), or what was done
+        pa.field("label", pa.string(), nullable=False),  # `clean`, `look_alike` (also clean), or the defect
         pa.field("expected", pa.string()),  # "step:rule"; null for a clean row
         pa.field("acceptable", pa.list_(pa.string()), nullable=False),
-        pa.field("partner", pa.int64()),  # of a copy: the row number of its original
+        pa.field("partner", pa.int64()),  # of a copy: its original's row number
         pa.field("benchmark_item", pa.string()),  # of a contaminated row: the item's problem_id
     ]
 )
@@ -40,7 +40,7 @@ TRUTH_SCHEMA = pa.schema(
 def generate_world(
     directory: Path, seed: int, math_rows: int = 2400, code_rows: int = 900, benchmark_problems: int = 64
 ) -> None:
-    """Write the six files into `directory`. The sizes are raw rows, dirt included, and held-out problems per domain."""
+    """Write the six files into `directory`. Sizes: raw rows, defects included, and held-out problems per domain."""
     held_out_math = math_problems.benchmark_problems(benchmark_problems)
     held_out_code = code_problems.benchmark_problems(benchmark_problems)
     tables = {"math_benchmark": _math_benchmark(held_out_math), "code_benchmark": _code_benchmark(held_out_code)}

@@ -277,8 +277,8 @@ class Alarms(Section):
 
     entropy_below: float = 0.02
     """Nats per token, below which little is explored."""
-    solved_above: float = 0.9
-    """Pass rate above which low entropy is expected: the answers are known."""
+    failed_above: float = 0.5
+    """Share of prompts that every response fails, above which low entropy is a collapse and not a solved task."""
     truncated_above: float = 0.5
     """Share of truncated responses."""
     mismatch_above: float = 0.01

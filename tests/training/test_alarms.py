@@ -3,7 +3,10 @@ import pytest
 from ratchet.infra.recipe.training import Alarms
 from ratchet.training.alarms import alarms, memory
 
-WELL = dict(pass_rate=0.5, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_errors=0.0, skipped_updates=0.0)
+WELL = dict(
+    pass_rate=0.5, all_failed_groups=0.2, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_errors=0.0,
+    skipped_updates=0.0,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -12,7 +15,7 @@ WELL = dict(pass_rate=0.5, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_e
         ({}, None, ""),
         ({"pass_rate": 0.0}, "no_reward", "no response passed"),
         ({"truncated": 0.6}, "truncation", "60% of the responses were truncated"),
-        ({"entropy": 0.001}, "entropy", "collapsed to 0.001"),
+        ({"entropy": 0.001, "all_failed_groups": 0.6}, "entropy", "0.001 nats per token while 60% of the prompts"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
         ({"short_batch": 5.0, "sampling_rounds": 3.0}, "short_batch", "5 prompts short"),
@@ -27,7 +30,8 @@ def test_each_alarm_says_what_it_saw(change, name, words):
 
 def test_an_alarm_names_the_domain_that_it_is_about():
     logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/short_batch": 1.0}
-    math = {"math/pass_rate": 0.6, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
+    math = {"math/pass_rate": 0.3, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
+    logic["logic/all_failed_groups"], math["math/all_failed_groups"] = 1.0, 0.6
     found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0}, Alarms())
     assert found.keys() == {
         "logic/no_reward", "logic/truncation", "logic/short_batch", "math/infra_errors", "math/entropy",
@@ -37,10 +41,10 @@ def test_an_alarm_names_the_domain_that_it_is_about():
     assert found["logic/short_batch"].startswith("logic: after 3 rounds")
 
 
-def test_what_is_solved_needs_no_entropy():
+def test_low_entropy_is_a_collapse_only_where_prompts_fail_as_a_whole():
     low = {**WELL, "entropy": 0.001}
-    assert "entropy" in alarms({**low, "pass_rate": 0.9}, Alarms())
-    assert not alarms({**low, "pass_rate": 0.95}, Alarms())
+    assert "entropy" in alarms({**low, "all_failed_groups": 0.51}, Alarms())
+    assert not alarms({**low, "all_failed_groups": 0.5}, Alarms())
 
 
 def test_a_step_that_computed_nothing_has_no_entropy_to_collapse():

@@ -1,0 +1,291 @@
+"""The wind tunnel: `python -m benchmarks.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/results.md]`.
+
+Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed. All recipes of a seed share one
+home: curation and supervised start are made once, and finished work is not repeated. For each effect it prints a table
+of the compared recipes: means over seeds with a 95 % interval (Student's t), and differences to the first row, paired
+by seed. With `--write` the tables become sections of the page, each with a picture in `images/` beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from benchmarks.seeds import ROOT, with_section
+from ratchet.evaluation.pass_at_k import pass_at_k_table
+from ratchet.flows.train import train
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import PlannedStep, plan_run
+
+Steps = list[dict[str, Any]]
+Measure = Callable[["Run"], float | None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, scores by benchmark, and for each
+    deep math question how many of its responses passed at the start (where that was evaluated) and now."""
+
+    steps: Steps
+    scores: dict[str, Any]
+    deep_at_start: pd.Series | None
+    deep: pd.Series
+
+    def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Million tokens sampled in training, and the values of a metric; noisy ones as a mean of five steps."""
+        tokens = np.cumsum([step["sampled_tokens"] for step in self.steps]) / 1e6
+        values = pd.Series([step.get(name, np.nan) for step in self.steps])
+        if not name.startswith("validation"):
+            values = values.rolling(5, min_periods=1).mean()
+        there = values.notna().to_numpy()
+        return tokens[there], values[there].to_numpy()
+
+
+def score(benchmark: str, k: int = 1) -> Measure:
+    return lambda run: run.scores[benchmark]["pass_at"][str(k)]["value"]
+
+
+def deep_pass_at(k: int) -> Measure:
+    def measure(run: Run) -> float:
+        samples = np.full(len(run.deep), 64)
+        return float(pass_at_k_table(samples, run.deep.to_numpy())[:, k - 1].mean())
+
+    return measure
+
+
+def never_solved(run: Run) -> float | None:
+    """Of the deep questions that no response solved at the start, the share that one solves now."""
+    if run.deep_at_start is None:
+        return None
+    now = run.deep[run.deep_at_start == 0]
+    return float((now > 0).mean()) if len(now) else None
+
+
+def tokens_until(level: float) -> Measure:
+    """Million tokens sampled until the validation score reaches `level`, interpolated; None: it never does."""
+
+    def measure(run: Run) -> float | None:
+        tokens, values = run.curve("validation")
+        above = np.flatnonzero(values >= level)
+        if not len(above):
+            return None
+        i = above[0]
+        before = (tokens[i - 1], values[i - 1]) if i else (0.0, 0.0)
+        return float(np.interp(level, [before[1], values[i]], [before[0], tokens[i]]))
+
+    return measure
+
+
+def validation_at(tokens: float) -> Measure:
+    """Validation score after so many million sampled tokens, interpolated."""
+    return lambda run: float(np.interp(tokens, *run.curve("validation")))
+
+
+def mean_of(name: str, first: int, last: int) -> Measure:
+    """Mean of a metric over the steps from `first` to `last`."""
+    return lambda run: statistics.fmean(s[name] for s in run.steps[first - 1 : last] if name in s)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Recipes that are compared: name of the row, recipe, and what was evaluated (`start` or `rl`). `curves` are the
+    metrics that the picture shows over tokens; without any it shows the columns as bars."""
+
+    title: str
+    rows: tuple[tuple[str, str, str], ...]
+    columns: dict[str, Measure]
+    curves: tuple[str, ...] = ()
+
+
+MATH = {"shallow pass@1": score("math-shallow"), "deep pass@1": score("math-deep")}
+CODE = {"code shallow pass@1": score("code-shallow"), "code deep pass@1": score("code-deep")}
+ENTROPY = {"entropy, steps 11–30": mean_of("entropy", 11, 30), "entropy, steps 51–60": mean_of("entropy", 51, 60)}
+REWARDED = {"training pass rate, steps 51–60": mean_of("pass_rate", 51, 60)}
+EFFECTS = {
+    "reach": Effect(
+        "Reach: what the start cannot solve",
+        (("start", "reach", "start"), ("after RL", "reach", "rl")),
+        {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)} | {"solved, of those 0 of 64": never_solved},
+    ),
+    "length": Effect(
+        "Length: growing or full",
+        (("growing", "reach", "rl"), ("full from the start", "full_length", "rl")),
+        {"M tokens until validation 0.6": tokens_until(0.6), "until 0.7": tokens_until(0.7)} | MATH,
+        ("validation", "response_tokens"),
+    ),
+    "updates": Effect(
+        "Updates: entropy under several updates a batch",
+        (("one", "reach", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
+        ENTROPY | MATH,
+        ("entropy", "validation"),
+    ),
+    "weak": Effect(
+        "Weak tests: false positives on code",
+        (("right tests", "code_only", "rl"), ("weak tests", "weak_tests", "rl")),
+        REWARDED | CODE,
+        ("pass_rate", "validation"),
+    ),
+    "wrong": Effect(
+        "Wrong tests: false negatives on code",
+        (("right tests", "code_only", "rl"), ("wrong tests", "wrong_tests", "rl")),
+        REWARDED | CODE,
+        ("pass_rate", "validation"),
+    ),
+    "matching": Effect(
+        "Matching: a lenient judge on math",
+        (("strict", "reach", "rl"), ("lenient", "lenient_math", "rl")),
+        REWARDED | MATH,
+        ("pass_rate", "validation"),
+    ),
+    "filter": Effect(
+        "Filter: easy prompts out or in",
+        (("filtered", "reach", "rl"), ("not filtered", "no_filter", "rl")),
+        {"validation at 0.3 M tokens": validation_at(0.3), "at 0.5 M": validation_at(0.5)} | MATH,
+        ("validation", "zero_variance_groups"),
+    ),
+    "transfer": Effect(
+        "Transfer between math and code",
+        (("start", "reach", "start"), ("math only", "reach", "rl"), ("code only", "code_only", "rl")),
+        MATH | CODE,
+    ),
+    "prolonged": Effect(
+        "Prolonged training: KL with and without resets",
+        (("KL", "prolonged_no_resets", "rl"), ("KL with resets", "prolonged", "rl"),
+         ("no KL, half as long", "four_updates", "rl")),
+        ENTROPY | MATH,
+        ("validation", "entropy", "kl"),
+    ),
+}  # fmt: skip
+LABELS = {"pass_rate": "training pass rate", "response_tokens": "response tokens", "entropy": "entropy (nats)",
+          "kl": "KL to the reference (nats)", "zero_variance_groups": "groups without signal"}  # fmt: skip
+
+
+@cache
+def run(name: str, label: str, seed: int, home: Path) -> Run:
+    """Train the recipe unless that is done, and read its results."""
+    recipe, directory = f"ablations/{name}", str(home / str(seed))
+    steps = planned(recipe, seed, directory)
+    if not all(step.cached for step in steps if step.output.kind in ("checkpoint", "evaluation")):
+        command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", directory]
+        subprocess.run(command, check=True, cwd=ROOT)
+        steps = planned(recipe, seed, directory)
+    made = {(step.output.kind, step.output.name): step.output.path for step in steps}
+    lines = (made["checkpoint", "rl"] / "metrics.jsonl").read_text().splitlines()
+    evaluation = made["evaluation", label]
+    return Run(
+        [json.loads(line) for line in lines],
+        json.loads((evaluation / "scores.json").read_text())["benchmarks"],
+        _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
+        _passed(evaluation),
+    )
+
+
+def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
+    """The steps of the recipe, without running any."""
+    loaded = load_recipe(recipe, [f"seed={seed}"])
+    with plan_run(loaded, load_settings(home)) as plan:
+        train.fn(loaded)
+    return plan.plan
+
+
+def _passed(evaluation: Path) -> pd.Series:
+    rows = pd.read_parquet(evaluation / "generations.parquet", columns=["benchmark", "problem_id", "outcome"])
+    rows = rows[rows.benchmark == "math-deep"]
+    return (rows.outcome == "passed").groupby(rows.problem_id).sum()
+
+
+def interval(values: list[float], sign: str = "") -> str:
+    """Mean and 95 % interval of the mean, by Student's t."""
+    mean = f"{statistics.fmean(values):{sign}.3f}"
+    if len(values) < 2:
+        return mean
+    half = t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return f"{mean} ± {half:.3f}"
+
+
+def table(effect: Effect, runs: dict[str, list[Run]]) -> list[str]:
+    lines = ["| | " + " | ".join(effect.columns) + " |", "|---|" + "---:|" * len(effect.columns)]
+    first = next(iter(runs.values()))
+    for row, seeds in runs.items():
+        cells = []
+        for measure in effect.columns.values():
+            values = [measure(run) for run in seeds]
+            known = [value for value in values if value is not None]
+            cell = interval(known) if known else "never"
+            if 0 < len(known) < len(values):
+                cell += f" on {len(known)} of {len(values)} seeds"
+            pairs = [(value, other) for value, run in zip(values, first, strict=True)
+                     if value is not None and (other := measure(run)) is not None]  # fmt: skip
+            if seeds is not first and pairs:
+                cell += f" ({interval([value - other for value, other in pairs], sign='+')})"
+            cells.append(cell)
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def picture(effect: Effect, runs: dict[str, list[Run]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels = max(1, len(effect.curves))
+    figure, axes = plt.subplots(1, panels, figsize=(9, 3.2), squeeze=False)
+    for i, (row, seeds) in enumerate(runs.items()):
+        for axis, name in zip(axes[0], effect.curves, strict=False):
+            for number, one in enumerate(seeds):
+                axis.plot(*one.curve(name), color=f"C{i}", lw=1, label=row if number == 0 else None)
+            axis.set_title(LABELS.get(name, name), fontsize=9)
+            axis.set_xlabel("M tokens sampled", fontsize=8)
+        if not effect.curves:
+            shown = {c: [v for r in seeds if (v := measure(r)) is not None] for c, measure in effect.columns.items()}
+            places = np.arange(len(shown)) + 0.8 * i / len(runs)
+            heights = [statistics.fmean(values) if values else 0.0 for values in shown.values()]
+            axes[0][0].bar(places, heights, 0.8 / len(runs), align="edge", color=f"C{i}", alpha=0.6, label=row)
+            for place, values in zip(places, shown.values(), strict=True):
+                axes[0][0].plot([place + 0.4 / len(runs)] * len(values), values, "k.", ms=4)
+            axes[0][0].set_xticks(np.arange(len(shown)) + 0.4, shown, fontsize=8)
+    axes[0][0].legend(fontsize=8)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", choices=EFFECTS, default=list(EFFECTS))
+    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet" / "wind_tunnel", help="one home a seed below it")
+    parser.add_argument("--write", type=Path, help="replace the effects' sections of this page")
+    arguments = parser.parse_args()
+    for name in arguments.only:
+        effect = EFFECTS[name]
+        runs = {row: [run(recipe, label, seed, arguments.home) for seed in arguments.seeds]
+                for row, recipe, label in effect.rows}  # fmt: skip
+        lines = table(effect, runs)
+        print("\n".join(["", effect.title, *lines]))
+        if arguments.write:
+            image = f"images/wind_tunnel_{name}.png"
+            picture(effect, runs, arguments.write.parent / image)
+            seeds = " ".join(map(str, arguments.seeds))
+            command = f"    python -m benchmarks.wind_tunnel --seeds {seeds} --only {name} --write docs/results.md"
+            section = [command, "", *lines, "", f"![{effect.title}]({image})"]
+            arguments.write.write_text(with_section(arguments.write.read_text(), f"## {effect.title}", section))
+
+
+if __name__ == "__main__":
+    main()
