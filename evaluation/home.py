@@ -39,8 +39,7 @@ class Home:
         """One row per run, oldest first: `run`, `started` (local time), `name`, `recipe`, `seed`, `overrides`, `steps`,
         `cached` (steps found finished), `outputs` (artifacts that no later step of the run has read)."""
         rows = []
-        for journal in sorted(self.journals.glob("*.jsonl")):
-            run = read_run(journal)
+        for run in filter(None, map(read_run, sorted(self.journals.glob("*.jsonl")))):
             rows.append(
                 {
                     "run": run.run_id, "started": pd.to_datetime(run.run_id[:15], format="%Y%m%d-%H%M%S"),
