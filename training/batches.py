@@ -94,7 +94,7 @@ class Batches:
         expected = self._curriculum.expected_tokens(batch.problems)
 
         def finished(fresh: list[Rollout]) -> None:
-            groups = group(fresh, batch.stage, self._seed)
+            groups = group(fresh, batch.stage)
             self._learner.learn_early(_teaching(groups, batch.stage), batch.temperature)
 
         rollouts = self._worker.run(
@@ -103,7 +103,7 @@ class Batches:
         errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
         check_infra_errors(errors, len(rollouts), self._max_infra_errors)
         collected.rounds += 1
-        groups = group(rollouts, batch.stage, self._seed)
+        groups = group(rollouts, batch.stage)
         collected.sampled += groups
         self._curriculum.record({g.problem_id: g.all_passed for g in groups})
         self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})

@@ -67,13 +67,13 @@ class Group:
         return GroupRewards(tuple(r for r, _ in counted), tuple(n for _, n in counted))
 
 
-def group(rollouts: Sequence[Rollout], stage: Stage, seed: int = 0) -> list[Group]:
+def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
         return rollout.outcome is not Outcome.INFRA_ERROR and not masked
 
     by_problem = (tuple(each) for _, each in groupby(rollouts, key=lambda rollout: rollout.problem_id))
-    groups = [Group(own, tuple(reward(r, stage, seed) for r in own), tuple(map(valid, own))) for own in by_problem]
+    groups = [Group(own, tuple(reward(r, stage) for r in own), tuple(map(valid, own))) for own in by_problem]
     return with_advantages(groups, stage)
 
 

@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.rollout import Rollout
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 
 
-def reward(rollout: Rollout, stage: Stage, seed: int = 0) -> float:
+def reward(rollout: Rollout, stage: Stage) -> float:
     """1 for a passed response and 0 for any other; in a graded domain the verifier's fraction. The stage's truncation
     policy reduces the reward of a response that did not end, or nearly did not."""
     earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
-    if stage.false_positive_rewards or stage.false_negative_rewards:
-        earned = _mistaken(earned, rollout, stage, seed)
     if stage.truncation == "soft_overlong":
         earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.overlong_buffer_tokens)
     return earned - stage.unfinished_penalty if rollout.truncated else earned
@@ -29,14 +26,6 @@ def soft_overlong(length: int, limit: int, buffer: int) -> float:
     """The length penalty of a response of `length` tokens: 0 up to `limit - buffer`, falling to -1 at `limit` (DAPO, Yu
     et al. 2025, arXiv 2503.14476, equation 13)."""
     return -max(0, length - (limit - buffer)) / buffer
-
-
-def _mistaken(earned: float, rollout: Rollout, stage: Stage, seed: int) -> float:
-    """The reward of a judge that errs at the stage's rates, always in the same way for the same rollout."""
-    draw = derive_seed(seed, stage.name, "mistake", rollout.version, rollout.problem_id, rollout.sample) / 2**63
-    if earned < 1:
-        return 1.0 if draw < stage.false_positive_rewards else earned
-    return 0.0 if draw < stage.false_negative_rewards else earned
 
 
 def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:

@@ -127,10 +127,6 @@ class Stage(Section):
     """Responses per prompt in that measurement."""
     drop_easy_each_epoch: bool = False
     """After each epoch, drop the prompts whose every rollout passed."""
-    false_positive_rewards: float = Field(default=0.0, ge=0, le=1)
-    """For experiments: share of wrong responses that are rewarded."""
-    false_negative_rewards: float = Field(default=0.0, ge=0, le=1)
-    """For experiments: share of right responses that are not rewarded."""
 
     @field_validator("validation")
     @classmethod
