@@ -220,7 +220,7 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
     arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
     assert "http://127.0.0.1:9/v1 cannot be reached" in in_process(*arguments, "http://127.0.0.1:9/v1#m")
-    assert "is no address" in in_process(*arguments, "http://[::1/v1#m")
+    assert "is not an address" in in_process(*arguments, "http://[::1/v1#m")
     stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"  # it has answered before: it is waited for
     stored.parent.mkdir(parents=True)
     stored.write_text('{"model": "http://127.0.0.1:9/v1#m"}')

@@ -32,4 +32,4 @@ def test_it_plans(name, tmp_path):
     recipe = load_recipe(name)
     _, titles, faults = planned(recipe, tmp_path)
     assert [f"evaluate {label}" for label in recipe.evaluation.after] == [t for t in titles if t.startswith("evaluate")]
-    assert sum("the plan has files to fetch" in fault for fault in faults) == 1
+    assert sum("files are not downloaded yet" in fault for fault in faults) == 1

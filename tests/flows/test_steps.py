@@ -52,7 +52,7 @@ def test_decontaminate_alone_reads_a_new_benchmark_in(finished_home, tmp_path):
 @pytest.mark.parametrize(
     ("steps", "overrides", "message"),
     [
-        (Steps(only="length"), ["seed=2"], "length math reads problems/math-majority_vote, which is not made yet"),
+        (Steps(only="length"), ["seed=2"], "length math reads problems/math-majority_vote, which does not exist yet"),
         (Steps(start="validate_tests"), [], "There is no step validate_tests here"),
         (Steps(refresh=("length",)), ["curation.math.teacher.kind=none"], "length cannot run: no teacher"),
     ],
@@ -98,7 +98,7 @@ def test_what_is_filled_in_is_what_set_would_say():
     )  # fmt: skip
     evaluation = EvaluationChanges(temperature=0.6, top_p=0.9, max_tokens=99, engine="transformers", processes=2)
     for form in (curation, training, evaluation):
-        assert set(form.fields) == set(type(form).model_fields) == form.model_fields_set
+        assert set(type(form).model_fields) == form.model_fields_set
         recipe = load_recipe("own-data", form.overrides(domain="math")).model_dump(mode="json")
         for override in form.overrides(domain="math"):
             path, _, value = override.partition("=")
