@@ -12,7 +12,7 @@ CHECKS = """
 assert set(scores.name) >= {"start", "code-32"} and set(benchmarks) == {"mini-math", "mini-code"}
 assert scores.pass_at_2.ge(scores.pass_at_1).all() and {1, 2} == set(curves.k)
 assert list(curriculum.stage) == ["math-24", "math-24", "code-32", "code-32"] and list(starts) == [1, 3]
-assert (len(pairs), len(responses), metrics) == (12, 12, ["reward", "response_tokens", "entropy"]), (len(pairs), len(responses))
+assert len(pairs) == 12 and len(responses) == 12 and metrics == ["reward", "response_tokens", "entropy"]
 assert home.problems("math-curated").metadata.map(type).eq(dict).all()
 assert {"rule", "evidence"} <= set(home.problems("math-curated", rejected=True))
 assert home.runs().steps.iloc[0] > 20

@@ -148,7 +148,7 @@ def test_a_recipe_names_several_endpoints_with_their_keys(endpoint, other, monke
     OpenAIEngine.check(teacher.model_copy(update={"base_url": ("http://127.0.0.1:9/v1", other.url)}))
     with pytest.raises(ValidationError, match="as many as there are URLs"):
         Teacher(kind="openai", model="m", base_url=[endpoint.url], api_key_env=["KEY_A", "KEY_B"])
-    with pytest.raises(ValidationError, match="one address or a list"):
+    with pytest.raises(ValidationError, match="one URL or a list"):
         Teacher(kind="openai", model="m", base_url=[])
 
 
