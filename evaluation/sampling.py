@@ -10,8 +10,10 @@ that was killed and continued has the same text, on any number of processes.
 """
 
 import json
+import math
 import multiprocessing
 import os
+import secrets
 import shutil
 import sys
 import time
@@ -20,7 +22,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,8 +119,8 @@ class SampledGenerations(Generations):
         self.spec_path = spec_path
 
     def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
-        directory = self.plan.spec.work_dir / "sampling"
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(root := self.plan.spec.work_dir / "sampling", ignore_errors=True)
+        directory = root / secrets.token_hex(8)  # where no process of a killed launch can claim a number
         directory.mkdir(parents=True)
         parts = {}
         for batch in missing:
@@ -128,8 +130,9 @@ class SampledGenerations(Generations):
         # number.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
-        argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, self.plan.hardware.machines)
-        log = directory / "log"
+        hardware, log = self.plan.hardware, directory / "log"
+        argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, hardware.machines)
+        deadline = time.monotonic() + 60 * hardware.timeout_minutes
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
             while parts:
                 code = launcher.poll()  # before looking for parts: the last ones are written before it ends
@@ -139,7 +142,11 @@ class SampledGenerations(Generations):
                         stored[batch.benchmark] |= {asked.key: part for asked in missing_of(batch, stored)}
                         yield self._table(batch, stored)
                 if parts and code is not None:
-                    raise _failure(directory, log, code, self.plan.hardware)
+                    raise _failure(directory, log, code, hardware)
+                if parts and time.monotonic() > deadline:
+                    if absent := _absent(directory, hardware):
+                        raise absent
+                    deadline = math.inf
                 time.sleep(POLL_S if parts else 0)
 
 
@@ -148,13 +155,19 @@ def _failure(directory: Path, log: Path, code: int, hardware: Hardware) -> Excep
         return RatchetError(message.read_text())
     if code < 0:
         return RatchetError(f"sampling was killed by signal {-code}; {ADVICE}")
+    ended = RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{last_lines(log, 20)}")
+    return (_absent(directory, hardware) if code == 0 else None) or ended
+
+
+def _absent(directory: Path, hardware: Hardware) -> RatchetError | None:
     came = len(list(directory.glob(f"{MACHINE}*")))
-    if code == 0 and came < hardware.machines:
-        return RatchetError(
-            f"{came} of {hardware.machines} machines sampled. RATCHET_LAUNCHER must run its command once on each of "
-            f"them, and each must see {directory}."
-        )
-    return RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{last_lines(log, 20)}")
+    if came >= hardware.machines:
+        return None
+    return RatchetError(
+        f"{came} of {hardware.machines} machines came to sample. Within {hardware.timeout_minutes:g} minutes "
+        "(training.hardware.timeout_minutes), RATCHET_LAUNCHER must run its command once on each of them, and each "
+        f"must see {directory}."
+    )
 
 
 # --------------------------------------------------------------------------------- sampling processes
@@ -169,7 +182,7 @@ def launch(spec_path: Path, directory: Path) -> None:
     """
     training = read_spec(spec_path).training
     hardware, processes = training.hardware, training.hardware.processes
-    number = _claim_number(directory) if hardware.machines > 1 else 0
+    number = _claim_number(directory, hardware.machines)
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
     mine = range(number * processes, (number + 1) * processes)
@@ -180,15 +193,17 @@ def launch(spec_path: Path, directory: Path) -> None:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
 
 
-def _claim_number(directory: Path) -> int:
-    """This machine's number, in the order of arrival: of the first file that does not exist yet."""
-    number = 0
-    while True:
-        try:
+def _claim_number(directory: Path, machines: int) -> int:
+    """This machine's number, in the order of arrival: of the first file that does not exist yet. Raises RatchetError if
+    all are taken."""
+    for number in range(machines):
+        with suppress(FileExistsError):
             (directory / f"{MACHINE}{number}").touch(exist_ok=False)
             return number
-        except FileExistsError:
-            number += 1
+    raise RatchetError(
+        f"RATCHET_LAUNCHER ran its command more than {machines} times (training.hardware.machines): it must run it "
+        "once on each machine."
+    )
 
 
 def _begin(launcher: int, everyone: Any) -> None:

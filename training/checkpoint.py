@@ -16,7 +16,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -199,7 +199,7 @@ class Checkpoints:
     def _newest(self) -> Path | None:
         steps = ranks.broadcast(_steps(self._directory))
         for path in reversed(steps):
-            damage = self._damage(path)
+            damage = next(filter(None, _on_each_rank(path, lambda path=path: self._damage(path))), None)
             if damage is None:
                 model = _manifest(path)["model"]
                 if model != self._policy.shape:
@@ -208,24 +208,29 @@ class Checkpoints:
                         f"Delete {self._directory} to restart this stage, or use the checkpoint's model."
                     )
                 return path
-            if self._policy.rank == 0:  # under its name it would count as one to keep
-                aside = path.with_name(f"damaged-{path.name}")
-                shutil.rmtree(aside, ignore_errors=True)
-                path.rename(aside)
-                print(f"checkpoint not used, now {aside}: {damage}", file=sys.stderr, flush=True)
+            _on_each_rank(path, lambda path=path, damage=damage: self._set_aside(path, damage))
         if steps and self._policy.rank == 0:
             print("no checkpoint can be read: the stage starts from its beginning", file=sys.stderr, flush=True)
         return None
 
     def _damage(self, path: Path) -> str | None:
-        """What is wrong with a checkpoint, None if nothing is. Each rank hashes a share of the files. Collective."""
+        """What is proven to be wrong with this rank's share of a checkpoint's files, None if nothing is."""
         try:
             wanted = _manifest(path)["files"]
             changed = [name for name in self._share(path, wanted) if sha256_file(path / name) != wanted[name]]
-            damage = [f"{name} is not what was written (sha256 differs)" for name in changed]
-        except (OSError, ValueError, KeyError) as error:
-            damage = [f"{type(error).__name__}: {error}"]
-        return next(chain.from_iterable(ranks.gather(damage)), None)
+        except (FileNotFoundError, ValueError, KeyError) as error:
+            if isinstance(error, OSError) and not path.is_dir():  # such as a file system not mounted yet
+                raise
+            return f"{type(error).__name__}: {error}"
+        return f"{changed[0]} is not what was written (sha256 differs)" if changed else None
+
+    def _set_aside(self, path: Path, damage: str) -> None:
+        """Under its name it would count as one to keep."""
+        if self._policy.rank == 0:
+            aside = path.with_name(f"damaged-{path.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            print(f"checkpoint not used, now {aside}: {damage}", file=sys.stderr, flush=True)
 
     def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
         """This rank's share of these files; all shares are of about the same size."""
@@ -243,6 +248,24 @@ def writing(directory: Path) -> Iterator[None]:
             if not any(sign in str(error) for sign in WRITE_FAILED):
                 raise
             raise OSError(errno.ENOSPC, "the write failed; is the disk full?", str(directory)) from error
+
+
+def _on_each_rank(path: Path, work: Callable[[], Any]) -> list[Any]:
+    """What `work` on a checkpoint returns on each rank. Collective. Raises RatchetError on all ranks if one of them has
+    an OSError."""
+    found, failure = None, None
+    try:
+        found = work()
+    except OSError as error:
+        failure = str(error)
+    everyone = ranks.gather((found, failure))
+    for number, (_, failure) in enumerate(everyone):
+        if failure is not None:
+            raise RatchetError(
+                f"Rank {number} cannot read or rename {path}: {failure}. Run the same command again when it can, or "
+                "delete this checkpoint."
+            )
+    return [found for found, _ in everyone]
 
 
 def _steps(directory: Path) -> list[Path]:

@@ -203,12 +203,11 @@ class Preflight:
         return [Request(i, derive_seed(self.rank, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
     def _generate(self, sampler: Any, count: int, tokens: int) -> tuple[list[Completion], float]:
-        """Completions, and the slowest rank's seconds per token, without the transfer of weights."""
+        """Completions, and this rank's seconds, without the transfer of weights."""
         started = time.perf_counter()
         found = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
         handing_over = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
-        seconds = time.perf_counter() - started - handing_over
-        return found, max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in found)))
+        return found, time.perf_counter() - started - handing_over
 
     def _handed_over(self, sampler: Any) -> str:
         self._generate(sampler, 1, 2)
@@ -219,8 +218,11 @@ class Preflight:
     def _decoding(self, sampler: Any, completions: list[Completion]) -> str:
         tokens = min(DECODED_TOKENS, *(stage.max_response_tokens for stage in self.training.stages))
         rows = min(self.training.hardware.rollout_batch, 64 if self.machine.is_cpu else 256)
-        _, one = self._generate(sampler, 1, tokens)
-        found, full = self._generate(sampler, rows, tokens)
+        slowest = []  # the slowest rank's seconds per token
+        for count in (1, rows):
+            found, seconds = self._generate(sampler, count, tokens)
+            slowest.append(max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in found))))
+        one, full = slowest
         completions += found
         size, share = 2 if self.training.hardware.dtype == "bfloat16" else 4, self.share
         reading = self.shape.parameters * size / (self.machine.bandwidth * share)

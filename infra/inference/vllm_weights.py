@@ -64,8 +64,11 @@ def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Pat
         with ThreadPoolExecutor(len(services)) as pool:
             loading = [pool.submit(service.load_weights_from, str(directory), version) for service in services]
         shutil.rmtree(directory)
-        errors = {number: future.exception() for number, future in enumerate(loading)}
-        failed = {number: str(error) for number, error in errors.items() if error is not None}
+        for number, future in enumerate(loading):
+            try:
+                future.result()
+            except RatchetError as error:
+                failed[number] = str(error)
     shared = [failed]
     torch.distributed.broadcast_object_list(shared, src=0)
     (failed,) = shared

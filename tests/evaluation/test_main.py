@@ -15,7 +15,7 @@ import pytest
 
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
-from ratchet.evaluation.sampling import SampledGenerations, sample_share
+from ratchet.evaluation.sampling import SampledGenerations, _claim_number, sample_share
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
 from ratchet.infra.errors import RatchetError
 from tests.evaluation.conftest import changed
@@ -127,7 +127,18 @@ def test_a_machine_that_does_not_come_is_told(spec, tmp_path, monkeypatch):
     alone = changed(spec, training={"hardware": {"machines": 2}})
     assert main(write(alone, tmp_path / "spec.json")) == 2
     message = json.loads((tmp_path / "work/status.json").read_text())["message"]
-    assert "1 of 2 machines sampled" in message and "RATCHET_LAUNCHER" in message
+    assert "1 of 2 machines came" in message and "RATCHET_LAUNCHER" in message
+
+    monkeypatch.setenv("RATCHET_LAUNCHER", "sh -c 'sleep 60'")  # waits for machines
+    waiting = changed(spec, training={"hardware": {"machines": 3, "timeout_minutes": 0.001}})
+    assert main(write(waiting, tmp_path / "spec.json")) == 2
+    assert "0 of 3 machines came" in json.loads((tmp_path / "work/status.json").read_text())["message"]
+
+
+def test_numbers_are_for_as_many_machines_as_there_are(tmp_path):
+    assert [_claim_number(tmp_path, 2) for _ in range(2)] == [0, 1]
+    with pytest.raises(RatchetError, match="more than 2 times"):
+        _claim_number(tmp_path, 2)
 
 
 def test_a_sampling_process_that_is_killed_is_told_and_the_others_end(spec, tmp_path):

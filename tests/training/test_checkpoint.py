@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import torch
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Hardware, Optimizer
+from ratchet.training import checkpoint
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
@@ -100,6 +102,34 @@ def test_all_damaged_starts_the_stage_from_its_beginning(three, capsys):
     assert "from its beginning" in capsys.readouterr().err
     checkpoints.save(1, {"step": 1})
     assert checkpoints.restore()[0] == 1
+
+
+def stale(*_):
+    raise OSError(errno.ESTALE, "Stale file handle")
+
+
+@pytest.mark.parametrize("fails", ["here", "on another rank", "not mounted"])
+def test_what_cannot_be_read_is_not_damaged(three, monkeypatch, fails):
+    checkpoints, _, _, directory = three
+    with monkeypatch.context() as patch:
+        if fails == "here":
+            patch.setattr(checkpoint, "sha256_file", stale)
+        elif fails == "on another rank":
+            patch.setattr(checkpoint.ranks, "gather", lambda mine: [mine, (None, "Stale file handle")])
+        else:
+            gone = directory / "step-00000004"
+            patch.setattr(checkpoint, "_steps", lambda _: [gone])
+        with pytest.raises(RatchetError, match=r"cannot read .*step-0000000.* Run the same command again"):
+            checkpoints.restore()
+    assert checkpoints.restore()[0] == 3
+
+
+def test_a_damaged_one_that_cannot_be_set_aside_is_told(three, monkeypatch):
+    checkpoints, _, _, directory = three
+    (directory / "step-00000003" / "manifest.json").unlink()
+    monkeypatch.setattr(checkpoint.Path, "rename", stale)
+    with pytest.raises(RatchetError, match=r"rename .*step-00000003: .*Stale"):
+        checkpoints.restore()
 
 
 def test_ranks_share_out_what_is_hashed(tmp_path):
