@@ -128,7 +128,7 @@ def test_a_flow_that_was_killed_finds_its_job_again(cluster, flow, straight, tmp
     killed.wait()
     (job,) = cluster.jobs()
     said = ended(flow())
-    assert f"SLURM job {job} is at this work already" in said
+    assert f"SLURM job {job} is doing this work already" in said
     assert max(cluster.jobs("all"), key=int) == job  # none after it
     assert weights(tmp_path) == weights(straight)
 
@@ -168,7 +168,7 @@ def test_a_job_whose_node_is_given_to_another_goes_on(cluster, flow, straight, t
     (job,) = cluster.jobs()
     urgent = cluster.ask("sbatch", "--parsable", "--partition=urgent", "--exclusive", "--wrap=sleep 5")
     said = ended(running)
-    assert f"SLURM job {job} is at its end (preempted)" in said
+    assert f"SLURM job {job} has ended (preempted)" in said
     assert len(set(re.findall(r"SLURM job (\d+)", said)) - {job, urgent}) == 1
     assert weights(tmp_path) == weights(straight)
 
@@ -181,7 +181,7 @@ def test_a_job_at_its_time_limit_saves_a_checkpoint_and_is_submitted_again(clust
     (job,) = cluster.jobs()
     cluster.ask("scancel", "--batch", "--signal=USR1", job)
     said = ended(running)
-    assert f"SLURM job {job} is at its end (stopped)" in said
+    assert f"SLURM job {job} has ended (stopped)" in said
     assert weights(tmp_path) == weights(straight)
 
 
