@@ -41,7 +41,7 @@ def measure(recipe: str, overrides: list[str], bare: bool, command: str = "run")
     """Seconds on the clock and of CPU."""
     with tempfile.TemporaryDirectory() as home:
         settings = [part for override in overrides for part in ("--set", override)]
-        argv = [sys.executable, "-m", "ratchet.cli.main", command, recipe, "--home", home, *settings]
+        argv = [sys.executable, "-m", "ratchet.cli.main", *command.split(), recipe, "--home", home, *settings]
         if bare:
             argv = [sys.executable, __file__, "--bare", recipe, home, *overrides]
         began = time.monotonic()
@@ -72,7 +72,7 @@ def main() -> None:
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     cache = tempfile.TemporaryDirectory()
     os.environ["XDG_CACHE_HOME"] = cache.name
-    measure("tests/flows/mini.yaml", [], bare=False, command="curate")
+    measure("tests/flows/mini.yaml", [], bare=False, command="curate math")
     for _ in range(arguments.repeats):
         for bare in found:
             found[bare].append(measure(arguments.recipe, arguments.overrides, bare))
