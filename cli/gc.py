@@ -22,8 +22,8 @@ def gc(
     """List, and with `--delete` remove, what no kept run refers to: unfinished directories and artifacts of forgotten
     runs.
 
-    Every run is kept unless `--run` or `--older-than` names it. Everything behind a kept run's artifacts stays. Nothing
-    is deleted while a run is at work in the home.
+    Every run is kept unless `--run` or `--older-than` names it. Whatever a kept run made or read stays, with everything
+    behind it. Nothing is deleted while a run is at work in the home, and no run that MLflow has not received.
 
     Example: `ratchet gc --older-than 30 --delete`
     """
@@ -39,6 +39,8 @@ def gc(
         print_whole(table)
     for each in found.runs:
         console.print(f"run {each.run_id} {each.name}", soft_wrap=True, markup=False)
+    for line in found.unsent:
+        console.print(line, soft_wrap=True, markup=False)
     if delete:
         garbage.delete(settings, found)
     done = "deleted" if delete else "would be deleted; --delete does it"

@@ -53,13 +53,16 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "7")  # four minutes, for a restart of the server
-    fresh = not database.exists() and not copy_empty("prefect", database)
+    elsewhere = os.environ["PREFECT_HOME"] != str(settings.prefect_home) or any(
+        name.startswith(("PREFECT_API_DATABASE", "PREFECT_SERVER_DATABASE")) for name in os.environ
+    )
+    fresh = not elsewhere and not database.exists() and not copy_empty("prefect", database, "flow_run")
     try:
         with start() as server:
             importlib.import_module("prefect")  # takes two seconds, while the server starts
             wait_until_up("Prefect", f"{address}/health", server, log)
             if fresh:
-                keep_empty("prefect", database)
+                keep_empty("prefect", database, "flow_run")
             again = threading.Thread(target=_keep_up, args=(server, start, over))
             again.start()
             try:

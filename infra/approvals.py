@@ -59,11 +59,12 @@ class Approvals:
         return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
 
     def open(self, which: str) -> Approval:
-        """The gate at which this recipe or run waits; or an undecided or rejected one by the beginning of an artifact's
-        name. Raises RatchetError for no match or several."""
+        """The gate at which this recipe or run waits, also by the beginning of an artifact's name; or a rejected one by
+        an artifact's whole name. Raises RatchetError for no match or several."""
         waiting = [each for each in self.all() if each.approved is None]
         found = [e for e in waiting if which == e.recipe or f"{which}-".startswith(f"{e.run}-")]
-        found = found or [e for e in self.all() if not e.approved and any(a.startswith(which) for a in e.artifacts)]
+        found = found or [e for e in waiting if any(a.startswith(which) for a in e.artifacts)]
+        found = found or [e for e in self.all() if e.approved is False and which in e.artifacts]
         if len(found) == 1:
             return found[0]
         there = ", ".join(f"{each.artifacts[0]} ({each.gate} of {each.run})" for each in found or waiting)

@@ -363,10 +363,12 @@ class ArtifactStore:
         gone = self._drafts / f"{directory.parent.name}-{directory.name}.removed"
         if directory.parent != self._drafts:
             self._drafts.mkdir(exist_ok=True)
+            if gone.exists():  # left of an earlier deletion
+                shutil.rmtree(gone)
             os.rename(directory, gone)
             directory = gone
         shutil.rmtree(directory)
-        _lock_of(directory).unlink(missing_ok=True)
+        directory.with_name(directory.name + ".lock").unlink(missing_ok=True)
 
 
 def _lock_of(draft: Path) -> Path:
@@ -396,7 +398,7 @@ def is_locked(path: Path) -> bool:
         return False
     with open(path) as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # on NFS, an exclusive one needs a file open for writing
         except BlockingIOError:
             return True
         return False

@@ -10,6 +10,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.lineage import Lineage
 from ratchet.infra.run_record import RunRecord, all_runs, get_run
 from ratchet.infra.settings import Settings
+from ratchet.infra.tracking import not_received
 
 DAY_S = 86400
 
@@ -20,47 +21,55 @@ class Garbage:
     """To be forgotten, with their journals."""
     directories: Sequence[Path]
     """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
-    active: Sequence[str]
-    """Runs at work in the home: while there are any, nothing is deleted."""
+    unsent: Sequence[str]
+    """One line for each run that is kept because MLflow or OpenLineage has not received all of its journal."""
 
 
 def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days: float | None = None) -> Garbage:
     """The garbage once these runs (as `find_run` takes them) and all runs older than this are forgotten. An artifact of
-    no known run is kept. Raises RatchetError for a name that matches no run."""
+    no known run is kept, and so is all that a kept run has made or read. Raises RatchetError for a name that matches no
+    run."""
     store = ArtifactStore(settings.artifacts)
     named = {get_run(settings, name).run_id for name in names}
-    active, dropped, kept = [], [], []
+    dropped, kept, unsent = [], [], []
     for run in all_runs(settings):
         journal = settings.journals / f"{run.run_id}.jsonl"
         old = older_than_days is not None and time.time() - journal.stat().st_mtime > older_than_days * DAY_S
-        if is_locked(journal):
-            active.append(run.run_id)
-        (dropped if run.run_id in named or old else kept).append(run)
-    outputs = {step.output.key: step.output for run in kept for step in run.steps}
-    needed = set(outputs)
+        forget = run.run_id in named or old
+        if forget and (lines := not_received(settings, run.run_id)):
+            forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {' '.join(lines)}"]
+        (dropped if forget else kept).append(run)
+    used = {each.key: each for run in kept for step in run.steps for each in (step.output, *step.inputs)}
+    needed = set(used)
     if dropped:
         lineage = Lineage(store)
-        needed |= {far.key for artifact in outputs.values() for far in lineage.behind(artifact)}
+        needed |= {far.key for artifact in used.values() for far in lineage.behind(artifact)}
     # Located in this home: the journal of a copied home has the paths of the other one.
     orphans = {
         store.locate(made.kind, made.name, made.key).path
         for made in (step.output for run in dropped for step in run.steps)
         if made.key not in needed
     }
-    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in outputs.values()}
+    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in used.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
-    return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], active)
+    return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], unsent)
 
 
 def delete(settings: Settings, garbage: Garbage) -> None:
-    """Journals last: after an interruption they still lead to the rest. Raises RatchetError while a run is active."""
-    if garbage.active:
-        raise RatchetError(f"A run is at work in {settings.home}: {', '.join(garbage.active)}. Wait, or stop it.")
+    """Journals last: after an interruption they still lead to the rest. Raises RatchetError as soon as a run is at work
+    in the home."""
+    _require_quiet(settings)
     for directory in garbage.directories:
+        _require_quiet(settings)
         ArtifactStore(settings.artifacts).remove(directory)
     for run in garbage.runs:
         for file in settings.journals.glob(f"{run.run_id}.*"):
             file.unlink()
+
+
+def _require_quiet(settings: Settings) -> None:
+    if active := [journal.stem for journal in sorted(settings.journals.glob("*.jsonl")) if is_locked(journal)]:
+        raise RatchetError(f"A run is at work in {settings.home}: {', '.join(active)}. Wait, or stop it.")
 
 
 def size_of(directory: Path) -> int:

@@ -10,10 +10,11 @@ import fcntl
 import json
 import os
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -297,13 +298,15 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
         for state in journals.glob("*.state.json"):
             if json.loads(state.read_text()).get("where") == tracking_uri:
                 state.unlink()
-        if copy_empty("mlflow", file):
+        if copy_empty("mlflow", file, "experiments"):
             return
         fresh = file.with_name(file.name + ".new")
         for left in file.parent.glob(f"{fresh.name}*"):
             left.unlink()
         MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        keep_empty("mlflow", fresh)
+        with closing(sqlite3.connect(fresh)) as made, made:
+            made.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
+        keep_empty("mlflow", fresh, "experiments")
         os.replace(fresh, file)
 
 

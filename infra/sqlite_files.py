@@ -29,20 +29,33 @@ def _empty(package: str) -> Path:
     return cache / "ratchet" / f"{package}-{version(package)}.db"
 
 
-def copy_empty(package: str, database: Path) -> bool:
-    """Start a database as a copy of the cached one: the package's migrations take seconds. False without a cache."""
+def _require_empty(database: Path, table: str) -> None:
+    """Raises sqlite3.Error unless the database has this table, and no rows in it."""
+    with closing(sqlite3.connect(database)) as opened:
+        if opened.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
+            raise sqlite3.IntegrityError(f"{database} has rows in {table}")
+
+
+def copy_empty(package: str, database: Path, table: str) -> bool:
+    """Start a database as a copy of the cached one: the package's migrations take seconds. False without a cache of a
+    database in which this table is empty."""
     try:
+        for part in ("-wal", "-shm", "-journal"):  # of a lost database: SQLite would replay them into the new one
+            Path(f"{database}{part}").unlink(missing_ok=True)
         with replacing(database) as draft:
             shutil.copyfile(_empty(package), draft)
-    except (OSError, RuntimeError):  # no cache, or no home directory
+            _require_empty(draft, table)
+    except (OSError, RuntimeError, sqlite3.Error):  # no cache, or no home directory
         return False
     return True
 
 
-def keep_empty(package: str, database: Path) -> None:
-    """Cache a database that the package has just created."""
+def keep_empty(package: str, database: Path, table: str) -> None:
+    """Cache a database that the package has just created, if it did, and this table is still empty."""
+    created = f"{database.absolute().as_uri()}?mode=ro"
     with suppress(OSError, RuntimeError, sqlite3.Error):
         _empty(package).parent.mkdir(parents=True, exist_ok=True)
         with replacing(_empty(package)) as draft:
-            with closing(sqlite3.connect(database)) as made, closing(sqlite3.connect(draft)) as copy:
+            with closing(sqlite3.connect(created, uri=True)) as made, closing(sqlite3.connect(draft)) as copy:
                 made.backup(copy)
+            _require_empty(draft, table)

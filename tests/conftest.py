@@ -1,5 +1,7 @@
 """What holds for all tests: their order and, for those with random examples, the same examples in every run."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -7,6 +9,15 @@ LONGEST = ("tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks
 
 settings.register_profile("repeatable", derandomize=True)  # pytest --hypothesis-profile=default looks for new ones
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cache for all of pytest's processes and their children: no test reads or writes the user's."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

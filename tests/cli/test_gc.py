@@ -12,6 +12,7 @@ import pytest
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.garbage import delete, find_garbage
 from ratchet.infra.run_record import all_runs
 from ratchet.infra.settings import load_settings
 from ratchet.infra.tracking import Tracking
@@ -42,6 +43,7 @@ def home(tmp_path: Path, monkeypatch) -> Path:
         with store.draft(half, resumable=True) as draft:
             (draft.path / "weights").write_text("1234567")
         tracking.close(wait_s=10)
+        (settings.journals / f"{tracking.run_id}.state.json").write_text('{"complete": true, "runs": {}}')
         then = time.time() - days * 86400
         os.utime(settings.journals / f"{tracking.run_id}.jsonl", (then, then))
     (settings.artifacts / ".drafts" / "problems-nobody-000000000000").mkdir()
@@ -86,6 +88,34 @@ def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_f
         in_process("gc", "--run", "nope", "--home", home)
 
 
+def test_what_an_unfinished_run_has_read_is_kept_with_what_is_behind_it(home):
+    settings = load_settings(home)
+    store = ArtifactStore(settings.artifacts)
+    tracking = Tracking(settings, "third")
+    root = tracking.start_run("third-seed0-train")
+    output = store.locate("checkpoint", "third", "3" * 64)
+    tracking.start_run("third", parent=root, output=output, inputs=[store.open("problems/old")])
+    tracking.close(wait_s=10)
+    in_process("gc", "--run", "old-seed0-curate", "--run", "new-seed0-curate", "--delete", "--home", home)
+    assert names(home) == {"raw", "old"}
+
+
+def test_a_run_that_mlflow_has_not_received_is_kept(home):
+    for state in (home / "tracking").glob("*.state.json"):
+        state.unlink()
+    said = in_process("gc", "--older-than", "30", "--delete", "--home", home)
+    assert "old-seed0-curate is kept. MLflow" in said and "1 directories, 0 runs" in said and "old" in names(home)
+
+
+def test_a_run_that_begins_during_the_deletion_ends_it(home, monkeypatch):
+    settings = load_settings(home)
+    found, begun = find_garbage(settings, older_than_days=0), []
+    monkeypatch.setattr(ArtifactStore, "remove", lambda *_: begun.append(Tracking(settings, "third")))
+    with pytest.raises(RatchetError, match="A run is at work"):
+        delete(settings, found)
+    assert len(begun) == 1 and len(list(all_runs(settings))) == 2
+
+
 def test_an_interrupted_deletion_is_continued(home, monkeypatch):
     monkeypatch.setattr("shutil.rmtree", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
     store = ArtifactStore(home / "artifacts")
@@ -94,5 +124,11 @@ def test_an_interrupted_deletion_is_continued(home, monkeypatch):
         store.remove(old.path)
     monkeypatch.undo()
     assert not old.path.exists() and [path.suffix for path in store.unfinished()].count(".removed") == 1
+    store.remove(finished(store, "old", [store.open("problems/raw")]).path)  # made again, deleted again
+    (leftover := store._drafts / "problems-raw-000000000000.replaced").mkdir()
+    with store.draft(store.locate("problems", "raw", "0" * 64), resumable=True):
+        store.remove(leftover)
+        assert leftover.with_name("problems-raw-000000000000.lock").exists()
+    (store._drafts / "problems-gone-000000000000.removed").mkdir()
     in_process("gc", "--delete", "--home", home)
     assert not list((home / "artifacts" / ".drafts").glob("*.removed"))

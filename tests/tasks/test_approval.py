@@ -64,6 +64,8 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
         RatchetError, match=r"curated rejected by .*: too few.* `ratchet approve problems/math-cccccccccccc`"
     ):
         come_to(tmp_path, made("2", "c"))
+    with pytest.raises(RatchetError, match="No waiting run matches"):
+        in_process("approve", "problems/math-ccc", "--home", tmp_path)  # what was rejected needs its whole name
     in_process("approve", "problems/math-cccccccccccc", "--home", tmp_path)
     come_to(tmp_path, made("2", "c"))
 
