@@ -199,7 +199,7 @@ def check(task: str, pool: VerifierPool, items: int, directory: Path) -> list[st
     return [
         task, f"{sum(own) / len(own):.2f}", f"{max(garbage):.2f}", f"{max(hostile):.2f}{left}", f"{paid:.2f}",
         f"{best(own_scorer):.2f}", f"{best(scoring.score):.2f}", levels(task), f"{made:,.0f}", f"{scorer_ms:.1f}",
-        f"{per_second:.0f}", "repaired" if task in scoring.REPAIRED else "whole" if scoring._only_whole(task) else "",
+        f"{per_second:.0f}", "repaired" if task in scoring.REPAIRED else "whole" if scoring.only_whole(task) else "",
     ]  # fmt: skip
 
 

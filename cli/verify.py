@@ -1,10 +1,10 @@
 """`ratchet verify`: is a response right? Explains one, or judges a file of them, with the pool that training uses."""
 
-import itertools
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ratchet.verifiers.serving.pool import Pool
     from ratchet.verifiers.submission import JudgeSettings, Submission
 
-CHUNK = 4096
-"""Rows judged together: enough to keep all workers busy."""
+AHEAD = 1024
+"""Rows begun and not written: enough to keep all workers busy while one row takes long."""
 Row = dict[str, Any]
 
 
@@ -219,23 +219,30 @@ def _judged(
 ) -> Iterator[tuple[Row, Row]]:
     """Each row of the file in order, and its verdict."""
     from ratchet.data_curation.readers.raw_files import read_rows
-    from ratchet.verifiers.serving.pool import gather
 
-    def begin(row: Row | Exception, deliver: Any) -> None:
+    waiting: deque[tuple[str, Row, Future[Any]]] = deque()
+
+    def finished() -> tuple[Row, Row]:
+        where, row, judged = waiting.popleft()
+        verdict = judged.result()
+        if isinstance(verdict, BaseException):
+            raise verdict
+        if isinstance(verdict, str):
+            return row, {"outcome": None, "error": f"{where}: {verdict}"}
+        fault = {"error": f"{where}: {why}"} if (why := _fault(verdict)) else {}
+        return row, asdict(verdict) | {"outcome": verdict.outcome.value} | fault
+
+    for number, row in enumerate(read_rows(source), 1):
+        judged: Future[Any] = Future()
         try:
-            pool.begin(_submission(domain, row, problems, pool.settings), deliver)
+            pool.begin(_submission(domain, row, problems, pool.settings), judged.set_result)
         except RatchetError as error:
-            deliver(str(error))
-
-    numbered = enumerate(read_rows(source), 1)
-    while chunk := list(itertools.islice(numbered, CHUNK)):
-        for (number, row), verdict in zip(chunk, gather(begin, (row for _, row in chunk)), strict=True):
-            where, row = f"{source}, row {number}", {} if isinstance(row, Exception) else row
-            if isinstance(verdict, str):
-                yield row, {"outcome": None, "error": f"{where}: {verdict}"}
-                continue
-            fault = {"error": f"{where}: {why}"} if (why := _fault(verdict)) else {}
-            yield row, asdict(verdict) | {"outcome": verdict.outcome.value} | fault
+            judged.set_result(str(error))
+        waiting.append((f"{source}, row {number}", {} if isinstance(row, Exception) else row, judged))
+        while waiting and (len(waiting) > AHEAD or waiting[0][2].done()):
+            yield finished()
+    while waiting:
+        yield finished()
 
 
 def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Rows shown when several are the same problem."""
-SHOWN_ELSEWHERE = ("text", "span", "item_text", "item_span", "kept", "votes", "answers", "benchmark", "item", "also")
+SHOWN_ELSEWHERE = ("text", "span", "item_text", "item_span", "kept", "votes", "answers", "benchmark", "item")
 TEACHER = ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty")
 MARK = "bold black on yellow"
 
@@ -107,10 +107,6 @@ def _explain(visit: "Visit", store: "ArtifactStore") -> None:
     evidence, prompt = visit.evidence, visit.row.get("prompt")
     if prompt and (other := other_row(visit, store)):
         console.print(_side_by_side(prompt, *other, visit.artifact.manifest["parameters"].get("ngram", 1)))
-        for also in evidence.get("also", []):
-            console.print(
-                f"    also item {also['item']} of {also['benchmark']}, coverage {also['coverage']:g}", markup=False
-            )
         if "answers" in evidence:
             console.print(clean(f"    the answers differ: {' against '.join(map(str, evidence['answers']))}"))
     elif prompt and "span" in evidence:

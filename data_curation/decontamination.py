@@ -97,10 +97,8 @@ def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
 
 
 def counts(findings: Findings) -> dict[str, Any]:
-    """Hits of both presets, and a histogram of coverage in twentieths, without rows that share nothing."""
-    coverage = findings.overlaps.coverage
+    """Hits of both presets."""
     return {
         "paper_hits": int(findings.paper_hit.sum()),
         "coverage_hits": int(findings.coverage_hit.sum()),
-        "coverage_histogram": np.histogram(coverage[coverage > 0], bins=20, range=(0, 1))[0].tolist(),
     }

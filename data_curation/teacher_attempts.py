@@ -76,7 +76,7 @@ def collect_attempts(
         bill = collection.bill
         if bill.answered < bill.answers:
             note(bill.estimate())
-        progress(bill.answered, bill.answers, bill.progress())
+        progress(bill.answered, bill.answers, bill)
         try:
             collection.ask(engine, journal, progress)
         except RatchetError as error:
@@ -191,7 +191,7 @@ class _Collection:
                 self._came_empty += completion.empty
                 self._counted(record)
                 self._enter(number, journal.append(record), record, now=True)
-                progress(bill.answered, bill.answers, bill.progress())
+                progress(bill.answered, bill.answers, bill)
 
     def write(self, journal: Journal, output: Path) -> None:
         """Write the attempts as a table, in parts: together they may be larger than memory."""

@@ -1,7 +1,7 @@
 """What a teacher's answers cost: estimated before the first call, corrected with each answer, kept below a ceiling."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ratchet.infra.inference.protocol import says_nothing
@@ -12,8 +12,10 @@ CHARACTERS_PER_TOKEN = 3.5
 MILLION = 1_000_000
 
 
-class Bill:
-    """The account of one step, answers of earlier runs included. `traffic` is the engine's count of its calls."""
+class Bill(Mapping[str, float]):
+    """The account of one step, answers of earlier runs included. `traffic` is the engine's count of its calls.
+
+    As a mapping, what the terminal shows while calls are open, computed each time it is read."""
 
     def __init__(self, teacher: Teacher, answers: int, characters: int, traffic: Any = None) -> None:
         self.teacher, self.traffic = teacher, traffic
@@ -111,8 +113,16 @@ class Bill:
         text += f", {self.empty:,} empty" if self.empty else ""
         return text + (f", cost {money(self.cost)}" if self.priced else "")
 
-    def progress(self) -> dict[str, float]:
-        """For the terminal, while calls are open."""
+    def __getitem__(self, name: str) -> float:
+        return self._shown()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown())
+
+    def __len__(self) -> int:
+        return len(self._shown())
+
+    def _shown(self) -> dict[str, float]:
         seconds = max(1e-9, time.monotonic() - self._began)
         shown = {"tokens_per_second": max(self._now, getattr(self.traffic, "pieces", 0)) / seconds}
         shown |= {"open_calls": self.traffic.open} if self.traffic is not None else {}

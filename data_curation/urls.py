@@ -1,4 +1,5 @@
-"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones."""
+"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones, and judges
+that repeat the problems of others under names of their own."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -6,6 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 _CODEFORCES = r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)"
 _GEEKS = r"(?:practice\.)?geeksforgeeks\.org"
 _AIZU = r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp"
+_LUOGU = r"luogu\.(?:com\.cn|com|org)"
 _AOPS = r"(?:artofproblemsolving|aops)\.com"
 # Platform, host (without www.), and a pattern of the path: its groups, joined by "/", name the problem, or the query
 # parameter after the blank does. The first match counts.
@@ -35,11 +37,28 @@ _ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("topcoder", r"(?:community|arena)\.topcoder\.com", r"/stat pm"),
     ("usaco", r"usaco\.org", r"/(?:current/)?index\.php cpid"),
     ("euler", r"projecteuler\.net", r"/problem=(\d+)"),
+    ("luogu", _LUOGU, r"/problem/show pid"),
+    ("luogu", _LUOGU, r"/(?:problem|problemnew/show)/(\w+)"),
+    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", r"/problem/([^/]+)"),
     ("aops", _AOPS, r"/wiki/index\.php/(.+/problem.\d+)$"),  # not the page with all problems of a contest
     ("aops", _AOPS, r"/community/(?:\w+/)*c\d+_?h(\d+)"),
     ("aops", _AOPS, r"/forum/viewtopic\.php t"),
 )
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
+# What vjudge, then luogu, call the problem of another judge, and that judge's own key. vjudge also has luogu's.
+_MIRRORED = tuple(
+    (re.compile(pattern), key)
+    for pattern, key in (
+        (r"vjudge:(?:codeforces|gym)-(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
+        (r"vjudge:ural-(\w+)", r"timus:\1"),
+        (r"vjudge:e-olymp-(\w+)", r"eolymp:\1"),
+        (r"vjudge:洛谷-(\w+)", r"luogu:\1"),
+        (r"vjudge:(atcoder|codechef|hackerrank|kattis|aizu|spoj|hdu|poj|uva|sgu|baekjoon|topcoder)-(.+)", r"\1:\2"),
+        (r"luogu:cf(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
+        (r"luogu:at_(\w+)", r"atcoder:\1"),
+        (r"luogu:uva(\d+)", r"uva:\1"),
+    )
+)
 
 
 def problem_key(url: str | None) -> str | None:
@@ -60,5 +79,9 @@ def problem_key(url: str | None) -> str | None:
         found = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
         name = found and (query.get(parameter, [""])[0] if parameter else "/".join(found.groups()))
         if name:
-            return f"{platform}:{name.strip().replace(' ', '_').lower()}"
+            key = f"{platform}:{name.strip().replace(' ', '_').lower()}"
+            for mirrored, original in _MIRRORED:
+                if copied := mirrored.fullmatch(key):
+                    key = copied.expand(original)
+            return key
     return None

@@ -17,7 +17,7 @@ from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
 
-CONTAMINATION = Step("contamination", 2, "contamination")
+CONTAMINATION = Step("contamination", 3, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
 SCHEMA = pa.schema(
     [

@@ -39,7 +39,7 @@ from ratchet.verifiers.submission import JudgeSettings
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 8, "problems")
 NORMALISE = Step("normalise", 9, "problems")
-RULES = Step("rules", 6, "problems")
+RULES = Step("rules", 7, "problems")
 DECONTAMINATE = Step("decontaminate", 5, "problems")
 DEDUPLICATE = Step("deduplicate", 6, "problems")
 VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)

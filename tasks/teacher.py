@@ -35,7 +35,7 @@ from ratchet.verifiers.submission import JudgeSettings
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 2, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 4, "problems")
-DIFFICULTY = Step("difficulty", 3, "problems")
+DIFFICULTY = Step("difficulty", 4, "problems")
 LENGTH = Step("length", 2, "problems")
 
 REPLIES = "replies.parquet"

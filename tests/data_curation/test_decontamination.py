@@ -133,13 +133,15 @@ def test_drawings_do_not_count_where_there_are_words_enough():
 def test_release_date_and_address():
     rows = problems(
         "code", "old and unlike anything", "new and unlike anything", "no date here at all", "same address",
-        released=[date(2024, 8, 1), date(2024, 8, 2), None, None],
-        source_url=[None, None, "https://leetcode.com/problems/other/", "https://leetcode.cn/problems/two-sum/description/"],
+        "at a mirror", released=[date(2024, 8, 1), date(2024, 8, 2), None, None, date(2024, 8, 1)],
+        source_url=[None, None, "https://leetcode.com/problems/other/",
+                    "https://leetcode.cn/problems/two-sum/description/", "https://vjudge.net/problem/CodeForces-1520A"],
     )  # fmt: skip
-    items = problems("code", "held out", source_url=["https://leetcode.com/problems/two-sum/"])
+    urls = ["https://leetcode.com/problems/two-sum/", "https://codeforces.com/contest/1520/problem/A"]
+    items = problems("code", "held out", "held out too", source_url=urls)
     _, rejected = run(rows, items, Decontamination(ngram=14, released_after=date(2024, 8, 1)))
-    assert {row: rule for row, (rule, _, _) in rejected.items()} == {"1": "released_after", "3": "url"}
-    assert rejected["3"][1]["item"] == "0"
+    assert {row: rule for row, (rule, _, _) in rejected.items()} == {"1": "released_after", "3": "url", "4": "url"}
+    assert (rejected["3"][1]["item"], rejected["4"][1]["item"]) == ("0", "1")
     strict = Decontamination(ngram=14, released_after=date(2024, 8, 1), undated="drop")
     split, rejected = run(rows, items, strict)
     assert {row: rule for row, (rule, _, _) in rejected.items()} == dict.fromkeys("23", "undated") | {

@@ -153,11 +153,15 @@ def paid(**settings) -> Teacher:
 
 
 def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_path):
-    notes, shown = [], []
+    notes, shown, kept = [], [], []
+
+    def progress(done, total, facts):
+        shown.append((done, facts["expected_cost"]))
+        kept.append(facts)
+
     bill = collect_attempts(
         problem_prompts(lambda: [problems], FORMAT), PaidTeacher(), paid(max_tokens=4096), tmp_path / "j.jsonl", 0,
-        tmp_path / "a.parquet",
-        progress=lambda done, total, facts: shown.append((done, facts["expected_cost"])), note=notes.append,
+        tmp_path / "a.parquet", progress=progress, note=notes.append,
     )  # fmt: skip
     characters = sum(len(p) for p in problems["prompt"].to_pylist()) * 3
     guess = (characters / 3.5 * 1.0 + 30 * 500 * 2.0) / 1e6
@@ -167,6 +171,7 @@ def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_p
     true = 30 * (100 * 1.0 + 1000 * 2.0) / 1e6
     assert shown[0] == (0, pytest.approx(guess)) and shown[-1] == (30, pytest.approx(true))
     assert shown[8][1] == pytest.approx(true, rel=0.1), "a few answers correct the guess"
+    assert kept[0]["expected_cost"] == pytest.approx(true), "facts are computed when they are read"
     assert bill.totals()["cost"] == pytest.approx(true)
 
 

@@ -10,18 +10,23 @@ ADDRESSES = {
         "https://m1.codeforces.com/contest/1520/problem/A",
         "https://mirror.codeforces.com/contest/1520/problem/A",
         "https://codeforces.com/group/MWSDmqGsZm/contest/1520/problem/A",
+        "https://vjudge.net/problem/CodeForces-1520A",
+        "https://www.luogu.com.cn/problem/CF1520A",
         "https://web.archive.org/web/2021/https://codeforces.com/contest/1520/problem/A",
     ],
     "codeforces:102001/b": [
         "https://codeforces.com/gym/102001/problem/B",
         "https://codeforces.com/problemset/gymProblem/102001/B",
+        "https://vjudge.net/problem/Gym-102001B/origin",
     ],
-    "codeforces:1234/b2": ["https://codeforces.com/contest/1234/problem/B2"],
-    "sgu:154": ["https://codeforces.com/problemsets/acmsguru/problem/99999/154"],
+    "codeforces:1234/b2": ["https://codeforces.com/contest/1234/problem/B2", "https://luogu.com.cn/problem/CF1234B2"],
+    "sgu:154": ["https://codeforces.com/problemsets/acmsguru/problem/99999/154", "https://vjudge.net/problem/SGU-154"],
     "atcoder:abc300_a": [
         "https://atcoder.jp/contests/abc300/tasks/abc300_a",
         "http://atcoder.jp/contests/x/tasks/abc300_a?lang=en",
         "https://abc300.contest.atcoder.jp/tasks/abc300_a",
+        "https://vjudge.net/problem/AtCoder-abc300_a",
+        "https://www.luogu.com.cn/problem/AT_abc300_a",
     ],
     "leetcode:two-sum": [
         "https://leetcode.com/problems/two-sum/",
@@ -32,6 +37,7 @@ ADDRESSES = {
     "aizu:0001": [
         "http://judge.u-aizu.ac.jp/onlinejudge/description.jsp?id=0001&lang=en",
         "https://onlinejudge.u-aizu.ac.jp/problems/0001",
+        "https://vjudge.net/problem/Aizu-0001",
     ],
     "aizu:alds1_1_a": ["https://onlinejudge.u-aizu.ac.jp/courses/lesson/1/ALDS1/1/ALDS1_1_A"],
     "codechef:flow001": [
@@ -39,6 +45,7 @@ ADDRESSES = {
         "https://codechef.com/START01A/problems/FLOW001",
         "https://www.codechef.com/practice/course/basics/IO/problems/FLOW001",
         "https://www.codechef.com/submit/FLOW001",
+        "https://vjudge.net/problem/CodeChef-FLOW001",
     ],
     "hackerrank:fizzbuzz": [
         "https://www.hackerrank.com/challenges/fizzbuzz/problem",
@@ -47,14 +54,22 @@ ADDRESSES = {
     "kattis:hello": [
         "https://open.kattis.com/problems/hello",
         "https://itu.kattis.com/sessions/ab12/problems/hello",
+        "https://vjudge.net/problem/Kattis-hello",
     ],
     "geeksforgeeks:subarray-sum": [
         "https://practice.geeksforgeeks.org/problems/subarray-sum/1",
         "https://www.geeksforgeeks.org/problems/subarray-sum/",
     ],
-    "hdu:1000": ["http://acm.hdu.edu.cn/showproblem.php?pid=1000"],
-    "poj:1000": ["http://poj.org/problem?id=1000"],
-    "timus:1000": ["https://acm.timus.ru/problem.aspx?space=1&num=1000"],
+    "hdu:1000": ["http://acm.hdu.edu.cn/showproblem.php?pid=1000", "https://vjudge.net/problem/HDU-1000"],
+    "poj:1000": ["http://poj.org/problem?id=1000", "https://vjudge.net/problem/POJ-1000"],
+    "timus:1000": ["https://acm.timus.ru/problem.aspx?space=1&num=1000", "https://vjudge.net/problem/URAL-1000"],
+    "uva:100": ["https://vjudge.net/problem/UVA-100", "https://www.luogu.com.cn/problem/UVA100"],
+    "luogu:p1001": [
+        "https://www.luogu.com.cn/problem/P1001",
+        "https://www.luogu.org/problemnew/show/P1001",
+        "https://www.luogu.org/problem/show?pid=P1001",
+        "https://vjudge.net/problem/%E6%B4%9B%E8%B0%B7-P1001",
+    ],
     "aops:2020_aime_i_problems/problem_5": [
         "https://artofproblemsolving.com/wiki/index.php/2020_AIME_I_Problems/Problem_5",
         "https://artofproblemsolving.com/wiki/index.php?title=2020_AIME_I_Problems/Problem_5",

@@ -23,8 +23,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     steps = [
         manifest("normalise", ["raw|file.json"], {"domain": "math"}),
         manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "released_after": None},
-                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, self_test=self_test,
-                 coverage_histogram=[1, 0, 2]),
+                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, self_test=self_test),
         manifest("paraphrases", ["x", "aime24"], {"by": "words", "model": "", "min_similarity": 0.25,
                  "judge": {"kind": "openai", "model": "reader"}}, shortlisted=7, pairs=9, undecided=1)
         | {"nearest": [{"source": "raw", "source_id": "4", "benchmark": "aime24", "item": "2", "similarity": 0.514}]},

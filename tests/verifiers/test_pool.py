@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Work, domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
@@ -378,3 +379,13 @@ def test_pools_that_share_slots_judge_as_many_at_a_time_as_there_are(monkeypatch
     assert os.read(slots, 9) == b".."
     for descriptor in (reading, writing, slots):
         os.close(descriptor)
+
+
+def test_a_function_of_programs_that_fails_is_an_error_and_the_pool_lives_on():
+    def broken(*_):
+        raise OSError("no disk")
+
+    with VerifierPool(1) as pool:
+        with pytest.raises(RatchetError, match="no disk"):
+            pool.map_programs(broken, [(CODE, "")])
+        assert pool.map_programs(lambda problem, source, sandbox: source, [(CODE, "x")]) == ["x"]

@@ -245,9 +245,12 @@ def test_a_request_that_is_too_large_is_refused_and_the_others_are_judged(pair):
     parts = (part.encode() for part in [large[: 1 << 19]] * 4)  # no length is announced
     assert httpx.post(small.url + "/v1/verify", content=parts, headers=AUTHORIZED).status_code == 413
     with remote(small) as pool:
+        sent = []
+        pool._client.event_hooks = {"request": [lambda request: sent.append(len(request.content))]}
         verdicts = verify_all(pool, [(HALF, "\\boxed{.5}"), (HALF, large), (HALF, "\\boxed{7}")])
     assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.INFRA_ERROR, Outcome.FAILED]
     assert "HTTP 413: the request is larger than 1048576 bytes" in verdicts[1].detail
+    assert sum(size > len(large) for size in sent) <= 2  # with another, and alone
 
 
 def test_uploads_that_stall_do_not_keep_others_out(monkeypatch):

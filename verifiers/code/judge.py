@@ -1,15 +1,14 @@
 """Does this program solve the problem? Only the judge has the expected outputs; programs run in the sandbox."""
 
 import ast
-import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ratchet.infra.problems import CodeTest, Problem
+from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.problem import InvalidProblem, Request, limits_of, read_problem, request_of
+from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.sandbox.runs import Limits, TestRun
@@ -20,10 +19,6 @@ _REASONS = {
     "uncompilable": "compile_error", "exhausted": "memory_limit", "flooded": "output_limit", "timed_out": "time_limit",
 }  # fmt: skip
 """The kind of failure by the status of a run; others are a `runtime_error`."""
-RECORD_LIMIT_S = 10.0
-"""Seconds for all tests of one program; later ones are not recorded."""
-RECORDED_BYTES = 1 << 16
-"""A test with a larger output is not worth its space."""
 
 
 @dataclass(frozen=True)
@@ -204,39 +199,3 @@ class _Judging:
 def _broken(run: TestRun) -> Failure:
     reason = run.detail or run.status
     return _REASONS.get(run.status, "runtime_error"), reason, reason
-
-
-def record(problem: Problem, source: str, sandbox: Sandbox) -> list[CodeTest | None]:
-    """The problem's tests, each expecting what this program gives, whatever it expected before.
-
-    None for a check, and where the output cannot be expected: the program fails, exceeds a limit, returns a value
-    outside JSON, or prints invalid UTF-8. Raises SandboxFault.
-    """
-    tests = problem.code_tests()
-    recorded: list[CodeTest | None] = [None] * len(tests)
-    waiting = [number for number, test in enumerate(tests) if test.check is None]
-    limit_s, memory_bytes = limits_of(problem.time_limit_s, problem.memory_limit_mb)
-    prelude, left_s = json.loads(problem.metadata or "{}").get("prelude"), RECORD_LIMIT_S
-    while waiting and left_s > 0:
-        batch = waiting[:32]
-        limits = Limits(min(limit_s, left_s), left_s, memory_bytes, RECORDED_BYTES)
-        requests = [request_of(tests[number]) for number in batch]
-        execution = sandbox.run(source, requests, limits, entry_point=problem.entry_point, prelude=prelude)
-        left_s -= execution.spent_s
-        for number, run in zip(batch, execution.runs, strict=True):
-            if run.status != "not_run":
-                recorded[number] = _expecting(tests[number], run)
-                waiting.remove(number)
-    return recorded
-
-
-def _expecting(test: CodeTest, run: TestRun) -> CodeTest | None:
-    try:
-        if test.call is None and run.status in ("done", "exited"):
-            return replace(test, output=run.output.decode())
-        # A value outside JSON arrives as `r` and its repr, see `sandbox.harness`.
-        if test.call is not None and run.status == "done" and run.output[:1] == b"j":
-            return replace(test, output=json.loads(run.output[1:]))
-    except (ValueError, RecursionError):
-        pass
-    return None

@@ -85,13 +85,9 @@ def _read(
     texts = {n: asked["input"] if "input" in asked else json.dumps(asked) for n, asked in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
-    ordered, limits = {n: requests[n] for n in order}, limits_of(limit_s, memory_mb)
+    ordered = {n: requests[n] for n in order}
+    limits = limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
     return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest))
-
-
-def limits_of(limit_s: float | None, memory_mb: float | None) -> tuple[float, int]:
-    """Seconds and bytes for one test, with the defaults."""
-    return limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:

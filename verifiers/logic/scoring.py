@@ -140,10 +140,14 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
         raise
     except Exception:
         return 0.0
-    # A third of the tasks use the library's default scorer, which pays for the answer among others: "1, 2, or 3".
+    return given if given == 1 or (PAID_FOR_FORM < given < 1 and not only_whole(task)) else 0.0
+
+
+def only_whole(task: str) -> bool:
+    """Whether only a score of 1 counts. A third of the tasks use the library's default scorer, which pays for the
+    answer among others: "1, 2, or 3"."""
     by_default = tasks()[task][0].score_answer is library().ProceduralDataset.score_answer
-    whole = repair.whole if repair else by_default
-    return given if given == 1 or (PAID_FOR_FORM < given < 1 and not whole) else 0.0
+    return REPAIRED[task].whole if task in REPAIRED else by_default
 
 
 def _scorer(task: str, config: Mapping[str, Any]) -> Any:

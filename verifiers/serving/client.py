@@ -36,7 +36,8 @@ class RemoteVerifierPool(Pool):
 
     If a server dies, is silent for `silence_s` seconds, answers 429 or 5xx, or shuts down, its tickets go to another;
     each is answered exactly once. If no server answers for `patience_s`, or all of them refuse every ticket for ten
-    times as long, waiting tickets get `infra_error`. So does a ticket on which four requests failed.
+    times as long, waiting tickets get `infra_error`. So does a ticket on which four requests failed, or
+    one that was invalid without any other.
 
     `token` defaults to the environment variable RATCHET_JUDGE_TOKEN. Raises RatchetError for an invalid URL, if no
     server answers, or if one refuses the token. The environment's proxies are not used.
@@ -130,18 +131,18 @@ class RemoteVerifierPool(Pool):
         while (request := self._next_request()) is not None:
             server, batch = request
             waiting = dict(enumerate(batch))
-            failure, is_try = self._ask(server, waiting)
+            failure, tries = self._ask(server, waiting)
             given_up = []
             with self._changed:
                 server.streams -= 1
                 for item in reversed(waiting.values()):
-                    item.tries += is_try
+                    item.tries += tries
                     if item.tries >= TRIES:
                         given_up.append(item)
                     elif item in self._unanswered:
                         self._pending.appendleft(item)
             for item in given_up:
-                self._give_up(item, f"{item.tries} requests failed; the last: {server.url}: {failure}")
+                self._give_up(item, f"its requests failed; the last: {server.url}: {failure}")
 
     def _next_request(self) -> "tuple[_Server, list[_Item]] | None":
         """The least loaded server and what to send it; None when the pool is closed. Gives up on pending items that
@@ -182,17 +183,17 @@ class RemoteVerifierPool(Pool):
     def _reasons(self) -> str:
         return "; ".join(f"{server.url}: {server.reason or 'has answered'}" for server in self._servers)
 
-    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> tuple[str, bool]:
+    def _ask(self, server: "_Server", waiting: "dict[int, _Item]") -> tuple[str, int]:
         """Send the items of `waiting` and remove those answered; returns why the request ended before all were, and
-        whether that counts against the rest."""
-        failure, is_try = "its response ended early", True
+        how many of the rest's `TRIES` that costs."""
+        failure, tries = "its response ended early", 1
         end = time.monotonic() + REQUEST_S
         try:
             body = encode_batch((number, item.submission) for number, item in waiting.items())
             with self._client.stream("POST", server.url + "/v1/verify", content=body) as reply:
                 if reply.status_code != 200:
                     reply.read()
-                    return self._refused(server, reply)
+                    return self._refused(server, reply, alone=len(waiting) == 1)
                 self._answered(server, reply)
                 for line in reply.iter_lines():
                     self._last_contact = time.monotonic()
@@ -205,13 +206,13 @@ class RemoteVerifierPool(Pool):
                     if self._last_contact > end:
                         raise TimeoutError(f"not done after {REQUEST_S:g} s")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # nothing was sent
-            failure, is_try = f"cannot be reached: {_shown(error)}", False
+            failure, tries = f"cannot be reached: {_shown(error)}", 0
         except Exception as error:  # silence, a broken connection, lines that are not verdicts: no ticket is lost
             failure = _shown(error)
         if waiting:
             with self._changed:
                 server.failed(failure)
-        return failure, is_try
+        return failure, tries
 
     def _answered(self, server: "_Server", reply: httpx.Response) -> None:
         with self._changed:
@@ -219,7 +220,7 @@ class RemoteVerifierPool(Pool):
             server.failures, server.not_before, server.reason = 0, 0.0, ""
             server.workers = int(reply.headers.get(WORKERS_HEADER, server.workers))
 
-    def _refused(self, server: "_Server", reply: httpx.Response) -> tuple[str, bool]:
+    def _refused(self, server: "_Server", reply: httpx.Response, alone: bool) -> tuple[str, int]:
         status = reply.status_code
         try:
             reason = f"HTTP {status}: {reply.json()['error']}"
@@ -230,13 +231,13 @@ class RemoteVerifierPool(Pool):
             after = reply.headers.get("retry-after", "")
             wait_s = min(float(after), LONGEST_BACKOFF_S) if after.isdecimal() else 1.0
             server.reason, server.not_before = reason, time.monotonic() + wait_s
-            return reason, False
+            return reason, 0
         if status in (401, 403, 408) or status >= 500:
             with self._changed:
                 server.failed(reason)
-            return reason, status not in (401, 403, 503)
-        server.reason = reason  # the request is invalid because of one of its items, which then fails alone
-        return reason, True
+            return reason, int(status not in (401, 403, 503))
+        server.reason = reason  # the request is invalid because of one of its items, which is then sent alone
+        return reason, TRIES if alone else 1
 
 
 class _Item:

@@ -107,6 +107,7 @@ class VerifierPool(Pool):
 
     def _share(self, work: Work, deliver: Deliver) -> Callable[[], None]:
         """Do the work once for all that request it while it is queued or running; remember a verdict that is final."""
+        _ = work.key  # a digest of megabytes of tests, once: not while others wait for the lock
         with self._changed:
             if self._closed:
                 raise RuntimeError("the VerifierPool is closed")
