@@ -83,8 +83,8 @@ def _of_pretext(root: ET.Element) -> Iterator[Exercise]:
             statement = exercise.find("webwork/statement")
         if statement is not None and (text := _tidy(_pretext(statement))):
             answer = exercise.find("answer")
-            told = None if answer is None else _tidy(_pretext_inside(answer)) or None
-            yield _under(re.sub(r"^In (?:the following )?[Ee]xercises?[^,]{0,60},\s*", "", instruction), text), told
+            shown = None if answer is None else _tidy(_pretext_inside(answer)) or None
+            yield _under(re.sub(r"^In (?:the following )?[Ee]xercises?[^,]{0,60},\s*", "", instruction), text), shown
 
 
 def _under(instruction: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Precision and recall of decontamination against pairs that were read and labelled by hand.
+"""Precision and recall of decontamination against pairs that were read and labeled by hand.
 
 `tests/data_curation/contamination_labels.jsonl` names pairs of a row and a benchmark item, by file and row number, and
 says what they have in common: `contaminated` (the same problem), `other numbers` (the same question about other numbers
@@ -31,7 +31,7 @@ THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def measured(data: Path) -> list[tuple[str, float, bool]]:
-    """Of each labelled pair: its label, its coverage (0 with fewer shared n-grams than the preset wants), and whether
+    """Of each labeled pair: its label, its coverage (0 with fewer shared n-grams than the preset wants), and whether
     it shares any n-gram, which is the paper's rule."""
     labels = [json.loads(line) for line in LABELS.read_text().splitlines()]
     texts_of: dict[str, dict[str, str]] = {}

@@ -1,9 +1,9 @@
 """Decontamination against its peers, in one run on the same rows: CPU time, and what each finds.
 
-The rows are made of the published problems: each is one with its numbers drawn anew, half of them followed by a
+The rows are made of the published problems: each is one with its numbers drawn again, half of them followed by a
 sentence of another problem, so that no two are alike. The peers are
 
-- *word n-grams*, the way of open-r1's `scripts/decontaminate.py`, written anew from its description: lower-case, split,
+- *word n-grams*, the way of open-r1's `scripts/decontaminate.py`, from its description: lower-case, split,
   join each n-gram, look it up in a set, one pass over all rows for each benchmark;
 - *one set*, the same with the n-grams of all benchmarks in one set, and one pass;
 - *datatrove's* `NGramsDecontFilter`, the real one, in an interpreter where it is installed (`--datatrove PYTHON`).

@@ -165,10 +165,10 @@ def results(home: Path) -> dict[str, str]:
     stored: dict[str, set[str]] = {str(part.parent.relative_to(home)): set() for part in parts}
     for part in parts:
         stored[str(part.parent.relative_to(home))] |= set(map(str, pq.read_table(part).to_pylist()))
-    told = {
+    excluded = {
         file for file in files if file.name in CLOCKS or file.name.endswith(".lock") or file.parent.name == "teacher"
     }
-    hashes = {str(f.relative_to(home)): "" if f in told else sha256_file(f) for f in files if f not in parts}
+    hashes = {str(f.relative_to(home)): "" if f in excluded else sha256_file(f) for f in files if f not in parts}
     return hashes | {name: hashlib.sha256("".join(sorted(rows)).encode()).hexdigest() for name, rows in stored.items()}
 
 
@@ -235,10 +235,10 @@ def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str,
         finally:
             run.end_servers()
             end_session(run.process)
-        told = f"{first} | {struck - began:.0f} | {time.monotonic() - struck:.0f}"
+        row = f"{first} | {struck - began:.0f} | {time.monotonic() - struck:.0f}"
         found = [f"the first ended with {first}"] if fault.ends not in (None, first) else []
         found += [f"the second ended with {again}"] if again else []
-        return told, found + wrong(run, expected)
+        return row, found + wrong(run, expected)
 
 
 def main() -> None:
@@ -264,8 +264,8 @@ def main() -> None:
         if fault.needs and (not shutil.which(fault.needs) or (fault.needs != "cc" and os.geteuid())):
             print(f"| {fault.name} | {fault.what} | skipped: needs {fault.needs}, and root | | | |")
             continue
-        told, found = drill(fault, directory, options, expected)
-        print(f"| {fault.name} | {fault.what} | {told} | {'DIFFERENT' if found else 'the same'} |", flush=True)
+        row, found = drill(fault, directory, options, expected)
+        print(f"| {fault.name} | {fault.what} | {row} | {'DIFFERENT' if found else 'the same'} |", flush=True)
         for line in found[:10]:
             print(f"    {line}", flush=True)
         if found:

@@ -2,7 +2,7 @@
 
     python benchmarks/many_cores.py DATA --rows 1000000 --workers 1 2
 
-The rows are the published problems with their solutions, each with its numbers drawn anew, half of them with a sentence
+The rows are the published problems with their solutions, each with new numbers, half of them with a sentence
 of another problem. `ratchet curate math` runs on them in a home of its own for each number of workers, one after the
 other. Memory is what the command and all its processes hold together at most (anonymous pages: no file can give them
 back), looked at four times a second; CPU is their processor time, which tells what other work on the machine took.

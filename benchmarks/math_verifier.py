@@ -4,13 +4,13 @@
 
 Generated pairs are what a policy's short answers look like (60 % integers, 15 % fractions and decimals, 10 % radicals,
 8 % polynomials, 5 % tuples, 2 % trigonometry and logarithms; half of them right), eight answers to a reference as in a
-group of rollouts. Labelled pairs are those of the tests; `--labelled FILE` takes others (rows of JSON with gold, pred
+group of rollouts. Labeled pairs are those of the tests; `--labeled FILE` takes others (rows of JSON with gold, pred
 and equivalent). CPU seconds count the process and its children; imports stay outside. math-verify is measured without
-gmpy2: with it, it never ends on some of the labelled answers, for its alarm does not interrupt C.
+gmpy2: with it, it never ends on some of the labeled answers, for its alarm does not interrupt C.
 
     python -m benchmarks.math_verifier --either [--references DIRECTORY]
 
-What `verification.math: either` accepts beside ours, judged by the pool as in training: of the labelled pairs, of
+What `verification.math: either` accepts beside ours, judged by the pool as in training: of the labeled pairs, of
 hedged answers, none of which is right, and of published references that were corrupted (the files that
 tests/verifiers/test_math_references.py reads).
 """
@@ -157,19 +157,19 @@ def corrupted(directory: Path) -> list[Pair]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=4000)
-    parser.add_argument("--labelled", type=Path)
+    parser.add_argument("--labeled", type=Path)
     parser.add_argument("--either", action="store_true")
     parser.add_argument("--references", type=Path)
     options = parser.parse_args()
     os.environ |= {"MPMATH_NOGMPY": "1", "SYMPY_GROUND_TYPES": "python"}  # of the processes that measure
-    labelled = [pair[1:] for pair in BARE]
-    if options.labelled:
-        rows = [json.loads(line) for line in options.labelled.read_text(encoding="utf-8").splitlines()]
-        labelled = [(row["gold"], row["pred"], row["equivalent"]) for row in rows]
+    labeled = [pair[1:] for pair in BARE]
+    if options.labeled:
+        rows = [json.loads(line) for line in options.labeled.read_text(encoding="utf-8").splitlines()]
+        labeled = [(row["gold"], row["pred"], row["equivalent"]) for row in rows]
     if options.either:
-        sets = {"labelled": labelled, "hedged": [(*pair, False) for pair in stuffed()]}
+        sets = {"labeled": labeled, "hedged": [(*pair, False) for pair in stuffed()]}
         return compare_either(sets | ({"corrupted": corrupted(options.references)} if options.references else {}))
-    for title, pairs in ((f"{options.pairs} generated pairs", generated(options.pairs)), ("labelled pairs", labelled)):
+    for title, pairs in ((f"{options.pairs} generated pairs", generated(options.pairs)), ("labeled pairs", labeled)):
         print(title)
         fast, slow = measure("ours", pairs), measure("math-verify", pairs)
         print(f"  {slow / fast:.1f} times the pairs in a CPU second")

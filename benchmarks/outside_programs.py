@@ -5,7 +5,7 @@
 Each golden solution, each published wrong one, and `--mutants` copies of each golden one with a small fault are judged
 by our judge and run by plain Python with the published tests: in a process of its own each, as another user, without a
 network. For this it must be started by root, and `--python` be an interpreter that anyone may run. Problems are halved
-by a hash of their name; the judge was mended on the half `mend`. Where the two do not agree, it is said how.
+by a hash of their name; the judge was fixed on the half `fix`. Where the two do not agree, it is said how.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Case:
 
     @property
     def half(self) -> str:
-        return "mend" if sha256(self.name.encode()).digest()[0] % 2 else "report"
+        return "fix" if sha256(self.name.encode()).digest()[0] % 2 else "report"
 
 
 def cases_of(path: Path) -> list[Case]:
@@ -279,7 +279,7 @@ def _said(case: Case, kind: str, passes: bool, verdict: Verdict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--half", choices=["mend", "report"], required=True)
+    parser.add_argument("--half", choices=["fix", "report"], required=True)
     parser.add_argument("--mutants", type=int, default=2, help="of each golden solution")
     parser.add_argument("--most", type=int, default=10**9, help="problems of each set at most, by their hash")
     parser.add_argument("--python", default="/usr/bin/python3")

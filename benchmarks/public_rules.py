@@ -1,8 +1,8 @@
-"""How well rules do on published statements that were read and labelled by hand.
+"""How well rules do on published statements that were read and labeled by hand.
 
 `tests/data_curation/rules/public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that
 it should take and of those that it should leave. `half` says what the labels were for: U are of files that no rule was
-mended on, B and V were looked at once; the others were mended on. The texts are public, and not here: give files that
+fixed on, B and V were looked at once; the others were fixed on. The texts are public, and not here: give files that
 hold them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html`
 files (Google's competitions), or with a textbook in CNXML or PreTeXt.
 
@@ -89,7 +89,7 @@ def _text(markup: str) -> str:
 
 
 def measured(paths: Iterable[Path]) -> Iterator[tuple[str, str, str, int, int, int, int]]:
-    """(domain, rule, half, rightly taken, wrongly taken, missed, rightly left) of the labelled statements found."""
+    """(domain, rule, half, rightly taken, wrongly taken, missed, rightly left) of the labeled statements found."""
     found = {problem.problem_id: problem for problem in problems(paths)}
     for label in labels():
         rule = next(rule for rule in plan_of(label["domain"]).rules if rule.__name__ == label["rule"])

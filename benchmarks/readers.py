@@ -31,8 +31,8 @@ def main() -> None:
         lost = Counter(json.loads(evidence)["reason"] for evidence in split.rejected["evidence"].to_pylist())
         counts = split.summary["rows_in"], len(split.kept), len(split.kept) - split.kept[column].null_count
         total.update(dict(zip(("rows", "read", column), counts, strict=True)))
-        told = [f"({number} {reason[:60]})" for reason, number in lost.items()]
-        print(f"{counts[0]:8,} {counts[1]:8,} {counts[2]:12,}  {file.name}", *told)
+        shown = [f"({number} {reason[:60]})" for reason, number in lost.items()]
+        print(f"{counts[0]:8,} {counts[1]:8,} {counts[2]:12,}  {file.name}", *shown)
     print(f"{total['rows']:8,} {total['read']:8,} {total[column]:12,}  in all")
 
 

@@ -1,4 +1,4 @@
-"""How well each rule filter does on its labelled corpus.
+"""How well each rule filter does on its labeled corpus.
 
 A row of the corpus has `domain`, `rule`, `takes` (what a person says), `text`, the columns that the rule reads, `note`
 (why), and `half`: 1 was written before anyone had read the rule, 2 after.
@@ -56,9 +56,9 @@ def evidence(row: dict[str, Any]) -> dict[str, Any] | None:
     return rule(Problem("id", row["domain"], row["text"], metadata=metadata, **columns), Rules())
 
 
-def scores(labelled: Iterator[dict[str, Any]]) -> list[Score]:
+def scores(labeled: Iterator[dict[str, Any]]) -> list[Score]:
     counts: dict[tuple[str, str], dict[tuple[bool, bool], int]] = defaultdict(lambda: defaultdict(int))
-    for row in labelled:
+    for row in labeled:
         counts[row["domain"], row["rule"]][row["takes"], evidence(row) is not None] += 1
     return [
         Score(*rule, right=n[True, True], wrong=n[False, True], missed=n[True, False], left=n[False, False])
@@ -71,15 +71,15 @@ def main() -> None:
     parser.add_argument("--half", type=int, choices=(1, 2), help="only the examples written before (1) or after (2)")
     parser.add_argument("--wrong", action="store_true", help="show the examples that are got wrong")
     arguments = parser.parse_args()
-    labelled = [row for row in rows() if arguments.half in (None, row["half"])]
+    labeled = [row for row in rows() if arguments.half in (None, row["half"])]
     print(
         "| domain | rule | examples | precision | recall | wrongly taken | missed |\n|---|---|---:|---:|---:|---:|---:|"
     )
-    for s in scores(iter(labelled)):
+    for s in scores(iter(labeled)):
         examples = s.right + s.wrong + s.missed + s.left
         print(f"| {s.domain} | {s.rule} | {examples} | {s.precision:.3f} | {s.recall:.3f} | {s.wrong} | {s.missed} |")
     if arguments.wrong:
-        for row in labelled:
+        for row in labeled:
             if (evidence(row) is not None) != row["takes"]:
                 print(
                     f"\n{row['domain']} {row['rule']}: {'missed' if row['takes'] else 'wrongly taken'} ({row['note']})"
