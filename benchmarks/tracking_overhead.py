@@ -4,9 +4,9 @@
 
 Without: no Prefect server, tasks and flows are plain calls, and no mirror process is started; everything else is the
 same, the journal included. The empty databases come from a cache of the benchmark's own, which a first, short command
-fills: the cost is that of all runs of a user but the first. Prints seconds on the clock and of CPU, of all
-processes of the run together, and the difference to the run without. CPU is the number to go by on a machine that does other
-work as well.
+fills: the cost is that of all runs of a user but the first. Prints seconds on the clock and of CPU, of all processes
+of the run together, and the difference to the run without. On a machine that does other work as well, CPU is the number
+to use.
 """
 
 from __future__ import annotations
