@@ -145,7 +145,8 @@ def test_release_date_and_address():
     strict = Decontamination(ngram=14, released_after=date(2024, 8, 1), undated="drop")
     split, rejected = run(rows, items, strict)
     assert {row: rule for row, (rule, _, _) in rejected.items()} == dict.fromkeys("23", "undated") | {
-        "1": "released_after"
+        "1": "released_after",
+        "4": "url",
     }
     assert split.summary["undated"] == 2
 
