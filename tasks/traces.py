@@ -123,7 +123,7 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
     warm_start = recipe.training.warm_start
     assert warm_start is not None
     wanted = _wanted(warm_start, list(problems))
-    teachers = {domain: recipe.curation_of(domain).teacher for domain in wanted}
+    teachers = {domain: warm_start.teacher or recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
         "teachers": teachers,

@@ -1,12 +1,18 @@
-"""The tiny world's teacher: it parses a problem, solves it, and makes habitual mistakes.
+"""Who answers the tiny world's problems: it parses a text, solves the problem, and has habits.
 
-It answers through the same protocol as an endpoint, from the text of the user turn alone. Its most frequent habits
-are wrong (an answer without working, a forgotten boundary), so a model that imitates it scores low. The right
-alternative to each habit also occurs, and reinforcement learning can find it.
+Two models answer, by the name in the recipe. `careful` is the teacher of curation: its votes decide which references are
+wrong, and its failures how difficult a problem is, so it makes few mistakes, and more in longer problems. `hasty` writes
+the traces of the supervised start, as the texts a model is pretrained on were not written by its teacher. In math it
+stops early: of a chain of L steps it works all with probability 0.5^(L-1), otherwise only the first ones, any number of
+them, and gives the value it has. In code it makes 60 % of the habitual mistakes that a task allows (`>=` for `>`, no
+default for an empty list), each by itself. So a model that imitates it solves short problems often and long ones rarely,
+and gains nothing by guessing. What it lacks is never a skill that the traces do not show: reinforcement learning can
+find out that working to the end pays, and responses grow by it.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from random import Random
 from typing import Any
@@ -14,21 +20,32 @@ from typing import Any
 from ratchet.examples.tiny_world import code_problems, instruction_prompts, math_problems, puzzles, science_questions
 from ratchet.examples.tiny_world.code_problems import OPERATIONS, PIECES, Task
 from ratchet.examples.tiny_world.math_problems import Chain
+from ratchet.examples.tiny_world.science_questions import Happens
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.recipe.curation import Teacher
 
-# Probability of each habit at temperature 1.
-NO_WORKING = 0.60  # math: an answer without working
-RIGHT_GUESS = 0.35  # the share of those answers that is right; the others are any digit
-SLIP = 0.08  # math: a step's result is wrong, and the chain continues with it
-NO_BOX = 0.08  # math: the answer is not boxed
-HABITUAL_MISTAKE = 0.60  # code: one habitual mistake, where the task allows one
-WRONG_OPERATION = 0.10
-DROPPED_OPERATION = 0.06
-SYNTAX_ERROR = 0.06
-NO_FENCE = 0.06
+
+@dataclass(frozen=True)
+class Habits:
+    """Probability of each habit at temperature 1."""
+
+    stops_early: float  # math, by each step but the first: the response leaves the last steps out, at least one
+    slip: float  # math: a step's result is wrong, and the chain continues with it
+    no_box: float  # math: the answer is not boxed
+    mistake: float  # code: the habitual mistake, in each part that has one
+    wrong_operation: float  # code
+    dropped_operation: float  # code
+    syntax_error: float  # code
+    no_fence: float  # code
+
+
+HABITS = {
+    "careful": Habits(0.04, 0.05, 0.05, 0.15, 0.05, 0.04, 0.04, 0.04),
+    "hasty": Habits(0.50, 0.08, 0.08, 0.60, 0.05, 0.04, 0.04, 0.04),
+}
+"""By the name of the model."""
 
 _TOKEN = re.compile(r"[A-Za-z]+|\d|[^\w\s]|\n")
 _ASKS_FOR_CODE = re.compile(r"\b(?:solve\(|def |python|program|function|array|code)", re.IGNORECASE)
@@ -40,18 +57,21 @@ def count_tokens(text: str) -> int:
 
 
 class ProceduralTeacher(TeacherEngine):
-    """An engine that solves the tiny world's problems with a human error rate.
+    """An engine that solves the tiny world's problems with these habits.
 
     A temperature other than 1 sharpens or flattens every habit as softmax does: p becomes p^(1/T), normalized.
     All randomness is a function of (`seed`, `Request.seed`, the text).
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, seed: int = 0, habits: Habits = HABITS["careful"]) -> None:
+        self._seed, self._habits = seed, habits
 
     @classmethod
     def for_teacher(cls, teacher: Teacher) -> "ProceduralTeacher":
-        return cls()
+        """Raises RatchetError for a `model` that is not in `HABITS`."""
+        if teacher.model not in HABITS:
+            raise RatchetError(f"The tiny world's teacher has no model {teacher.model!r}: set it to {' or '.join(HABITS)}.")
+        return cls(habits=HABITS[teacher.model])
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield the answers in the order of the requests. Raises RatchetError for a request without messages."""
@@ -63,8 +83,21 @@ class ProceduralTeacher(TeacherEngine):
                 )
             text = next((turn["content"] for turn in reversed(request.messages) if turn["role"] == "user"), "")
             rng = Random(f"{self._seed} {request.seed}")
-            answer = _answer(rng, text, sampling.temperature)
+            answer = self._answer(text, partial(_happens, rng, sampling.temperature), rng)
             yield _completion(request, answer, sampling.max_tokens)
+
+
+    def _answer(self, text: str, happens: Happens, rng: Random) -> str:
+        problem = _read(text)
+        if isinstance(problem, Chain):
+            return _work_out(problem, self._habits, rng, happens)
+        if isinstance(problem, Task):
+            return _write_program(problem, self._habits, rng, happens)
+        if problem is not None:
+            return problem.response(rng, happens)
+        if _ASKS_FOR_CODE.search(text):
+            return f"```python\n{code_problems.program([str(rng.randint(0, 9))])}```"
+        return f"The answer is {rng.randint(0, 9)}."
 
 
 def _completion(request: Request, text: str, max_tokens: int) -> Completion:
@@ -85,65 +118,39 @@ def _read(text: str) -> Any:
     return next(filter(None, (parse(text) for parse in _PARSERS)), None)
 
 
-def _answer(rng: Random, text: str, temperature: float) -> str:
-    problem = _read(text)
-    if isinstance(problem, Chain):
-        return _work_out(rng, problem, temperature)
-    if isinstance(problem, Task):
-        return _write_program(rng, problem, temperature)
-    if problem is not None:
-        return problem.response(rng, partial(_happens, rng, temperature=temperature))
-    if _ASKS_FOR_CODE.search(text):
-        return f"```python\n{code_problems.program([str(rng.randint(0, 9))])}```"
-    return f"The answer is {rng.randint(0, 9)}."
+def _happens(rng: Random, temperature: float, probability: float) -> bool:
+    if temperature > 0:
+        does, does_not = (p ** (1 / temperature) for p in (probability, 1 - probability))
+        probability = does / (does + does_not)
+    return rng.random() < (probability if temperature > 0 else round(probability))
 
 
-@lru_cache(maxsize=1000)
-def _sharpened(probabilities: tuple[float, ...], temperature: float) -> tuple[float, ...]:
-    if temperature <= 0:
-        best = probabilities.index(max(probabilities))
-        return tuple(float(i == best) for i in range(len(probabilities)))
-    powers = [p ** (1 / temperature) for p in probabilities]
-    return tuple(power / sum(powers) for power in powers)
+def _work_out(chain: Chain, habits: Habits, rng: Random, happens: Happens) -> str:
+    lines, value, worked = "", chain.start, chain.level
+    if happens(1 - (1 - habits.stops_early) ** (chain.level - 1)):
+        worked = rng.randrange(1, chain.level)
+    for number, step in enumerate(chain.steps[:worked], 1):
+        result = step.apply(value)
+        if happens(habits.slip):
+            result = rng.choice([digit for digit in range(10) if 0 < abs(digit - result) <= 3] or [0])
+        lines += f"{number}: {value}{step.operation}{step.operand}={result}\n"
+        value = result
+    answer = str(value) if happens(habits.no_box) else f"\\boxed{{{value}}}"
+    return f"{lines}The answer is {answer}."
 
 
-def _happens(rng: Random, probability: float, temperature: float) -> bool:
-    return rng.random() < _sharpened((probability, 1 - probability), temperature)[0]
-
-
-def _work_out(rng: Random, chain: Chain, temperature: float) -> str:
-    lines = []
-    value = chain.start
-    if _happens(rng, NO_WORKING, temperature):
-        right = chain.values()[-1]
-        other = (1 - RIGHT_GUESS) / 10  # "any digit" may be the right one
-        weights = _sharpened((RIGHT_GUESS + other, *[other] * 9), temperature)
-        digits = [right, *(digit for digit in range(10) if digit != right)]
-        value = rng.choices(digits, weights)[0]
-    else:
-        for number, step in enumerate(chain.steps, 1):
-            result = step.apply(value)
-            if _happens(rng, SLIP, temperature):
-                result = rng.choice([digit for digit in range(10) if 0 < abs(digit - result) <= 3] or [0])
-            lines.append(f"{number}: {value}{step.operation}{step.operand}={result}\n")
-            value = result
-    answer = str(value) if _happens(rng, NO_BOX, temperature) else f"\\boxed{{{value}}}"
-    return f"{''.join(lines)}The answer is {answer}."
-
-
-def _write_program(rng: Random, task: Task, temperature: float) -> str:
+def _write_program(task: Task, habits: Habits, rng: Random, happens: Happens) -> str:
     lines = task.lines()
-    mistakes = task.mistakes()
-    if mistakes and _happens(rng, HABITUAL_MISTAKE, temperature):
-        part, mistake = rng.choice(mistakes)
-        name, constant = task.parts[part]
-        lines[part] = PIECES[name].mistakes[mistake][0].format(k=constant)
-    if _happens(rng, WRONG_OPERATION, temperature):
+    for part, mistake in task.mistakes():
+        if happens(habits.mistake):
+            name, constant = task.parts[part]
+            lines[part] = PIECES[name].mistakes[mistake][0].format(k=constant)
+    if happens(habits.wrong_operation):
         piece = rng.choice(OPERATIONS)
         lines[rng.randrange(task.level)] = piece.code.format(k=rng.choice(piece.constants))
-    if _happens(rng, DROPPED_OPERATION, temperature):
+    if happens(habits.dropped_operation):
         del lines[rng.randrange(task.level)]
     program = code_problems.program(lines)
-    if _happens(rng, SYNTAX_ERROR, temperature):
+    if happens(habits.syntax_error):
         program = program.replace(":\n", "\n", 1)
-    return program if _happens(rng, NO_FENCE, temperature) else f"```python\n{program}```"
+    return program if happens(habits.no_fence) else f"```python\n{program}```"

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ratchet.infra.inference.engine import AnyEngine, chosen_engine
+from ratchet.infra.recipe.curation import Teacher
 from ratchet.infra.recipe.evaluation import benchmark_name
 from ratchet.infra.recipe.interventions import Change, Intervention, Mix
 from ratchet.infra.section import Section, Where
@@ -20,6 +21,8 @@ class WarmStart(Section):
     """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names."""
     domain: Where[str | None] = None
     """The domain whose prompt template problems in the files get. None: the recipe's only domain."""
+    teacher: Teacher | None = None
+    """Who writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
     traces: int = 44000
     """Traces to learn from, over all domains; with files, at most."""
     mix: dict[str, Annotated[float, Field(gt=0)]] = {}

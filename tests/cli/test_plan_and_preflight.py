@@ -61,7 +61,7 @@ def test_what_cannot_be_planned_says_why(tmp_path):
 
 def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
     teacher = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "attempts": 1}
-    tiny = {"kind": "ratchet.examples.tiny_world.teacher", "model": "tiny-teacher"}
+    tiny = {"kind": "ratchet.examples.tiny_world.teacher", "model": "careful"}
     recipe = Recipe.model_validate({"name": "r", "curation": {"math": {"teacher": teacher}, "code": {"teacher": tiny}}})
     settings = load_settings(tmp_path)
     found = list(endpoints(recipe, replace(settings, tracking_uri="http://127.0.0.1:9")))

@@ -32,7 +32,7 @@ from ratchet.infra.recipe.model import PromptFormat
 from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 
 TINY = "ratchet.examples.tiny_world.teacher"
-TEACHER = Teacher(kind=TINY, model="t", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
+TEACHER = Teacher(kind=TINY, model="careful", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
 FORMAT = PromptFormat(math="{prompt}")
 
 
