@@ -32,19 +32,18 @@ OWN_TRACES = Step("own_traces", 3, "traces")
 
 def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
     """The warm start's traces; `problems` are the curated ones of each domain."""
-    assert recipe.training.warm_start is not None
-    return own_traces(recipe, list(problems)) if recipe.training.warm_start.files else teacher_traces(recipe, problems)
+    start = recipe.training.warm_start
+    assert start is not None
+    return own_traces(recipe, start, list(problems)) if start.files else teacher_traces(recipe, start, problems)
 
 
-def own_traces(recipe: Recipe, domains: list[str]) -> Artifact:
+def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact:
     """The rows of the recipe's trace files as (prompt, response) pairs. Rows that cannot be read, or that share text
     with a held-out item of one of `domains`, are rejected with the reason.
 
     Columns: problem_id, domain, source, source_id, prompt (the user turn), response. Raises RatchetError for an
     unusable file, and when no row is left.
     """
-    start = recipe.training.warm_start
-    assert start is not None
     domain = start.domain or (domains[0] if len(domains) == 1 else None)
     if domain is None:
         raise RatchetError(
@@ -114,16 +113,14 @@ def _table(traces: list[Trace]) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
+def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Artifact]) -> Artifact:
     """The teacher's answers to the curated problems, right and wrong, as (prompt, response) pairs.
 
     Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
     learn to stop in the middle.
     """
-    warm_start = recipe.training.warm_start
-    assert warm_start is not None
-    wanted = _wanted(warm_start, list(problems))
-    teachers = {domain: warm_start.teacher or recipe.curation_of(domain).teacher for domain in wanted}
+    wanted = _wanted(start, list(problems))
+    teachers = {domain: start.teacher or recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
         "teachers": teachers,
@@ -142,7 +139,7 @@ def teacher_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact
         for domain in (d for d in wanted if wanted[d]):
             if teachers[domain].kind == "none":
                 raise RatchetError(
-                    f"training.warm_start needs a teacher's answers, but curation.{domain}.teacher.kind is none."
+                    f"training.warm_start needs a teacher: set its `teacher` or `files`, or curation.{domain}.teacher."
                 )
             asked = _asked(teachers[domain], wanted[domain], problems[domain])
             check_teacher(recipe, asked, problems[domain], purpose=f"traces-{domain}")

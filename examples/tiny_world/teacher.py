@@ -1,13 +1,14 @@
-"""Who answers the tiny world's problems: it parses a text, solves the problem, and has habits.
+"""The tiny world's teacher: it reads a problem from the text of the user turn, solves it, and has habits. It answers
+through the same protocol as an endpoint. The recipe names one of two models:
 
-Two models answer, by the name in the recipe. `careful` is the teacher of curation: its votes decide which references are
-wrong, and its failures how difficult a problem is, so it makes few mistakes, and more in longer problems. `hasty` writes
-the traces of the supervised start, as the texts a model is pretrained on were not written by its teacher. In math it
-stops early: of a chain of L steps it works all with probability 0.5^(L-1), otherwise only the first ones, any number of
-them, and gives the value it has. In code it makes 60 % of the habitual mistakes that a task allows (`>=` for `>`, no
-default for an empty list), each by itself. So a model that imitates it solves short problems often and long ones rarely,
-and gains nothing by guessing. What it lacks is never a skill that the traces do not show: reinforcement learning can
-find out that working to the end pays, and responses grow by it.
+`careful` is curation's teacher. Its most frequent answer is right, so a majority vote finds wrong references, and it
+fails more often on longer problems, so its failures measure difficulty.
+
+`hasty` writes the traces of the supervised start. In math it stops early: of a chain of L steps it works all with
+probability 0.5^(L-1), otherwise the first ones only, and answers with the value it has. In code it makes each habitual
+mistake that a task allows (`>=` for `>`, no default for an empty list) with probability 0.6. A model that imitates it
+solves short problems often and long ones rarely, and guessing does not help it. The right way is rare in the traces but
+present, so reinforcement learning can find it: working to the end, in longer responses.
 """
 
 import re
@@ -31,7 +32,7 @@ from ratchet.infra.recipe.curation import Teacher
 class Habits:
     """Probability of each habit at temperature 1."""
 
-    stops_early: float  # math, by each step but the first: the response leaves the last steps out, at least one
+    stops_early: float  # math: for each step but the first, the chance that some last steps are left out
     slip: float  # math: a step's result is wrong, and the chain continues with it
     no_box: float  # math: the answer is not boxed
     mistake: float  # code: the habitual mistake, in each part that has one
@@ -70,7 +71,9 @@ class ProceduralTeacher(TeacherEngine):
     def for_teacher(cls, teacher: Teacher) -> "ProceduralTeacher":
         """Raises RatchetError for a `model` that is not in `HABITS`."""
         if teacher.model not in HABITS:
-            raise RatchetError(f"The tiny world's teacher has no model {teacher.model!r}: set it to {' or '.join(HABITS)}.")
+            raise RatchetError(
+                f"The tiny world's teacher has no model {teacher.model!r}: set it to {' or '.join(HABITS)}."
+            )
         return cls(habits=HABITS[teacher.model])
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
@@ -85,7 +88,6 @@ class ProceduralTeacher(TeacherEngine):
             rng = Random(f"{self._seed} {request.seed}")
             answer = self._answer(text, partial(_happens, rng, sampling.temperature), rng)
             yield _completion(request, answer, sampling.max_tokens)
-
 
     def _answer(self, text: str, happens: Happens, rng: Random) -> str:
         problem = _read(text)
