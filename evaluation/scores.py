@@ -39,8 +39,8 @@ def score(
     `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`,
     `empty`, and for best@k `reward`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
     are counted, and are part of no score. `vote` adds maj@k, for domains whose answers can be compared with one
-    another. `contaminated` are the problem_ids found in the training set, None without a check. `topics` are those of each
-    question, by problem_id; default: those that its file states. pass@1 is always among the scores.
+    another. `contaminated` are the problem_ids found in the training set, None without a check. `topics` are those of
+    each question, by problem_id; default: those that its file states. pass@1 is always among the scores.
     """
     rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
     graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
