@@ -1,7 +1,8 @@
 """One evaluation as a child process: `python -m ratchet.evaluation.main SPEC.json`.
 
 Writes into the spec's `work_dir`:
-    generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
+    generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`) and, with a reward
+                          model, its reward
     questions.parquet     one row per question, with the prompt that was sent (`QUESTIONS_SCHEMA`)
     scores.json           settings, and one dictionary per benchmark (`evaluation.scores`)
     progress.jsonl        {"done", "total", "benchmark", "time"} as responses are sampled, {"note"} to the user
@@ -15,8 +16,8 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.imported import ImportedGenerations
+from ratchet.evaluation.rewards import REWARD, Rewarder
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
@@ -72,7 +74,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
     ):
-        grading = Grading(pool, plan.problems, _prefixes(plan))
+        grading = Grading(pool, plan.problems, plan.judged_prefixes)
         done = 0
         for table in generations.stream():
             grading.submit(table.to_pylist())
@@ -81,11 +83,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             _progress(work_dir, progress)
         grading.collect()
         grading.require_verdicts(training.max_infra_errors)
-        path = work_dir / GENERATIONS
-        with disk_errors(path), replacing(path) as draft:
-            with pq.ParquetWriter(draft, GRADED_SCHEMA, compression="zstd") as writer:
-                for table in generations.in_order():  # a row group a batch: memory never holds more than one
-                    writer.write_table(grading.graded(table))
+        _write_generations(plan, map(grading.graded, generations.in_order()))
     _write_questions(work_dir / QUESTIONS, plan, tagged)
     _write_scores(work_dir, plan, tagged)
     shutil.rmtree(work_dir / "sampling", ignore_errors=True)
@@ -93,17 +91,27 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         _status(work_dir, "finished", "")
 
 
+def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
+    """A row group a batch: memory never holds more than one."""
+    path, settings = plan.spec.work_dir / GENERATIONS, plan.spec.evaluation.reward_model
+    schema, journal = GRADED_SCHEMA, plan.spec.store_dir / "rewards.jsonl"
+    with ExitStack() as stack:
+        if settings.model:
+            schema = schema.append(REWARD)
+            rewarder = stack.enter_context(Rewarder(settings, journal, partial(_note, plan.spec.work_dir)))
+            graded = (rewarder.with_rewards(table, plan) for table in graded)
+        stack.enter_context(disk_errors(path))
+        draft = stack.enter_context(replacing(path))
+        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+            for table in graded:
+                writer.write_table(table)
+
+
 def _topics(plan: Plan) -> dict[str, tuple[Tags, str]]:
     """By benchmark, its questions' topics and who assigned them."""
     settings, journal = plan.spec.evaluation.topics, plan.spec.store_dir / "topics.jsonl"
     note = partial(_note, plan.spec.work_dir)
     return {name: tag(problems, settings, journal, note) for name, problems in plan.problems.items()}
-
-
-def _prefixes(plan: Plan) -> dict[str, str]:
-    """The response prefix of each benchmark's prompt. Responses of endpoints and from files are whole already."""
-    own = plan.spec.model.directory is not None
-    return {name: prompt.response_prefix if own else "" for name, prompt in plan.prompts.items()}
 
 
 def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
@@ -157,8 +165,8 @@ def _write_questions(path: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, st
 
 def _write_scores(work_dir: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, str]]) -> None:
     columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
+    columns += [REWARD.name] if plan.spec.evaluation.reward_model.model else []
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
-    prefixes = _prefixes(plan)
     flagged = plan.spec.contaminated
     benchmarks = {}
     for benchmark in plan.spec.evaluation.benchmarks:
@@ -181,7 +189,7 @@ def _write_scores(work_dir: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, s
                 topics=tagged[name][0],
             ),
             "topics_by": tagged[name][1],
-            **_metrics(work_dir, benchmark, problems, prefixes[name]),
+            **_metrics(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
     with disk_errors(work_dir):
         write_atomically(

@@ -1,4 +1,5 @@
-"""How often k responses contain a right one (pass@k), are all right (pass^k), or have the right majority (maj@k).
+"""How often k responses contain a right one (pass@k), are all right (pass^k), have the right majority (maj@k), or a
+right one as the one with the highest reward (best@k).
 
 Throughout, n is the number of graded responses to one question and c the number of them that passed.
 """
@@ -44,6 +45,21 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     """Unbiased pass^1 … pass^n, C(c, k) / C(n, k): the chance that k responses drawn without replacement are all right
     (Yao et al. 2024, arXiv 2406.12045). Shape and NaN as in `pass_at_k_table`."""
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
+
+
+def best_of_every_k(rewards: ArrayLike, right: ArrayLike) -> np.ndarray:
+    """best@1 … best@n of one question, shape [n]: the chance that of k responses drawn without replacement the one with
+    the highest reward is right. Equal rewards share their places; NaN, no reward, is below all others.
+
+    The response at place j by reward, from 0, is the best of k with the chance w_k(j) = C(n-1-j, k-1) / C(n, k);
+    w_k(0) = k/n and w_k(j+1) = w_k(j) (n-k-j) / (n-1-j).
+    """
+    _, place = np.unique(-np.nan_to_num(np.asarray(rewards, float), nan=-np.inf), return_inverse=True)
+    shares = np.bincount(place, np.asarray(right, float)) / np.bincount(place)
+    n = len(place)
+    k, j = np.arange(1, n + 1)[:, None], np.arange(n - 1)[None, :]
+    weights = np.cumprod(np.hstack([k / n, np.maximum(n - k - j, 0) / (n - 1 - j)]), axis=1)
+    return weights @ shares[np.sort(place)]
 
 
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:

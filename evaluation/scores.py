@@ -14,7 +14,7 @@ import pandas as pd
 
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
 from ratchet.evaluation.grading import RIGHT
-from ratchet.evaluation.pass_at_k import NAN, all_pass_table, majority_at_k, pass_at_k_table
+from ratchet.evaluation.pass_at_k import NAN, all_pass_table, best_of_every_k, majority_at_k, pass_at_k_table
 from ratchet.evaluation.rating import map_rating
 from ratchet.evaluation.statistics import (
     share_interval,
@@ -37,10 +37,10 @@ def score(
     """Scores of one benchmark.
 
     `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`,
-    `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error` are counted, and are part
-    of no score. `vote` adds maj@k, for domains whose answers can be compared with one another. `contaminated` are the
-    problem_ids found in the training set, None without a check. `topics` are those of each question, by problem_id;
-    default: those that its file states. pass@1 is always among the scores.
+    `empty`, and for best@k `reward`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
+    are counted, and are part of no score. `vote` adds maj@k, for domains whose answers can be compared with one
+    another. `contaminated` are the problem_ids found in the training set, None without a check. `topics` are those of
+    each question, by problem_id; default: those that its file states. pass@1 is always among the scores.
     """
     rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
     graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
@@ -92,6 +92,13 @@ def score(
         result["majority_at"] = {
             str(k): estimate(np.array([majority_at_k(v, k) for v in votes]), groups) for k in pass_at
         }
+    if "reward" in graded:
+        table = np.full((len(answered), n.max(initial=0)), NAN)
+        each = {question: own for question, own in graded.groupby("problem_id")}
+        for row, question in zip(table, answered.index, strict=True):
+            row[: len(each[question])] = best_of_every_k(each[question].reward, each[question].right)
+        best = Curves(table, groups)
+        result["best_of_at"] = {str(k): best.at(k) for k in pass_at}
     return result
 
 
@@ -198,11 +205,12 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics and
-    `response_tokens`, the mean."""
+    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, `best_of_K`, rates, the domain's own
+    metrics and `response_tokens`, the mean."""
     found = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
     found |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
     found |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
+    found |= {f"best_of_{k}": point["value"] for k, point in scores.get("best_of_at", {}).items()}
     found |= {name: value for name, value in scores.items() if name.endswith("_rate")}
     found |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
     return found | {"response_tokens": scores["response_tokens"]["all"]["mean"]}

@@ -110,6 +110,13 @@ class Plan:
             found[benchmark.name] = {**filled, "response_prefix": asked.response_prefix}
         return found
 
+    @cached_property
+    def judged_prefixes(self) -> dict[str, str]:
+        """By benchmark, the part of each response that its prompt contains. Responses of endpoints and from files are
+        whole already."""
+        own = self.spec.model.directory is not None
+        return {name: prompt.response_prefix if own else "" for name, prompt in self.prompts.items()}
+
     @property
     def hardware(self) -> Hardware:
         return self.spec.training.hardware

@@ -65,8 +65,9 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 def score_rows(scores: Scores) -> list[Row]:
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
-    if k := largest_k(scores.get("majority_at", {})):
-        row[f"maj@{k}"] = estimate(scores["majority_at"][k])
+    for name, points in (("maj", scores.get("majority_at", {})), ("best", scores.get("best_of_at", {}))):
+        if k := largest_k(points):
+            row[f"{name}@{k}"] = estimate(points[k])
     row |= {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}
     tokens = number(scores["response_tokens"]["all"]["mean"], 0)
     return [row | {"truncated": percent(scores["truncation_rate"]), "mean tokens": tokens}]
@@ -83,8 +84,9 @@ def k_rows(scores: Scores) -> list[Row]:
         row: Row = {"k": int(k), "pass@k": number(point["value"])}
         row["95 % interval"] = interval(point["low"], point["high"])
         row["pass^k"] = estimate(scores["all_pass_at"][k])
-        if "majority_at" in scores:
-            row["maj@k"] = estimate(scores["majority_at"][k])
+        for name, points in (("maj@k", "majority_at"), ("best@k", "best_of_at")):
+            if points in scores:
+                row[name] = estimate(scores[points][k])
         if k == "1":
             row["at fixed questions"] = f"± {number(scores.get('standard_error_at_fixed_questions'))}"
         rows.append(row)

@@ -90,6 +90,21 @@ class Endpoint(Section):
     """Seconds without any answer after which the evaluation stops; finished answers are kept."""
 
 
+class RewardModel(Endpoint):
+    """A reward model behind vLLM's `/classify`: the score best@k is that of the response with the highest reward."""
+
+    base_url: Where[str] = ""
+    """Address of the server, such as http://127.0.0.1:8001."""
+    patience_s: Where[float] = 60.0
+    """Seconds without an answer after which the evaluation stops; the rewards so far are kept."""
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> "RewardModel":
+        if bool(self.model) != bool(self.base_url):
+            raise ValueError("reward_model needs both model and base_url")
+        return self
+
+
 class Topics(Endpoint):
     """Topics of questions whose benchmark states none, for accuracy by topic."""
 
@@ -123,6 +138,8 @@ class Evaluation(Section):
     """Of sampling."""
     endpoint: Endpoint = Endpoint()
     """Settings for a model behind an endpoint."""
+    reward_model: RewardModel = RewardModel()
+    """For best-of-n; default: none."""
     topics: Topics = Topics()
     """Topics of questions whose benchmark states none."""
 

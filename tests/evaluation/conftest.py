@@ -1,8 +1,16 @@
-"""A model that can be evaluated in a second: random weights, and a vocabulary in which whole answers are words."""
+"""A model that can be evaluated in a second: random weights, and a vocabulary in which whole answers are words. A
+server of chat completions that misbehaves as told."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -94,3 +102,62 @@ def changed(spec: dict, **sections) -> dict:
 def first_benchmark(spec: dict, **changes) -> dict:
     """The spec with this benchmark only."""
     return changed(spec, evaluation={"benchmarks": [{**spec["evaluation"]["benchmarks"][0], **changes}]})
+
+
+class Server:
+    """Answers every question with a box. `down` calls and all after `most` answers fail with 503, questions in `broken`
+    always with 500, those in `refused` with 400. `counts`: says how many tokens an answer has."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, int]] = Counter()
+        self.answered: Counter[tuple[str, int]] = Counter()
+        self.down, self.most, self.broken, self.refused, self.counts = 0, 10**9, set(), set(), True
+        self.said: Iterator[dict] = repeat({"content": "\\boxed{1}"})
+        lock, server = threading.Lock(), self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                question, seed = body["messages"][-1]["content"], body["seed"]
+                with lock:
+                    server.asked[question, seed] += 1
+                    server.down -= 1
+                    spent = server.answered.total() >= server.most
+                    status = 503 if server.down >= 0 or spent else 500 if question in server.broken else 200
+                    status = 400 if question in server.refused else status
+                    server.answered[question, seed] += status == 200
+                if status == 200:
+                    time.sleep(0.02)  # an answer takes longer than keeping it
+                message = {"role": "assistant", **next(server.said)}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                reply = {"id": "1", "object": "chat.completion", "choices": [choice]}
+                reply |= {"usage": {"completion_tokens": 4}} if server.counts else {}
+                text = json.dumps(
+                    reply if status == 200 else {"error": {"message": "no, maximum context length"}}
+                ).encode()
+                with contextlib.suppress(OSError):  # who was stopped has hung up
+                    self.reply(status, text)
+
+            def reply(self, status: int, text: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()

@@ -11,20 +11,11 @@ from ratchet.evaluation.tagging import by_keywords, chosen_topics, tag, topics_b
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.evaluation import Topics
-from tests.evaluation.conftest import changed, first_benchmark
-from tests.evaluation.test_endpoint import Server
+from tests.evaluation.conftest import Server, changed, first_benchmark
 
 TRIANGLE = Problem("t", "math", "The triangle ABC has an angle of 30 degrees. Find its area.")
 OWN = Problem("o", "math", "How many primes?", metadata=json.dumps({"subject": "Number Theory"}))
 PUZZLE = Problem("p", "logic", "Who owns the zebra?")
-
-
-@pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
 
 
 def settings(server: Server, **changes) -> Topics:

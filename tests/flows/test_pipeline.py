@@ -21,7 +21,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.report import require_same_settings
-from tests.evaluation.test_endpoint import Server
+from tests.evaluation.conftest import Server
 from tests.flows.conftest import MINI, ROOT, in_process
 
 
