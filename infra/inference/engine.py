@@ -74,6 +74,11 @@ class TrainedModel(Protocol):
     model: Any
     tokenizer: Any
 
+    def named_weights(self) -> Iterator[tuple[str, Any]]:
+        """Name and parameter of every weight that `weights` sends; under ZeRO-3 and with an adapter only a part of its
+        value."""
+        ...
+
     def weights(self) -> Iterator[tuple[str, Any]]:
         """Name and whole current tensor of every weight, one at a time, tied ones under each name. Collective."""
         ...
@@ -131,6 +136,8 @@ class Work:
     hardware: "Hardware"
     gpu: float | None
     """Bytes of one GPU's memory; None on a CPU."""
+    adapted: bool = False
+    """Whether the policy is a base model with an adapter, which engines get merged."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,10 @@ class Transformers(InferenceEngine):
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
-        if work.hardware.zero_stage == 3:
+        copies = work.adapted or work.hardware.zero_stage == 3
+        if copies:
             memory["whole copy to sample with"] = work.weights
-        transfer = "memory" if work.hardware.zero_stage == 3 else ""
+        transfer = "memory" if copies else ""
         return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer=transfer)
 
     @contextmanager
@@ -51,25 +53,27 @@ class Transformers(InferenceEngine):
 
 
 class InPlace:
-    """`TrainingEngine` that decodes with the model in training itself."""
+    """`TrainingEngine` that decodes with the model in training itself, or a whole copy if it is sharded or has an
+    adapter."""
 
     positions: int | None = None
-    copies: bool = False
     beside: bool = False
     continuous: bool = False
 
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
-        self._policy = policy
+        self._policy, self._version = policy, ""
+        self.copies: bool = policy.whole_model() is not policy.model
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
 
     def receive(self, version: str) -> None:
-        self._engine.model = self._policy.whole_model()
+        self._engine.model, self._version = self._policy.whole_model(), version
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         for batch in batches:  # decoded separately, so that a response does not depend on the batch before
-            yield from self._engine.generate(batch, sampling)
+            for completion in self._engine.generate(batch, sampling):
+                yield replace(completion, weight_version=self._version)
 
     def sleep(self) -> None:
         """Holds no memory."""
