@@ -5,6 +5,7 @@ merged model is `adapter/`, in peft's format, which the next stage continues.
 """
 
 import hashlib
+import json
 import sys
 from collections.abc import Callable
 from copy import deepcopy
@@ -23,6 +24,8 @@ from ratchet.training import ranks
 from ratchet.training.model import load_model
 
 DIRECTORY, FILE = "adapter", "adapter_model.safetensors"
+FACTS = "ratchet"
+"""Entry of the file's metadata: the adapter's settings, and the hash of the base that it was trained on."""
 WRAPPER = "base_model.model."
 """What peft puts before the names of weights in its files."""
 
@@ -32,7 +35,7 @@ class Adapter:
 
     def __init__(self, lora: Lora, base: str, seed: int) -> None:
         self._lora, self._base, self._seed = lora, base, seed
-        self._facts = {"format": "pt", "lora": lora.model_dump_json()}
+        self._facts = {"lora": lora.model_dump(mode="json")}
         self._layers: dict[Any, Any] = {}  # peft's layer of each adapted weight
 
     @classmethod
@@ -54,7 +57,7 @@ class Adapter:
         stored, before = Path(path) / DIRECTORY / FILE, {}
         if stored.is_file():
             with safe_open(stored, "pt") as file:
-                before = file.metadata()
+                before = json.loads((file.metadata() or {}).get(FACTS, "{}"))
         continues = before.get("lora") == self._facts["lora"]
         model, tokenizer = load_model(self._base if continues else path, dtype)
         digest = _digest(model)
@@ -72,6 +75,7 @@ class Adapter:
             inject_adapter_in_model(self._config, model)
         except ValueError as error:
             raise RatchetError(f"{path} has no layers for training.lora.target: {error}") from error
+        self._config.target_modules = sorted(self._config.target_modules or ())  # a set, which is written in any order
         self._layers = {m.base_layer.weight: m for m in model.modules() if isinstance(m, LoraLayer)}
         if continues:
             with safe_open(stored, "pt") as file, torch.no_grad():
@@ -94,7 +98,8 @@ class Adapter:
         def write() -> None:
             directory.mkdir()
             self._config.save_pretrained(directory)
-            save_file(state, directory / FILE, self._facts)
+            # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
+            save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
 
         return write
 
