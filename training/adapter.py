@@ -35,7 +35,7 @@ class Adapter:
 
     def __init__(self, lora: Lora, base: str, seed: int) -> None:
         self._lora, self._base, self._seed = lora, base, seed
-        self._facts = {"lora": lora.model_dump(mode="json")}
+        self._facts: dict[str, Any] = {"lora": lora.model_dump(mode="json")}
         self._layers: dict[Any, Any] = {}  # peft's layer of each adapted weight
 
     @classmethod
@@ -54,7 +54,7 @@ class Adapter:
         from peft import LoraConfig, inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
 
-        stored, before = Path(path) / DIRECTORY / FILE, {}
+        stored, before = Path(path) / DIRECTORY / FILE, dict[str, Any]()
         if stored.is_file():
             with safe_open(stored, "pt") as file:
                 before = json.loads((file.metadata() or {}).get(FACTS, "{}"))
@@ -66,10 +66,11 @@ class Adapter:
             model, tokenizer = load_model(path, dtype)
             digest = _digest(model)
         self._facts["base_sha256"] = digest
-        target = self._lora.target if isinstance(self._lora.target, str) else list(self._lora.target)
+        target = self._lora.target
         self._config = LoraConfig(
-            r=self._lora.rank, lora_alpha=self._lora.alpha, target_modules=target, task_type="CAUSAL_LM"
-        )
+            r=self._lora.rank, lora_alpha=self._lora.alpha, task_type="CAUSAL_LM",
+            target_modules=target if isinstance(target, str) else [*map(str, target)],
+        )  # fmt: skip
         torch.manual_seed(derive_seed(self._seed, "lora"))  # the same matrices on every rank
         try:
             inject_adapter_in_model(self._config, model)
@@ -97,7 +98,7 @@ class Adapter:
 
         def write() -> None:
             directory.mkdir()
-            self._config.save_pretrained(directory)
+            self._config.save_pretrained(str(directory))
             # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
             save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
 
