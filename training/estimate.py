@@ -203,7 +203,7 @@ def estimate(
     }  # fmt: skip
     return Estimate(
         sampling={**held, **engine.memory},
-        updating={**held, **updating},
+        updating={**held, **updating, **{name: engine.memory[name] for name in engine.kept}},
         seconds={
             "sampling": sampling,
             "judge": max(0.0, judging - sampling) + verdict,

@@ -145,7 +145,7 @@ class Needs:
     """An engine's resources for `Work`."""
 
     memory: dict[str, float]
-    """Bytes on each rank's accelerator, by purpose."""
+    """Bytes on each rank's accelerator while sampling, by purpose."""
     room: float
     """Tokens that one engine's cache holds, prompts included."""
     batch: int
@@ -157,6 +157,8 @@ class Needs:
     """Whether a response starts when another ends, or when its whole batch has ended."""
     more_room: str = "lower training.hardware.rollout_batch."
     """What to do if `room` is less than one response needs."""
+    kept: tuple[str, ...] = ()
+    """The parts of `memory` that are not freed for the update."""
     transfer: Literal["", "memory", "disk"] = "memory"
     """How new weights arrive: not at all, between GPUs, or by files."""
 

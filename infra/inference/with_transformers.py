@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
 
 
+COPY = "whole copy to sample with"
+
+
 class Transformers(InferenceEngine):
     """torch only. No weights are sent."""
 
@@ -21,11 +24,10 @@ class Transformers(InferenceEngine):
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
-        copies = work.adapted or work.hardware.zero_stage == 3
-        if copies:
-            memory["whole copy to sample with"] = work.weights
-        transfer = "memory" if copies else ""
-        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer=transfer)
+        if work.adapted or work.hardware.zero_stage == 3:
+            memory[COPY] = work.weights
+            return Needs(memory, room, batch, engines=work.ranks, continuous=False, kept=(COPY,))
+        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer="")
 
     @contextmanager
     def open_for_training(

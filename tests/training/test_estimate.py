@@ -221,5 +221,6 @@ def test_an_adapter_by_hand():
     )
     assert found.updating["weights"] == 2 * (shape.parameters + own)
     assert found.sampling["whole copy to sample with"] == 2 * shape.parameters
+    assert found.updating["whole copy to sample with"] == 2 * shape.parameters, "it is not freed for the update"
     assert found.checkpoint_bytes == 2 * shape.parameters + 14 * own
     assert 0.7 < found.seconds["update"] / all_of_it.seconds["update"] < 0.85
