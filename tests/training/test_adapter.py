@@ -27,8 +27,8 @@ def adapted(base: str, path: str | None = None, lora: Lora = LORA, reference: bo
     )
 
 
-def learnt(base: str, **settings) -> Policy:
-    """A policy whose adapter has learned, so that it is not zero."""
+def learned(base: str, **settings) -> Policy:
+    """A policy whose adapter is no longer zero."""
     policy = adapted(base, **settings)
     Learner(policy, stage(learning_rate=1e-2)).learn(groups(0), 1.0)
     return policy
@@ -60,7 +60,7 @@ def test_only_the_adapter_learns(alone, micro_model, zero_stage):
 def test_gradients_are_those_of_pefts_own_forward(alone, micro_model):
     from peft import LoraConfig, get_peft_model
 
-    policy = learnt(micro_model)
+    policy = learned(micro_model)
     base = AutoModelForCausalLM.from_pretrained(micro_model)
     config = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
     other = get_peft_model(base, config)
@@ -93,7 +93,7 @@ def gradient_of_trained(policy: Policy) -> dict[str, torch.Tensor]:
 def test_recomputed_activations_give_the_same_gradient(alone, micro_model):
     found = []
     for recomputed in (False, True):
-        policy = learnt(micro_model, activation_checkpointing=recomputed)
+        policy = learned(micro_model, activation_checkpointing=recomputed)
         policy._adam.state.clear()
         Learner(policy, stage(learning_rate=0.0)).learn(groups(3, policy.version), 1.0)
         found.append(gradient_of_trained(policy))
@@ -102,7 +102,7 @@ def test_recomputed_activations_give_the_same_gradient(alone, micro_model):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_saved_and_sent_weights_are_merged(alone, micro_model, tmp_path, dtype):
-    policy = learnt(micro_model, dtype=dtype)
+    policy = learned(micro_model, dtype=dtype)
     policy.save_model(tmp_path / "model")
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=getattr(torch, dtype))
     start = AutoModelForCausalLM.from_pretrained(micro_model, dtype=getattr(torch, dtype))
@@ -118,7 +118,7 @@ def test_saved_and_sent_weights_are_merged(alone, micro_model, tmp_path, dtype):
 def test_peft_reads_the_saved_adapter(alone, micro_model, tmp_path):
     from peft import PeftModel
 
-    policy = learnt(micro_model)
+    policy = learned(micro_model)
     policy.save_model(tmp_path / "model")
     base = AutoModelForCausalLM.from_pretrained(micro_model)
     merged = PeftModel.from_pretrained(base, str(tmp_path / "model" / DIRECTORY)).merge_and_unload()
@@ -126,13 +126,13 @@ def test_peft_reads_the_saved_adapter(alone, micro_model, tmp_path):
 
 
 def test_the_next_stage_continues_the_adapter(alone, micro_model, tmp_path, capsys):
-    policy = learnt(micro_model)
+    policy = learned(micro_model)
     policy.save_model(tmp_path / "model")
     model = str(tmp_path / "model")
     assert same(values(adapted(micro_model, model, seed=7)), values(policy))
     assert "a new one" not in capsys.readouterr().err
     (tmp_path / "other").mkdir()
-    learnt(micro_model, seed=3).save_model(tmp_path / "other" / "model")
+    learned(micro_model, seed=3).save_model(tmp_path / "other" / "model")
     for base, lora in ((micro_model, Lora(rank=2, alpha=8)), (str(tmp_path / "other" / "model"), LORA)):
         fresh = adapted(base, model, lora)
         assert same(dict(fresh.weights()), dict(policy.weights())), "a new adapter on the merged weights"
@@ -142,7 +142,7 @@ def test_the_next_stage_continues_the_adapter(alone, micro_model, tmp_path, caps
 
 @pytest.mark.parametrize("zero_stage", [0, 2])
 def test_a_resumed_run_ends_with_the_same_bits(alone, micro_model, tmp_path, zero_stage):
-    policy = learnt(micro_model, zero_stage=zero_stage, reference=True)
+    policy = learned(micro_model, zero_stage=zero_stage, reference=True)
     learner = Learner(policy, stage(learning_rate=1e-2, kl_coefficient=0.1))
     learner.reset(optimizer=False)  # the reference is a copy of the adapter from now on
     learner.learn(groups(1, policy.version), 1.0)
@@ -171,7 +171,7 @@ def test_the_reference_is_the_base_until_a_reset(alone, micro_model):
 
 
 def test_a_stale_merge_is_found(alone, micro_model, monkeypatch):
-    policy = learnt(micro_model)
+    policy = learned(micro_model)
     engine = InPlace(policy, 8)
     sampler = Sampler(policy, engine)
     requests = [[Request(0, 1, (5, 6, 7))]]
