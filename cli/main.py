@@ -153,7 +153,7 @@ def train(
     """Train: warm start and all stages. Curates first what is not curated yet.
 
     A single stage starts from the checkpoint before it, or from `--from`. `--dry-run` also estimates memory and time of
-    each stage, on this machine or `--machine`.
+    each stage, on the machine that the recipe asks for or `--machine`.
 
     Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """

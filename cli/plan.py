@@ -25,7 +25,7 @@ GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "len
 def plan(
     recipe: Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")] = "tiny",
     machine: Annotated[
-        str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default this machine.")
+        str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default what the recipe asks for.")
     ] = "",
     price: Annotated[float | None, typer.Option("--price", min=0, help="Price per GPU-hour.")] = None,
     mean: Annotated[
@@ -73,9 +73,10 @@ class Plan:
         self, recipe: Recipe, settings: Settings, machine: str, mean: float = 0.5, price: float | None = None,
         only: str = "", start: str = "",
     ) -> None:  # fmt: skip
-        from ratchet.training.machine import local_machine, measured_file, parse_machine, with_measured
+        from ratchet.training.machine import machine_of, measured_file, parse_machine, with_measured
 
-        given = parse_machine(machine) if machine else local_machine()
+        given = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
+        self.assumed = not machine and not given.is_cpu
         self.machine = with_measured(given, measured_file(settings.home, recipe.name))
         self.measured = self.machine is not given
         self.recipe, self.training, self.mean, self.price, self._only = recipe, recipe.training, mean, price, only
@@ -111,7 +112,8 @@ class Plan:
             )  # fmt: skip
         hours = sum(stage["hours"] for stage in stages)
         return {
-            "recipe": self.recipe.name, "machine": str(self.machine), "gpus": self.machine.count,
+            "recipe": self.recipe.name, "machine": str(self.machine), "machine_assumed": self.assumed,
+            "gpus": self.machine.count,
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": hours, "cost": self._cost(hours),
         }  # fmt: skip
@@ -124,6 +126,12 @@ class Plan:
         console.print(
             f"{self.shape.parameters:,} parameters on {self.machine}, ZeRO {hardware.zero_stage}, {hardware.dtype}"
         )
+        if self.assumed:
+            console.print(
+                f"[dim]A GPU for each of the {hardware.machines} x {hardware.processes} ranks of training.hardware is "
+                "assumed; --machine 2x8xA100, for example, plans for others.[/]",
+                soft_wrap=True,
+            )
         phases = list(found["stages"][0]["seconds"])
         priced = ["cost"] if self.price is not None else []
         table = columns("stage", "memory", "of", "a step", *phases, "steps", "the stage", *priced)

@@ -45,6 +45,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     start, hardware = recipe.training.warm_start, recipe.training.hardware
     spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
+    parameters |= _lora(recipe)
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
@@ -63,6 +64,10 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     return run_step(
         WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start", check=check
     )
+
+
+def _lora(recipe: Recipe) -> dict[str, Any]:
+    return {"lora": recipe.training.lora} if recipe.training.lora else {}
 
 
 def check_model(path: str) -> None:
@@ -121,6 +126,7 @@ def train_stage(
         "hardware": recipe.training.hardware,
         "engine": recipe.training.engine,
         "max_infra_errors": recipe.training.max_infra_errors,
+        **_lora(recipe),
         **own_code,
         **judged_math(recipe, stage.domains),
     }

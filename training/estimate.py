@@ -11,7 +11,7 @@ from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import Needs, Work
-from ratchet.infra.recipe.training import Stage, Training
+from ratchet.infra.recipe.training import Lora, Stage, Training
 from ratchet.training.machine import PROGRAM_S, VERDICT_S, Machine
 from ratchet.training.simulation import Decoder, Sampled, response_lengths, sample
 
@@ -82,9 +82,24 @@ class Shape:
         """Parameters that each token is multiplied with; an embedding is only looked up."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
-    def update_flops(self, tokens: float) -> float:
-        """Arithmetic of forward and backward over one sequence."""
-        return 6 * tokens * (self.multiplied + tokens * self.layers * self.attention)
+    def update_flops(self, tokens: float, adapter: int = 0) -> float:
+        """Arithmetic of forward and backward over one sequence; with an adapter, of that many parameters, the model's
+        own weights have no gradient."""
+        weights = 4 * self.multiplied + 6 * adapter if adapter else 6 * self.multiplied
+        return tokens * (weights + 6 * tokens * self.layers * self.attention)
+
+    def adapter(self, lora: Lora | None) -> int:
+        """Parameters of a LoRA adapter."""
+        if lora is None:
+            return 0
+        sizes = {
+            "q_proj": self.hidden + self.attention, "k_proj": self.hidden + self.cache_width // 2,
+            "v_proj": self.hidden + self.cache_width // 2, "o_proj": self.attention + self.hidden,
+            "gate_proj": self.hidden + self.intermediate, "up_proj": self.hidden + self.intermediate,
+            "down_proj": self.intermediate + self.hidden,
+        }  # fmt: skip
+        chosen = sizes if lora.target == "all-linear" else lora.target
+        return self.layers * lora.rank * sum(sizes[name] for name in chosen)
 
 
 @dataclass(frozen=True)
@@ -128,16 +143,18 @@ def estimate(
     longest = prompt + stage.longest_response
     responses = stage.prompts_per_batch * stage.most_rollouts
     lengths = response_lengths(responses, stage.longest_response, mean_response)
-    state = parameters * (12 if size == 2 else 8)
+    adapter = shape.adapter(training.lora)
+    trained = adapter or parameters
+    state = trained * (12 if size == 2 else 8)
 
     def sharded(size: float, from_stage: int) -> float:
         return size / ranks if hardware.zero_stage >= from_stage else size
 
-    held = {"weights": sharded(parameters * size, 3)}
+    held = {"weights": sharded((parameters + adapter) * size, 3)}
     if not hardware.cpu_offload:
         held["optimizer"] = sharded(state, 1)
     if stage.kl_coefficient:
-        held["reference"] = held["weights"]
+        held["reference"] = sharded(trained * size, 3)
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
     tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, longest * responses / ranks))
@@ -145,7 +162,7 @@ def estimate(
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
     of_a_step = (
-        sharded(parameters * size, 2),
+        sharded(trained * size, 2),
         recomputed if hardware.activation_checkpointing else shape.layers * layer,
         3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     )
@@ -153,7 +170,7 @@ def estimate(
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
-        ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory,
+        ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory, adapted=adapter > 0,
     )  # fmt: skip
     engine = training.engine.needs(work)
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
@@ -177,7 +194,7 @@ def estimate(
     judging = responses * verdict / machine.cores
     update = update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths])
     # Copied to host memory, and written during the steps until the next one.
-    checkpoint, machines = 2 * parameters * size + state, max(1, ranks // machine.in_one)
+    checkpoint, machines = (parameters + trained) * size + state, max(1, ranks // machine.in_one)
     written = checkpoint / rates.disk
     waited = written - training.checkpoint_every * (sampling + update)
     handed_over = {
@@ -186,7 +203,7 @@ def estimate(
     }  # fmt: skip
     return Estimate(
         sampling={**held, **engine.memory},
-        updating={**held, **updating},
+        updating={**held, **updating, **{name: engine.memory[name] for name in engine.kept}},
         seconds={
             "sampling": sampling,
             "judge": max(0.0, judging - sampling) + verdict,
@@ -209,24 +226,21 @@ def update_seconds(
 ) -> float:
     """Seconds of forward and backward on the busiest rank, of scoring before it, and of moving weights and gradients
     where arithmetic does not hide that."""
-    hardware, rates = training.hardware, machine.rates
+    hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.lora)
+    trained = adapter or shape.parameters
     groups = max(1, ranks // hardware.sequence_ranks)
-    flops, tokens = (
-        max(sum(each) / groups, max(each)) / hardware.sequence_ranks
-        for each in ([*map(shape.update_flops, lengths)], lengths)
-    )
-    passes = 1 + FORWARD * (
-        hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
-    )
-    seconds = flops * passes / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
-    moved = shape.parameters * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
+    more = FORWARD * (hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1))
+    work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
+    flops, tokens = (max(sum(each) / groups, max(each)) / hardware.sequence_ranks for each in (work, lengths))
+    seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
+    moved = trained * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
     if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered
-        seconds = max(seconds, max(1.0, tokens / hardware.micro_batch_tokens) * (2 + passes) * moved)
+        seconds = max(seconds, max(1.0, tokens / hardware.micro_batch_tokens) * (3 + more) * moved)
     elif ranks > 1:
         seconds += 2 * moved * stage.updates_per_batch
     if hardware.cpu_offload:
         machines = max(1, ranks // machine.in_one)
-        seconds += stage.updates_per_batch * shape.parameters * MOVED_BY_ADAM / HOST_BANDWIDTH / machines
+        seconds += stage.updates_per_batch * trained * MOVED_BY_ADAM / HOST_BANDWIDTH / machines
     return seconds
 
 

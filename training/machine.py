@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import core_count, memory_bytes
+from ratchet.infra.recipe.training import Hardware
 
 GIB = 2**30
 
@@ -124,6 +125,16 @@ def local_machine() -> Machine:
             known = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
             return replace(_gpus(known, len(lines), len(lines)), memory=float(mebibytes) * 2**20, cores=cores)
     return Machine("CPU", 1, memory_bytes(), cores * CPU_CORE_FLOPS, CPU_BANDWIDTH, cores, rates=CPU)
+
+
+def machine_of(hardware: Hardware) -> Machine:
+    """What a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if the recipe
+    computes in bfloat16, and this CPU if not."""
+    here = local_machine()
+    if here.is_cpu and hardware.dtype == "float32":
+        return here
+    asked = _gpus("H100" if here.is_cpu else here.name, hardware.ranks, hardware.processes)
+    return asked if here.is_cpu else replace(asked, memory=here.memory)
 
 
 LINES, KILLED = "preflight.jsonl", "killed"

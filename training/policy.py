@@ -22,6 +22,7 @@ from torch import nn
 
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
+from ratchet.training.adapter import Adapter, share_frozen, trained
 from ratchet.training.attention import check_attention, share_attention
 from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
@@ -38,14 +39,20 @@ TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 class Policy:
     """One rank's handle on the model in training. All ranks must call a *collective* method together."""
 
-    def __init__(self, path: str, hardware: Hardware, optimizer: Optimizer, with_reference: bool = False) -> None:
+    def __init__(
+        self, path: str, hardware: Hardware, optimizer: Optimizer, with_reference: bool = False,
+        adapter: Adapter | None = None,
+    ) -> None:  # fmt: skip
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.hardware, self.device = hardware, torch.device("cpu")
         if torch.cuda.is_available():
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(self.device)
         sharded = hardware.zero_stage == 3
-        model, self.tokenizer = load_model(path, hardware.dtype, sharded)
+        self._adapter = adapter
+        model, self.tokenizer = (
+            adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded)
+        )
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
@@ -56,14 +63,18 @@ class Policy:
             # ScoredModel reads the head's weight, so it must be gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
-        parameters = sum(getattr(p, "ds_numel", p.numel()) for p in model.parameters())
-        self.shape = f"{model.config.model_type}, {parameters:,} parameters"
+        learned = list(trained(model).values())
+        parameters, own = (
+            sum(getattr(p, "ds_numel", p.numel()) for p in each) for each in (model.parameters(), learned)
+        )
+        of_adapter = f", {own:,} of them in an adapter" if adapter else ""
+        self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
         """A checkpoint must be of the same shape."""
-        self.checkpoint_bytes = 16 * parameters
+        self.checkpoint_bytes = 12 * own + 4 * parameters
         """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
         self._adam = torch.optim.AdamW(
-            model.parameters(), lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
+            learned, lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
         )
         # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
         self._plain = hardware.zero_stage == 0 and hardware.dtype == "float32"
@@ -72,7 +83,7 @@ class Policy:
         self._whole: Any = None
         self.reference = None
         if with_reference:
-            start, _ = load_model(path, hardware.dtype, sharded)
+            start = share_frozen(model) if adapter else load_model(path, hardware.dtype, sharded)[0]
             if hardware.sequence_ranks > 1:
                 share_attention(start, hardware.sequence_ranks)
             self.reference = Reference(start.to(self.device), hardware)
@@ -188,12 +199,21 @@ class Policy:
         """Name and whole current tensor of every weight, one at a time, for an inference engine. Tied weights come
         under each of their names: vLLM may have a packed copy of the head. Collective."""
         for name, weight in self._gathered():
-            yield name, weight.detach().clone() if hasattr(weight, "ds_id") else weight.detach()
+            yield name, weight.detach().clone() if hasattr(weight, "ds_id") else self._merged(weight)
+
+    def named_weights(self) -> Iterator[tuple[str, Any]]:
+        """Name and parameter of every weight that the model has without an adapter, tied ones under each name."""
+        for name, weight in self.model.named_parameters(remove_duplicate=False):
+            if ".lora_" not in name:
+                yield name.replace(".base_layer.", "."), weight
+
+    def _merged(self, weight: Any) -> torch.Tensor:
+        return self._adapter.merged(weight) if self._adapter else weight.detach()
 
     def _gathered(self) -> Iterator[tuple[str, Any]]:
-        """Name and weight, tied ones under each name; under ZeRO-3 gathered in buckets of `BUCKET` bytes, and whole
-        until the next one is requested. Collective."""
-        weights = list(self.model.named_parameters(remove_duplicate=False))
+        """`named_weights`; under ZeRO-3 gathered in buckets of `BUCKET` bytes, and whole until the next one is
+        requested. Collective."""
+        weights = list(self.named_weights())
         if self.hardware.zero_stage < 3:
             yield from weights
             return
@@ -204,9 +224,9 @@ class Policy:
                 yield from together
 
     def whole_model(self) -> Any:
-        """The model with all of its current weights in evaluation mode, for decoding; under ZeRO-3 a copy on every
-        rank, because ranks do not decode in step. Collective."""
-        if self.hardware.zero_stage < 3:
+        """The model with all of its current weights in evaluation mode, for decoding. With an adapter a copy, and under
+        ZeRO-3 one on every rank, because ranks do not decode in step. Collective."""
+        if self.hardware.zero_stage < 3 and not self._adapter:
             return self.model.eval()
         if self._whole is None:
             with self.device:
@@ -214,7 +234,7 @@ class Policy:
             self._whole = made.requires_grad_(False).eval()
             self._whole.generation_config = self.model.generation_config
         for name, present in self._gathered():
-            self._whole.get_parameter(name).data.copy_(present.data)
+            self._whole.get_parameter(name).data.copy_(self._merged(present))
         return self._whole
 
     def save_model(self, directory: Path) -> None:
@@ -224,12 +244,13 @@ class Policy:
 
     def _model_writes(self, directory: Path, copy: Callable[[Any], Any]) -> Writes:
         state = self.model.state_dict()
-        if self.hardware.zero_stage == 3:  # rank 0 copies one weight after the other to host memory
+        if self.hardware.zero_stage == 3 or self._adapter:  # rank 0 copies one weight after the other to host memory
             whole: dict[Any, torch.Tensor] = {}
+            state = {} if self._adapter else state
             for name, weight in self._gathered():
                 if self.rank == 0:
                     if weight not in whole:
-                        whole[weight] = weight.detach().to("cpu", copy=True)
+                        whole[weight] = self._merged(weight).to("cpu", copy=True)
                     state[name] = whole[weight]
         elif self.rank == 0:
             state = copy(state)
@@ -237,12 +258,15 @@ class Policy:
             return {}
         # Read now: a tokenizer cannot be saved by one thread while another uses it.
         tokenizer = self._tokenizer_files
+        write_adapter = self._adapter.writer(directory, self.model, copy) if self._adapter else None
 
         def write() -> None:
             self.model.save_pretrained(directory, state_dict=state)
             for name, content in tokenizer.items():
                 (directory / name).parent.mkdir(exist_ok=True)
                 (directory / name).write_bytes(content)
+            if write_adapter:
+                write_adapter()
 
         return {directory: write}
 
@@ -260,7 +284,9 @@ class Policy:
         copies = HostCopies(room)
         usual, self.engine.checkpoint_engine = self.engine.checkpoint_engine, copies
         try:
-            self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False)
+            self.engine.save_checkpoint(
+                str(directory), tag="engine", save_latest=False, exclude_frozen_parameters=self._adapter is not None
+            )
         finally:
             self.engine.checkpoint_engine = usual
         writes = copies.writes | self._model_writes(directory / "model", copies.copy)
@@ -274,10 +300,10 @@ class Policy:
     def load_state(self, directory: Path, other_ranks: bool = False) -> None:
         """The reverse of `snapshot`, bit for bit. If another number of ranks wrote it, through DeepSpeed's universal
         form. Collective."""
-        if other_ranks and not self._plain:
+        if other_ranks and self.hardware.zero_stage:
             self._load_universal(directory)
         else:
-            self.engine.load_checkpoint(str(directory), tag="engine")
+            self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)
 
@@ -290,7 +316,7 @@ class Policy:
 
         ranks.first(convert, self.checkpoint_bytes, self.hardware.timeout_minutes)
         self.engine._config.load_universal_checkpoint = True
-        self.engine.load_checkpoint(str(scratch), tag="engine")
+        self.engine.load_checkpoint(str(scratch), tag="engine", load_module_strict=self._adapter is None)
         self.engine._config.load_universal_checkpoint = False
         torch.distributed.barrier()
         if self.rank == 0:

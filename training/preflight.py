@@ -34,6 +34,7 @@ from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, ranks
+from ratchet.training.adapter import Adapter
 from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
@@ -98,7 +99,8 @@ class Preflight:
         """Values for the machine's `Rates`."""
         self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
-        self.policy = Policy(self.model_dir, self.training.hardware, self.training.optimizer, reference)
+        adapter = Adapter.of(recipe)
+        self.policy = Policy(self.model_dir, self.training.hardware, self.training.optimizer, reference, adapter)
         self.shape = Shape.of(self.policy.model.config.to_dict())
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
 

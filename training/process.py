@@ -22,6 +22,7 @@ from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, loop, ranks, warm_start
+from ratchet.training.adapter import Adapter
 from ratchet.training.batches import Batches
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
@@ -79,11 +80,11 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     settings, training = recipe.training.warm_start, recipe.training
     if settings is None:
         assert recipe.model.path is not None, "checked when the run was planned"
-        return Policy(recipe.model.path, training.hardware, training.optimizer), 0
+        return Policy(recipe.model.path, training.hardware, training.optimizer, adapter=Adapter.of(recipe)), 0
     traces = warm_start.read_traces(Path(spec["traces"]))
     path = recipe.model.path or str(_grown(recipe, traces, work))
     optimizer = training.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
-    policy = Policy(path, training.hardware, optimizer)
+    policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
     with Checkpoints(work / "checkpoints", policy) as checkpoints:
         restored = checkpoints.restore()
@@ -113,7 +114,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
-    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, with_reference=stage.kl_coefficient > 0)
+    reference = stage.kl_coefficient > 0
+    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, reference, Adapter.of(recipe))
     with (
         _worker(recipe, stage, policy, spec["model_dir"], work) as worker,
         Checkpoints(work / "checkpoints", policy) as checkpoints,

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ratchet.infra.recipe.training import Hardware
+from ratchet.training.adapter import trained
 from ratchet.training.model import ScoredModel
 from ratchet.training.packing import MicroBatch
 from ratchet.training.snapshot import Writes
@@ -21,12 +22,13 @@ class Reference:
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
         shared = hardware.sequence_ranks > 1  # attention is shared only in training mode
-        self._model = model.requires_grad_(False).train(shared)
-        self._scored: Any = ScoredModel(self._model, hardware.logprob_chunk_tokens)
+        self._own = trained(model)  # the others are the policy's
+        model.requires_grad_(False).train(shared)
+        self._scored: Any = ScoredModel(model, hardware.logprob_chunk_tokens)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # then it is the stage's start, which need not be saved
         if self._sharded:
-            deepspeed.zero.register_external_parameter(self._scored, self._model.get_output_embeddings().weight)
+            deepspeed.zero.register_external_parameter(self._scored, model.get_output_embeddings().weight)
             configuration = {
                 "train_micro_batch_size_per_gpu": 1,
                 "zero_optimization": {"stage": 3},
@@ -42,16 +44,16 @@ class Reference:
 
     def follow(self, model: Any) -> None:
         """Become a copy of `model`."""
-        for own, other in zip(self._model.parameters(), model.parameters(), strict=True):
+        for name, other in trained(model).items():
             with self._whole(other):
                 value = other.detach().clone() if self._sharded else other.detach()
-            self._set(own, value)
+            self._set(self._own[name], value)
         self.reset = True
 
     def snapshot(self, file: Path, rank: int) -> Writes:
         """A function that writes its current state."""
         weights = {}
-        for name, own in self._model.named_parameters():
+        for name, own in self._own.items():
             with self._whole(own):
                 if rank == 0:
                     weights[name] = own.detach().to("cpu", copy=True)
@@ -59,7 +61,7 @@ class Reference:
 
     def load(self, directory: Path) -> None:
         weights = load_file(directory / FILE)
-        for name, own in self._model.named_parameters():
+        for name, own in self._own.items():
             self._set(own, weights[name].to(own.device))
         self.reset = True
 

@@ -74,6 +74,11 @@ class TrainedModel(Protocol):
     model: Any
     tokenizer: Any
 
+    def named_weights(self) -> Iterator[tuple[str, Any]]:
+        """Name and parameter of every weight that `weights` sends; under ZeRO-3 and with an adapter only a part of its
+        value."""
+        ...
+
     def weights(self) -> Iterator[tuple[str, Any]]:
         """Name and whole current tensor of every weight, one at a time, tied ones under each name. Collective."""
         ...
@@ -131,6 +136,8 @@ class Work:
     hardware: "Hardware"
     gpu: float | None
     """Bytes of one GPU's memory; None on a CPU."""
+    adapted: bool = False
+    """Whether the policy is a base model with an adapter, which engines get merged."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Needs:
     """An engine's resources for `Work`."""
 
     memory: dict[str, float]
-    """Bytes on each rank's accelerator, by purpose."""
+    """Bytes on each rank's accelerator while sampling, by purpose."""
     room: float
     """Tokens that one engine's cache holds, prompts included."""
     batch: int
@@ -150,6 +157,8 @@ class Needs:
     """Whether a response starts when another ends, or when its whole batch has ended."""
     more_room: str = "lower training.hardware.rollout_batch."
     """What to do if `room` is less than one response needs."""
+    kept: tuple[str, ...] = ()
+    """The parts of `memory` that are not freed for the update."""
     transfer: Literal["", "memory", "disk"] = "memory"
     """How new weights arrive: not at all, between GPUs, or by files."""
 

@@ -98,7 +98,7 @@ class PolicyWeights(WeightSource):
         # `ds_shape`: under ZeRO-3 the parameter itself is empty.
         return [
             ParamMeta(name, weight.dtype, tuple(getattr(weight, "ds_shape", weight.shape)))
-            for name, weight in self._policy.model.named_parameters(remove_duplicate=False)
+            for name, weight in self._policy.named_weights()
         ]
 
     def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:

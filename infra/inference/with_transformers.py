@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
 
 
+COPY = "whole copy to sample with"
+
+
 class Transformers(InferenceEngine):
     """torch only. No weights are sent."""
 
@@ -20,10 +24,10 @@ class Transformers(InferenceEngine):
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
-        if work.hardware.zero_stage == 3:
-            memory["whole copy to sample with"] = work.weights
-        transfer = "memory" if work.hardware.zero_stage == 3 else ""
-        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer=transfer)
+        if work.adapted or work.hardware.zero_stage == 3:
+            memory[COPY] = work.weights
+            return Needs(memory, room, batch, engines=work.ranks, continuous=False, kept=(COPY,))
+        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer="")
 
     @contextmanager
     def open_for_training(
@@ -51,25 +55,27 @@ class Transformers(InferenceEngine):
 
 
 class InPlace:
-    """`TrainingEngine` that decodes with the model in training itself."""
+    """`TrainingEngine` that decodes with the model in training itself, or a whole copy if it is sharded or has an
+    adapter."""
 
     positions: int | None = None
-    copies: bool = False
     beside: bool = False
     continuous: bool = False
 
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
-        self._policy = policy
+        self._policy, self._version = policy, ""
+        self.copies: bool = policy.whole_model() is not policy.model
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
 
     def receive(self, version: str) -> None:
-        self._engine.model = self._policy.whole_model()
+        self._engine.model, self._version = self._policy.whole_model(), version
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         for batch in batches:  # decoded separately, so that a response does not depend on the batch before
-            yield from self._engine.generate(batch, sampling)
+            for completion in self._engine.generate(batch, sampling):
+                yield replace(completion, weight_version=self._version)
 
     def sleep(self) -> None:
         """Holds no memory."""

@@ -82,6 +82,8 @@ class Recipe(Section):
             for name in names:
                 if name not in known:
                     raise ValueError(f"{field} names {name!r}; known: {', '.join(known) or 'none'}")
+        if self.training.lora and self.model.path is None:
+            raise ValueError("training.lora adapts an existing model, but model.path names none")
         if gate and points[-1] not in self.evaluation.after:
             raise ValueError(f"registry.gate: evaluation.after does not name {points[-1]}, which ends the training")
         return self

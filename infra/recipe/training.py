@@ -284,6 +284,22 @@ class Alarms(Section):
     """Divergence between sampling engine and trainer, nats per token."""
 
 
+Projection = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+class Lora(Section):
+    """A low-rank adapter (arXiv 2106.09685), trained instead of the model's weights, for one small GPU;
+    docs/training.md. It has no dropout, with which the trained network would not be the one that sampled."""
+
+    rank: int = Field(default=16, ge=1)
+    """Rank of the change of each adapted matrix."""
+    alpha: int = Field(default=32, ge=1)
+    """The change is scaled by alpha / rank."""
+    target: Literal["all-linear"] | tuple[Projection, ...] = "all-linear"
+    """The adapted matrices of every layer, such as [q_proj, v_proj]; all of them learn best
+    (https://thinkingmachines.ai/blog/lora)."""
+
+
 class Training(Section):
     warm_start: WarmStart | None = None
     """Supervised training before the first stage; none: the first stage starts from `model.path`."""
@@ -291,6 +307,8 @@ class Training(Section):
     """The curriculum; each stage starts from the checkpoint of the one before."""
     optimizer: Optimizer = Optimizer()
     """AdamW's settings, for all stages."""
+    lora: Lora | None = None
+    """Train an adapter; none: all weights."""
     hardware: Hardware = Hardware()
     """Ranks, sharding and batch sizes."""
     engine: AnyEngine = chosen_engine("transformers")
@@ -311,6 +329,8 @@ class Training(Section):
     @model_validator(mode="after")
     def _consistent(self) -> "Training":
         self.engine.check_hardware(self.hardware)
+        if self.lora and self.hardware.zero_stage == 3:
+            raise ValueError("lora needs hardware.zero_stage 0, 1 or 2: weights that ZeRO-3 shards cannot be merged")
         names = [stage.name for stage in self.stages]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"stage names must be unique, given twice: {sorted(twice)}")

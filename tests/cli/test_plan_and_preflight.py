@@ -45,6 +45,14 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     assert longer["hours"] > found["hours"]
 
 
+def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    said = in_process("plan", "prorl-1.5b", "--set", model, "--home", tmp_path)
+    assert "on 32 x H100" in said and "each of the 4 x 8 ranks" in " ".join(said.split())
+    small = in_process("plan", MINI, "--home", tmp_path)
+    assert "on CPU with" in small and "assumed;" not in small
+
+
 def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
     asked = ("1.5b-1gpu", "--machine", "1xH100", "--set", model, "--home", tmp_path)
     table = in_process("plan", *asked).split("\n\n")[0]

@@ -7,7 +7,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.training import Hardware, Stage, Training
+from ratchet.infra.recipe.training import Hardware, Lora, Stage, Training
 from ratchet.training.estimate import TILE, Shape, estimate, pressures, scaled
 from ratchet.training.logprobs import VOCABULARY_TILE
 from ratchet.training.machine import (
@@ -18,6 +18,7 @@ from ratchet.training.machine import (
     Machine,
     Rates,
     local_machine,
+    machine_of,
     measured_file,
     parse_machine,
     with_measured,
@@ -195,3 +196,31 @@ def test_the_machine_found_has_what_it_was_told_where_it_has_no_gpu(monkeypatch)
     monkeypatch.setattr("ratchet.training.machine.core_count", lambda: 2)
     machine = local_machine()
     assert (machine.count, machine.cores) == (1, 2) and "2 cores" in str(machine)
+    assert machine_of(Hardware(processes=2)) == machine
+    assert machine_of(Hardware(processes=8, machines=2, dtype="bfloat16")) == parse_machine("2x8xH100")
+
+
+def test_a_recipe_for_more_gpus_than_here_is_planned_for_gpus_of_this_kind(monkeypatch):
+    here = dataclasses.replace(parse_machine("2xA100"), memory=40 * GIB)
+    monkeypatch.setattr("ratchet.training.machine.local_machine", lambda: here)
+    found = machine_of(Hardware(processes=8, machines=2))
+    assert found == dataclasses.replace(parse_machine("2x8xA100"), memory=40 * GIB)
+
+
+def test_an_adapter_by_hand():
+    """Rank 16 on the seven matrices of each of 48 layers; the base has neither gradient nor optimizer."""
+    shape, machine = Shape.of(QWEN_14B), parse_machine("H100")
+    own = 48 * 16 * (4 * 5120 + 2 * (5120 + 1024) + 3 * (5120 + 13824))
+    assert shape.adapter(Lora()) == own and shape.adapter(Lora(target=("q_proj",))) == 48 * 16 * 2 * 5120
+    full = Training(hardware=Hardware(dtype="bfloat16"))
+    lora = full.model_copy(update={"lora": Lora()})
+    found, all_of_it = (estimate(shape, stage(kl_coefficient=0.1), each, machine) for each in (lora, full))
+    assert (
+        found.updating["optimizer"] == 12 * own
+        and found.updating["gradients"] == found.updating["reference"] == 2 * own
+    )
+    assert found.updating["weights"] == 2 * (shape.parameters + own)
+    assert found.sampling["whole copy to sample with"] == 2 * shape.parameters
+    assert found.updating["whole copy to sample with"] == 2 * shape.parameters, "it is not freed for the update"
+    assert found.checkpoint_bytes == 2 * shape.parameters + 14 * own
+    assert 0.7 < found.seconds["update"] / all_of_it.seconds["update"] < 0.85

@@ -164,6 +164,30 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     assert not [*(straight / "tmp").iterdir(), *(killed / "tmp").glob("torchelastic_*")]
 
 
+@pytest.mark.slow
+def test_a_killed_stage_with_an_adapter_ends_with_the_same_files(learnt_model, tmp_path):
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["model"]["path"], recipe["training"]["lora"] = str(learnt_model), {"rank": 4}
+    recipe["training"]["stages"][0] |= {"kl_coefficient": 0.01, "learning_rate": 3e-3}
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start(straight, learnt_model, recipe=recipe).wait(120) == 0, (straight / "log").read_text()
+    launcher = start(killed, learnt_model, recipe=recipe)
+    assert wait(lambda: len(metrics(killed)) >= 5, 120), (killed / "log").read_text()
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    assert wait(lambda: not alive(killed), 5)
+    assert start(killed, learnt_model, recipe=recipe).wait(120) == 0, (killed / "log").read_text()
+    files = [
+        {str(file.relative_to(work)): file.read_bytes() for file in (work / "work" / "model").rglob("*.*")}
+        for work in (straight, killed)
+    ]
+    assert files[0] == files[1] and "work/model/adapter/adapter_model.safetensors" in files[0]
+    lines = metrics(straight)
+    assert any(line["grad_norm"] > 0 for line in lines) and lines[-1]["kl"] > 0
+    assert max(line["weight_probe"] for line in lines) < 1e-4
+    assert weights(straight) != (learnt_model / "model.safetensors").read_bytes()
+
+
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
     assert start_on_machines(1, tmp_path / "one", learnt_model, timeout_minutes=0.02).wait(60) == 2
     status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())

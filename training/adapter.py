@@ -1,0 +1,127 @@
+"""LoRA (Hu et al. 2021, arXiv 2106.09685): a frozen base model with small trainable matrices, through peft.
+
+Engines and checkpoints get the model with the matrices merged, so nothing else knows of them. Beside a checkpoint's
+merged model is `adapter/`, in peft's format, which the next stage continues.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.training import Lora
+from ratchet.training import ranks
+from ratchet.training.model import load_model
+
+DIRECTORY, FILE = "adapter", "adapter_model.safetensors"
+FACTS = "ratchet"
+"""Entry of the file's metadata: the adapter's settings, and the hash of the base that it was trained on."""
+WRAPPER = "base_model.model."
+"""What peft puts before the names of weights in its files."""
+
+
+class Adapter:
+    """The adapter of one policy."""
+
+    def __init__(self, lora: Lora, base: str, seed: int) -> None:
+        self._lora, self._base, self._seed = lora, base, seed
+        self._facts: dict[str, Any] = {"lora": lora.model_dump(mode="json")}
+        self._layers: dict[Any, Any] = {}  # peft's layer of each adapted weight
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> "Adapter | None":
+        """A new one for each policy; None if the recipe trains all weights."""
+        lora = recipe.training.lora
+        return None if lora is None else cls(lora, str(recipe.model.path), recipe.seed)
+
+    def load(self, path: str, dtype: str) -> tuple[Any, Any]:
+        """(model, tokenizer): the model in `path`, of which only the adapter is trained.
+
+        The adapter beside the model continues if it has these settings and was trained on the recipe's model; otherwise
+        a new one starts on the weights in `path`. Both have the same probabilities, up to the rounding of merged
+        weights. Raises RatchetError if a model cannot be read, or has none of the targets.
+        """
+        from peft import LoraConfig, inject_adapter_in_model
+        from peft.tuners.lora import LoraLayer
+
+        stored, before = Path(path) / DIRECTORY / FILE, dict[str, Any]()
+        if stored.is_file():
+            with safe_open(stored, "pt") as file:
+                before = json.loads((file.metadata() or {}).get(FACTS, "{}"))
+        continues = before.get("lora") == self._facts["lora"]
+        model, tokenizer = load_model(self._base if continues else path, dtype)
+        digest = _digest(model)
+        if continues and before["base_sha256"] != digest:
+            continues = False
+            model, tokenizer = load_model(path, dtype)
+            digest = _digest(model)
+        self._facts["base_sha256"] = digest
+        target = self._lora.target
+        self._config = LoraConfig(
+            r=self._lora.rank, lora_alpha=self._lora.alpha, task_type="CAUSAL_LM",
+            target_modules=target if isinstance(target, str) else [*map(str, target)],
+        )  # fmt: skip
+        torch.manual_seed(derive_seed(self._seed, "lora"))  # the same matrices on every rank
+        try:
+            inject_adapter_in_model(self._config, model)
+        except ValueError as error:
+            raise RatchetError(f"{path} has no layers for training.lora.target: {error}") from error
+        self._config.target_modules = sorted(self._config.target_modules or ())  # a set, which is written in any order
+        self._layers = {m.base_layer.weight: m for m in model.modules() if isinstance(m, LoraLayer)}
+        if continues:
+            with safe_open(stored, "pt") as file, torch.no_grad():
+                for name, weight in trained(model).items():
+                    weight.copy_(file.get_tensor(_stored_name(name)))
+        elif before and ranks.rank() == 0:
+            print(f"{path}: its adapter has another base or settings; a new one starts on its weights", file=sys.stderr)
+        return model, tokenizer
+
+    def merged(self, weight: Any) -> torch.Tensor:
+        """The whole value of one of the model's own weights."""
+        layer = self._layers.get(weight)
+        return weight.detach() if layer is None else weight.detach() + layer.get_delta_weight("default").detach()
+
+    def writer(self, directory: Path, model: Any, copy: Callable[[Any], Any]) -> Callable[[], None]:
+        """A function that writes the adapter of `model` as it is now, below `directory`."""
+        directory /= DIRECTORY
+        state = copy({_stored_name(name): weight.detach() for name, weight in trained(model).items()})
+
+        def write() -> None:
+            directory.mkdir()
+            self._config.save_pretrained(str(directory))
+            # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
+            save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
+
+        return write
+
+
+def trained(model: Any) -> dict[str, Any]:
+    """The weights that training changes, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def share_frozen(model: Any) -> Any:
+    """A copy of `model` with its own adapter and the same base."""
+    return deepcopy(model, {id(weight): weight for weight in model.parameters() if not weight.requires_grad})
+
+
+def _stored_name(name: str) -> str:
+    return WRAPPER + name.replace(".default.", ".")
+
+
+def _digest(model: Any) -> str:
+    """SHA-256 of all weights in the order of their names."""
+    found = hashlib.sha256()
+    for _, weight in sorted(model.named_parameters()):
+        found.update(weight.detach().contiguous().view(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
