@@ -2,7 +2,7 @@
 only, because the prompts of an environment share most of their words."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, Row, has, take_structure
+from ratchet.data_curation.readers.columns import Format, Row, take_structure
 from ratchet.data_curation.readers.plain_formats import plain_any
 from ratchet.data_curation.readers.raw_files import Malformed
 from ratchet.data_curation.rules.evidence import no_answer
@@ -32,7 +32,7 @@ def environment(row: Row) -> Row:
 
 ENVIRONMENTS = CurationPlan(
     plain=plain_any,
-    formats=(Format("environment", lambda c: has(c, "environment", "messages", "row"), environment),),
+    formats=(Format("environment", lambda c: c >= {"environment", "messages", "row"}, environment),),
     rules=(no_answer,),
     steps=("normalise", "rules"),
 )

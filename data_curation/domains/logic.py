@@ -5,7 +5,7 @@ and none that is held out (`verifiers/logic/generation.py`).
 """
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, Row, has, take_structure, take_text
+from ratchet.data_curation.readers.columns import Format, Row, take_structure, take_text
 from ratchet.data_curation.readers.plain_formats import plain_any
 from ratchet.data_curation.readers.raw_files import Malformed
 from ratchet.data_curation.rules.evidence import no_answer
@@ -23,7 +23,7 @@ def reasoning_gym(row: Row) -> Row:
 
 LOGIC = CurationPlan(
     plain=plain_any,
-    formats=(Format("reasoning-gym", lambda c: has(c, "question", "answer", "metadata"), reasoning_gym),),
+    formats=(Format("reasoning-gym", lambda c: c >= {"question", "answer", "metadata"}, reasoning_gym),),
     rules=(no_answer,),
     steps=("normalise", "rules"),
 )

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import code_formats, plain_formats
+from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.columns import (
     Format,
-    Row,
-    has,
+    answer_text,
+    final_answer,
     parse_structure,
     take,
     take_date,
@@ -24,7 +24,7 @@ from ratchet.data_curation.readers.columns import (
     unicode_text,
 )
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
-from ratchet.data_curation.readers.raw_files import Malformed, Raw, parsed
+from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
@@ -92,13 +92,15 @@ def _verl(row: Row) -> Row:
     if "cod" in ability or (ability != "math" and looks_like_tests):
         columns = code_formats.verl_code(row, truth) | {"domain": "code"}
     else:
-        columns = plain_formats.verl_math(row, truth) | {"domain": "math"}
+        columns = {"domain": "math", "answer": final_answer(row, answer_text(truth))}
+        if columns["answer"] is None:
+            raise Malformed("reward_model", "no ground_truth")
     return columns | {"prompt": prompt, "source_url": take(row, "url")}
 
 
 SHARED_FORMATS = (
-    Format("ratchet", lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
-    Format("verl", lambda c: has(c, "prompt", "reward_model"), _verl),
+    Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
+    Format("verl", lambda c: c >= {"prompt", "reward_model"}, _verl),
 )
 """Layouts whose rows name their own domain."""
 

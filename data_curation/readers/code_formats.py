@@ -14,7 +14,6 @@ from ratchet.data_curation.readers.code_tests import (
     from_tables,
 )
 from ratchet.data_curation.readers.columns import (
-    Row,
     parse_structure,
     take,
     take_date,
@@ -23,7 +22,7 @@ from ratchet.data_curation.readers.columns import (
     take_text,
 )
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, plain
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 PYTHON_3 = (3, "PYTHON3")  # in CodeContests
 

@@ -4,7 +4,7 @@ import ast
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -243,7 +243,3 @@ def take_solutions(row: Row, *names: str) -> list[str]:
                 raise
     solutions = [value] if isinstance(value, str) else value or []
     return [text for text in solutions if isinstance(text, str) and text.strip()]
-
-
-def has(columns: Iterable[str], *names: str) -> bool:
-    return set(names) <= set(columns)

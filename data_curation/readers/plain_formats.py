@@ -8,7 +8,6 @@ from typing import Any
 from ratchet.data_curation.readers.columns import (
     Row,
     answer_text,
-    final_answer,
     marked_answer,
     take,
     take_answer,
@@ -124,14 +123,6 @@ def _reference(solution: Any) -> str | None:
     if isinstance(solution, str):
         return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
     return answer_text(solution) if isinstance(solution, float | int) else None
-
-
-def verl_math(row: Row, truth: Any) -> Row:
-    """Math rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
-    answer = final_answer(row, answer_text(truth))
-    if answer is None:
-        raise Malformed("reward_model", "no ground_truth")
-    return {"answer": answer}
 
 
 def check_fields(columns: Columns) -> None:
