@@ -49,10 +49,9 @@ def open_raw_file(
     layout = next((f.name for f in formats if f.matches(seen)), None)
     if layout is None:
         raise RatchetError(
-            f"{path}: unknown {domain} format, its columns are {there}. Say which holds what, as in "
-            "`columns: {prompt: COLUMN, answer: COLUMN}`, or give the file in a known format: "
-            f"{', '.join(f.name for f in formats)} (docs/curation.md lists the columns "
-            "each one has)."
+            f"{path}: unknown {domain} format, its columns are {there}. Say in the recipe which holds what, "
+            "`columns: {prompt: COLUMN, answer: COLUMN}` (a benchmark is read by them only if it has them all), or give "
+            f"the file in a known format: {', '.join(f.name for f in formats)} (docs/curation.md lists their columns)."
         )
     return RawFile(path, domain, layout, frozenset(seen), {}, source, window)
 
