@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.readers import columns_of, read_problems
-from ratchet.data_curation.readers.columns import Row, chat_turns, last_boxed, take, take_text
-from ratchet.data_curation.readers.raw_files import Malformed, read_rows
+from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
+from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.split import to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.errors import RatchetError
@@ -83,7 +83,8 @@ def _of_rows(
                 name = next((name for name in chats if row.get(name)), chats[0])
                 turns = chat_turns(row.get(name), name)
             else:
-                sides = ("user", take(row, *prompts)), ("assistant", take(row, *responses))
+                row = RawRow(row)
+                sides = ("user", row.take(*prompts)), ("assistant", row.take(*responses))
                 turns = [
                     turn
                     for role, side in sides
@@ -92,7 +93,7 @@ def _of_rows(
             turns = [(role, text) for role, text in turns if role != "system"]  # a model in training gets none
             if [role for role, _ in turns] != ["user", "assistant"]:
                 raise Malformed("turns", f"{len(turns)} turns instead of one question and one answer")
-            prompt, response = (take_text({role: text}, role) for role, text in turns)
+            prompt, response = (RawRow({role: text}).take_text(role) for role, text in turns)
         except Malformed as fault:
             yield _rejected(path, number, source, str(fault))
             continue
