@@ -33,8 +33,8 @@ def _works(node: ast.stmt) -> bool:
             return any(isinstance(part, ast.Call | ast.Yield | ast.YieldFrom | ast.Await) for part in ast.walk(value))
         case ast.Assign(value=value) | ast.AnnAssign(value=value):
             return value is not None and _made_of_names(value)
-        case ast.Return(None | ast.Constant(None) | ast.Constant(value=ast.Ellipsis) | ast.Name("NotImplemented")):
-            return False
+        case ast.Return(value):
+            return value is not None and not _is_nothing(value)
         case ast.Raise(exc):
             return exc is not None and "NotImplemented" not in ast.unparse(exc)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
