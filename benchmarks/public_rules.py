@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.book_exercises import exercises
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import take_answer
+from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.rules.pictures import IN_CODE
@@ -60,7 +60,7 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
             )
             text = next((row[name] for name in STATEMENTS if isinstance(row.get(name), str)), "")
             try:
-                answer = take_answer(dict(row), *MATH_COLUMNS["answer"])
+                answer = RawRow(row).take_answer(*MATH_COLUMNS["answer"])
             except Malformed:
                 answer = None
             for prompt in {clean_statement(context + said)[0] for said in (text, IN_CODE.sub(" ", text))}:

@@ -140,7 +140,7 @@ class BenchmarkIndex:
         """Coverage of pairs from the numbers of shared n-grams, in all and outside of drawings."""
         total = np.maximum(np.diff(tokens.bounds) - self.n + 1, 0)
         prose = total.copy()
-        drawings = _drawings(tokens)
+        drawings = [kind for kind in DRAWINGS if kind[0] in tokens.folded]
         for row in rows[_first_of_equals(rows)].tolist() if drawings else ():
             for touched in _drawn_ngrams(tokens, row, self.n, drawings):
                 prose[row] -= touched.stop - touched.start
@@ -293,11 +293,6 @@ def _shared_text(
         "item_span": list(item_span),
         "tokens": length,
     }
-
-
-def _drawings(tokens: Tokens) -> list[tuple[bytes, bytes]]:
-    """The kinds of drawings that these texts contain."""
-    return [kind for kind in DRAWINGS if kind[0] in tokens.folded]
 
 
 def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> list[slice]:

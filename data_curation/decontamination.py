@@ -45,7 +45,8 @@ class Decontaminator:
         for row in np.flatnonzero(findings.overlaps.item >= 0).tolist():
             measured[row] = findings.facts(row)
         verdicts = [rejections.get(row) for row in range(len(table))]
-        counted = {"preset": self.settings.preset} | counts(findings)
+        hits = {"paper_hits": int(findings.paper_hit.sum()), "coverage_hits": int(findings.coverage_hit.sum())}
+        counted = {"preset": self.settings.preset} | hits
         if self.settings.released_after:
             counted["undated"] = table.column("released").null_count
         return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, **counted)
@@ -94,11 +95,3 @@ def reject(
 def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
     """From problem keys of known platforms to items."""
     return {key: item for item, url in enumerate(urls.to_pylist()) if (key := problem_key(url))}
-
-
-def counts(findings: Findings) -> dict[str, Any]:
-    """Hits of both presets."""
-    return {
-        "paper_hits": int(findings.paper_hit.sum()),
-        "coverage_hits": int(findings.coverage_hit.sum()),
-    }

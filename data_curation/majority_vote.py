@@ -70,7 +70,7 @@ def vote(
         given = by_problem[problem_id]
         classes = count_votes([attempt["answer"] for attempt in given], reference, verify)
         facts.append(_facts(given, classes))
-        verdicts.append(_judge(given, classes, reference, refusals.get(problem_id), min_votes))
+        verdicts.append(_judge(facts[-1], classes, reference, refusals.get(problem_id), min_votes))
     names = RULES if min_votes > 1 else [rule for rule in RULES if rule != "too_few_votes"]
     return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
 
@@ -122,15 +122,11 @@ def _facts(given: list[Attempt], classes: list[Class]) -> dict[str, Any]:
 
 
 def _judge(
-    given: list[Attempt], classes: list[Class], reference: str, refusal: str | None, min_votes: int
+    fact: dict[str, Any], classes: list[Class], reference: str, refusal: str | None, min_votes: int
 ) -> Rejection | None:
-    evidence = {
-        "reference": reference,
-        "votes": [[group.answer, group.votes] for group in classes],
-        "attempts": len(given),
-        "truncated": sum(attempt["truncated"] for attempt in given),
-    }
-    if not given:
+    attempts = fact["teacher_attempts"]
+    evidence = {"reference": reference, "votes": fact["votes"], "attempts": attempts, "truncated": fact["truncated"]}
+    if not attempts:
         return Rejection("no_attempt", {"reason": refusal})
     if fault := reference_fault(reference):
         return Rejection("unverifiable_reference", evidence | {"fault": fault})
@@ -145,7 +141,7 @@ def _judge(
     # Equal in the other direction: 0.333 for the reference 1/3 earns no reward, but does not contradict it either.
     if first.right is None or equivalent(reference, first.answer):
         return Rejection("undecided", evidence)
-    if first.votes > CONFIDENT * len(given):
-        note = f"{first.votes} of {len(given)} attempts agree on {first.answer!r}: the reference is likely wrong"
+    if first.votes > CONFIDENT * attempts:
+        note = f"{first.votes} of {attempts} attempts agree on {first.answer!r}: the reference is likely wrong"
         return Rejection("likely_wrong_reference", evidence | {"note": note})
     return Rejection("no_majority", evidence)

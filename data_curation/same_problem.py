@@ -74,23 +74,15 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _read(statement: str) -> tuple[str, Counter[str]]:
-    """A statement without pictures and heading, its numbers in digits; and these numbers."""
-    text = _HEADING.sub("", _in_digits(without_pictures(statement)))
-    return text, Counter(_numbers(text))
-
-
-def _in_digits(text: str) -> str:
-    """With number words in digits: "a dozen" is 12, "twice" is 2 times."""
+    """A statement without pictures and heading, with number words in digits ("a dozen" is 12, "twice" is 2 times); and
+    its numbers: `10^{5}`, `10^5` and the 105 of plain text are one, as are 1,000 and 1000."""
+    text = without_pictures(statement)
     for word, digits in _TIMES:
         text = word.sub(digits, text)
-    return _IN_WORDS.sub(
-        lambda found: " ".join(token.text for token in numbered(tokenize(found[0].replace(",", "")))), text
-    )
-
-
-def _numbers(text: str) -> list[str]:
-    """`10^{5}`, `10^5` and the 105 of plain text are one number, as are 1,000 and 1000."""
-    return re.findall(r"\d+", re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text))
+    text = _IN_WORDS.sub(lambda found: " ".join(t.text for t in numbered(tokenize(found[0].replace(",", "")))), text)
+    text = _HEADING.sub("", text)
+    joined = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
+    return text, Counter(re.findall(r"\d+", joined))
 
 
 def _words(text: str) -> Counter[str]:

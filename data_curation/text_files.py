@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers.columns import take_statement
+from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.raw_files import PARQUET_ROWS, Malformed, Row, parsed, raw_rows
 from ratchet.infra.errors import RatchetError
 
@@ -48,7 +48,7 @@ class TextFile:
                     if isinstance(row, Malformed):
                         raise row
                     value = row.get(self.text_column) if chunk is rows else row
-                    texts.append(take_statement({self.text_column: value}, self.text_column))
+                    texts.append(RawRow({self.text_column: value}).take_statement(self.text_column))
                 except Malformed as fault:
                     texts.append(None)
                     unusable[at] = str(fault)

@@ -35,6 +35,7 @@ SYNONYMS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "lambda": "λ", "omega": "ω", "sigma": "σ",
 }  # fmt: skip
 """Other spellings of commands; the right sides have no synonyms themselves."""
+_CANONICAL = {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
 # The same sign in other typefaces; the right one has no more bytes than the left one.
 FOLDED = dict(zip("−–—×·∗⋅’‘“”⩽⩾∶", "---****''\"\"≤≥:", strict=True))
 _PLANE = 0x10000
@@ -92,12 +93,12 @@ class Tokens:
 
     def words(self, first: int, end: int) -> list[bytes]:
         """The hashed forms of the tokens `first:end`: lower case, synonyms replaced."""
-        words, canonical = [], _canonical()
+        words = []
         for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
             word = self.folded[start:stop]
             if not word.isalnum():
                 word = word.translate(None, _BLANKS).replace(_NO_BREAK, b"")
-            words.append(canonical.get(word, word) if start and self.folded[start - 1] == _BACKSLASH else word)
+            words.append(_CANONICAL.get(word, word) if start and self.folded[start - 1] == _BACKSLASH else word)
         return words
 
 
@@ -310,7 +311,10 @@ def _plane() -> tuple[np.ndarray, np.ndarray]:
 def _kind(character: str) -> int:
     character = FOLDED.get(character, character)
     category = unicodedata.category(character)
-    if character in OPERATORS or _is_ideograph(ord(character)):
+    # In scripts without spaces each character is a token.
+    if character in OPERATORS or "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff":
+        return SINGLE
+    if "\uf900" <= character <= "\ufaff":
         return SINGLE
     if category[0] in "LM":
         return LETTER
@@ -320,19 +324,9 @@ def _kind(character: str) -> int:
     return SINGLE if category[0] == "S" and not character.isascii() else NOTHING
 
 
-def _is_ideograph(code: int) -> bool:
-    """Scripts without spaces: each character is a token."""
-    return 0x3040 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF
-
-
 _ASCII_KINDS = bytes(_kind(chr(code)) for code in range(0x80)) + bytes([LETTER]) * 0x80
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 assert sys.byteorder == "little", "words are hashed as little-endian numbers"
-
-
-@cache
-def _canonical() -> dict[bytes, bytes]:
-    return {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
 
 
 @cache
@@ -341,13 +335,10 @@ def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     hidden = LOOK_ONLY.split()
     words = [*SYNONYMS, *hidden]
     meant = [*SYNONYMS.values(), *hidden]
-    known, replaced_by = (
-        np.array([_word_hashes(np.frombuffer(w.encode() + _PAD, np.uint8), *_whole(w))[0] for w in side], np.uint64)
-        for side in (words, meant)
-    )
+    known, replaced_by = (np.array([_word_hash(word.encode()) for word in side], np.uint64) for side in (words, meant))
     order = np.argsort(known)
     return known[order], replaced_by[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
 
 
-def _whole(word: str) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([0]), np.array([len(word.encode())])
+def _word_hash(word: bytes) -> np.uint64:
+    return _word_hashes(np.frombuffer(word + _PAD, np.uint8), np.array([0]), np.array([len(word)]))[0]

@@ -12,13 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ratchet.data_curation.readers import read_problems
-from ratchet.data_curation.readers.columns import Row, chat_turns, last_boxed, take, take_text
-from ratchet.data_curation.readers.raw_files import Malformed, read_rows
+from ratchet.data_curation.readers import columns_of, read_problems
+from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
+from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.split import to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.errors import RatchetError
@@ -28,7 +27,6 @@ STEP = "traces"
 CHATS = ("messages", "conversations", "conversation")
 PROMPTS = ("prompt", "instruction", "question", "problem")
 RESPONSES = ("response", "completion")
-_ROWS_LOOKED_AT = 50
 _CALCULATIONS = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator annotations
 _FINAL = re.compile(r"\s*^####.*\Z", re.MULTILINE | re.DOTALL)
 
@@ -51,7 +49,7 @@ def read_traces(
     one) to the file's columns. `template` formats a problem of `domain` as a user turn. Raises RatchetError for a file
     that cannot be read, that lacks a mapped column, or of which no row can be used.
     """
-    seen = set().union(*(row for row in islice(read_rows(path), _ROWS_LOOKED_AT) if isinstance(row, dict)))
+    seen = columns_of(path)
     there = ", ".join(sorted(seen)) or "none"
     if missing := [name for name in columns.values() if name not in seen]:
         raise RatchetError(f"{path}: there is no column {missing[0]!r}; its columns are {there}.")
@@ -85,7 +83,8 @@ def _of_rows(
                 name = next((name for name in chats if row.get(name)), chats[0])
                 turns = chat_turns(row.get(name), name)
             else:
-                sides = ("user", take(row, *prompts)), ("assistant", take(row, *responses))
+                row = RawRow(row)
+                sides = ("user", row.take(*prompts)), ("assistant", row.take(*responses))
                 turns = [
                     turn
                     for role, side in sides
@@ -94,7 +93,7 @@ def _of_rows(
             turns = [(role, text) for role, text in turns if role != "system"]  # a model in training gets none
             if [role for role, _ in turns] != ["user", "assistant"]:
                 raise Malformed("turns", f"{len(turns)} turns instead of one question and one answer")
-            prompt, response = (take_text({role: text}, role) for role, text in turns)
+            prompt, response = (RawRow({role: text}).take_text(role) for role, text in turns)
         except Malformed as fault:
             yield _rejected(path, number, source, str(fault))
             continue

@@ -9,14 +9,15 @@ from ratchet.infra.registry import Registry
 from ratchet.verifiers.domain import domain_of
 
 if TYPE_CHECKING:
-    from ratchet.data_curation.readers.columns import Format, Row
+    from ratchet.data_curation.readers.columns import Format, RawRow
+    from ratchet.data_curation.readers.raw_files import Row
 
 
 @dataclass(frozen=True)
 class CurationPlan:
     """The formats, rules and steps of a domain, in order."""
 
-    plain: "Callable[[Row, Mapping[str, str]], Row]"
+    plain: "Callable[[RawRow, Mapping[str, str]], Row]"
     """Reads a row whose columns the recipe maps."""
     rules: tuple[Rule, ...]
     formats: "tuple[Format, ...]" = ()

@@ -2,16 +2,16 @@
 only, because the prompts of an environment share most of their words."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, Row, has, take_structure
+from ratchet.data_curation.readers.columns import Format, RawRow
 from ratchet.data_curation.readers.plain_formats import plain_any
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.rules.evidence import no_answer
 from ratchet.data_curation.split import to_json
 
 
-def environment(row: Row) -> Row:
+def environment(row: RawRow) -> Row:
     """A row with its messages; they are joined to one user turn, a system prompt first."""
-    messages, rest = take_structure(row, "messages"), take_structure(row, "row")
+    messages, rest = row.take_structure("messages"), row.take_structure("row")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Malformed("messages", "no list of messages")
     if not isinstance(rest, dict):
@@ -32,7 +32,7 @@ def environment(row: Row) -> Row:
 
 ENVIRONMENTS = CurationPlan(
     plain=plain_any,
-    formats=(Format("environment", lambda c: has(c, "environment", "messages", "row"), environment),),
+    formats=(Format("environment", lambda c: c >= {"environment", "messages", "row"}, environment),),
     rules=(no_answer,),
     steps=("normalise", "rules"),
 )

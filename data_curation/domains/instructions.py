@@ -1,20 +1,15 @@
 """Curation of instruction following. No rule reads the statement."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, has
+from ratchet.data_curation.readers.columns import Format
 from ratchet.data_curation.readers.instruction_formats import STATEMENTS, ifeval, plain_instructions, rlvr
 from ratchet.data_curation.rules.evidence import no_answer
-
-
-def _statement(columns: set[str]) -> bool:
-    return not columns.isdisjoint(STATEMENTS)
-
 
 INSTRUCTIONS = CurationPlan(
     plain=plain_instructions,
     formats=(
-        Format("ifeval", lambda c: has(c, "instruction_id_list", "kwargs") and _statement(c), ifeval),
-        Format("rlvr-ifeval", lambda c: has(c, "ground_truth") and _statement(c), rlvr),
+        Format("ifeval", lambda c: c >= {"instruction_id_list", "kwargs"} and bool(c & {*STATEMENTS}), ifeval),
+        Format("rlvr-ifeval", lambda c: "ground_truth" in c and bool(c & {*STATEMENTS}), rlvr),
     ),
     rules=(no_answer,),
 )

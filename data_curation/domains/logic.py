@@ -5,15 +5,15 @@ and none that is held out (`verifiers/logic/generation.py`).
 """
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, Row, has, take_structure, take_text
+from ratchet.data_curation.readers.columns import Format, RawRow
 from ratchet.data_curation.readers.plain_formats import plain_any
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.rules.evidence import no_answer
 
 
-def reasoning_gym(row: Row) -> Row:
+def reasoning_gym(row: RawRow) -> Row:
     """The library's own row. Its level becomes the difficulty, until a teacher measures another."""
-    prompt, metadata = take_text(row, "question"), take_structure(row, "metadata")
+    prompt, metadata = row.take_text("question"), row.take_structure("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("source_dataset"), str):
         raise Malformed("metadata", "no source_dataset, which names the task")
     row["task"] = metadata["source_dataset"]
@@ -23,7 +23,7 @@ def reasoning_gym(row: Row) -> Row:
 
 LOGIC = CurationPlan(
     plain=plain_any,
-    formats=(Format("reasoning-gym", lambda c: has(c, "question", "answer", "metadata"), reasoning_gym),),
+    formats=(Format("reasoning-gym", lambda c: c >= {"question", "answer", "metadata"}, reasoning_gym),),
     rules=(no_answer,),
     steps=("normalise", "rules"),
 )

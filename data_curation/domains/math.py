@@ -1,7 +1,7 @@
 """Math curation, after AceReason-Nemotron, section 3.1."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import OPTIONS, RIGHT_OPTION, Format, has
+from ratchet.data_curation.readers.columns import OPTIONS, RIGHT_OPTION, Format
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, plain_math
 from ratchet.data_curation.rules import math_rules
 
@@ -18,7 +18,7 @@ MATH = CurationPlan(
     plain=plain_math,
     formats=(
         Format("math", _question_and_answer, lambda row: plain_math(row, {})),
-        Format("query", lambda c: has(c, *QUERY.values()), lambda row: plain_math(row, QUERY)),
+        Format("query", lambda c: c >= {*QUERY.values()}, lambda row: plain_math(row, QUERY)),
     ),
     rules=math_rules.RULES,
     teacher_steps=("majority_vote", "length"),

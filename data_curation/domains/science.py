@@ -3,7 +3,7 @@
 import json
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format, has
+from ratchet.data_curation.readers.columns import Format
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS
 from ratchet.data_curation.readers.science_formats import gpqa, options, plain_science, scibench
 from ratchet.data_curation.rules import evidence as shared
@@ -37,9 +37,9 @@ def unverifiable(problem: Problem, limits: Rules) -> Evidence | None:
 SCIENCE = CurationPlan(
     plain=plain_science,
     formats=(
-        Format("gpqa", lambda c: has(c, "Question", "Correct Answer", "Incorrect Answer 1"), gpqa),
-        Format("scibench", lambda c: has(c, "problem_text", "answer_number", "unit"), scibench),
-        Format("options", lambda c: has(c, "options") and bool(c & {*MATH_COLUMNS["prompt"]}), options),
+        Format("gpqa", lambda c: c >= {"Question", "Correct Answer", "Incorrect Answer 1"}, gpqa),
+        Format("scibench", lambda c: c >= {"problem_text", "answer_number", "unit"}, scibench),
+        Format("options", lambda c: "options" in c and bool(c & {*MATH_COLUMNS["prompt"]}), options),
         Format(
             "pairs",
             lambda c: bool(c & {*MATH_COLUMNS["prompt"]} and c & {*MATH_COLUMNS["answer"], *SOLUTIONS}),

@@ -6,6 +6,7 @@ mapped by `columns`, is an error.
 """
 
 from ratchet.data_curation.readers.batches import Window as Window
+from ratchet.data_curation.readers.problems import columns_of as columns_of
 from ratchet.data_curation.readers.problems import has_columns as has_columns
 from ratchet.data_curation.readers.problems import open_raw_file as open_raw_file
 from ratchet.data_curation.readers.problems import read_files as read_files

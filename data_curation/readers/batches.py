@@ -12,19 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import code_formats, plain_formats
-from ratchet.data_curation.readers.columns import (
-    Format,
-    Row,
-    has,
-    parse_structure,
-    take,
-    take_date,
-    take_statement,
-    unicode_text,
-)
+from ratchet.data_curation.readers import code_formats
+from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
-from ratchet.data_curation.readers.raw_files import Malformed, Raw, parsed
+from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
@@ -58,7 +49,7 @@ class RawFile:
         *folders, _ = self.source.split("/")
         return "/".join([*folders, self.path.name]) + f" ({self.layout})"
 
-    def converter(self) -> Callable[[Row], Row]:
+    def converter(self) -> Callable[[RawRow], Row]:
         """Looked up by name in each process: functions cannot be pickled."""
         if self.layout == OWN_COLUMNS:
             return lambda row: plan_of(self.domain).plain(row, self.columns)
@@ -70,18 +61,18 @@ def formats_of(domain: str) -> tuple[Format, ...]:
     return *SHARED_FORMATS, *plan_of(domain).formats
 
 
-def _ratchet(row: Row) -> Row:
+def _ratchet(row: RawRow) -> Row:
     """Our own Parquet: the output of one curation can be the input of another."""
     problem = {name: row.pop(name, None) for name in PROBLEM_SCHEMA.names}
     if not isinstance(problem["prompt"], str) or not problem["prompt"].strip():
         raise Malformed("prompt", "missing or empty")
     unicode_text("prompt", problem["prompt"])
-    return problem | {"released": take_date(problem, "released")}
+    return problem | {"released": RawRow(problem).take_date("released")}
 
 
-def _verl(row: Row) -> Row:
+def _verl(row: RawRow) -> Row:
     """verl, Eurus-2-RL, Skywork-OR1. The domain follows from `ability`, or from the shape of the ground truth."""
-    prompt = take_statement(row, "prompt")
+    prompt = row.take_statement("prompt")
     reward = row.pop("reward_model", None)
     reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
     if not isinstance(reward, dict) or reward.get("ground_truth") in (None, "", []):
@@ -92,13 +83,15 @@ def _verl(row: Row) -> Row:
     if "cod" in ability or (ability != "math" and looks_like_tests):
         columns = code_formats.verl_code(row, truth) | {"domain": "code"}
     else:
-        columns = plain_formats.verl_math(row, truth) | {"domain": "math"}
-    return columns | {"prompt": prompt, "source_url": take(row, "url")}
+        columns = {"domain": "math", "answer": row.final_answer(answer_text(truth))}
+        if columns["answer"] is None:
+            raise Malformed("reward_model", "no ground_truth")
+    return columns | {"prompt": prompt, "source_url": row.take("url")}
 
 
 SHARED_FORMATS = (
-    Format("ratchet", lambda c: has(c, "problem_id", "domain", "prompt", "metadata"), _ratchet),
-    Format("verl", lambda c: has(c, "prompt", "reward_model"), _verl),
+    Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
+    Format("verl", lambda c: c >= {"prompt", "reward_model"}, _verl),
 )
 """Layouts whose rows name their own domain."""
 
@@ -169,9 +162,9 @@ def normalise(batch: RawBatch) -> Split:
     return assemble(STEP, WINDOW_RULES if file.window else RULES, table, rejected, **measured)
 
 
-def _problem(row: Row, domain: str, convert: Callable[[Row], Row]) -> tuple[Row, list[str]]:
+def _problem(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, list[str]]:
     """The columns of a problem, and the names of the templates that were removed from its statement."""
-    row = dict(row)
+    row = RawRow(raw)
     problem: Row = {"domain": domain} | convert(row)
     problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
     if (length := len(problem["prompt"])) > MAX_STATEMENT:

@@ -13,72 +13,64 @@ from ratchet.data_curation.readers.code_tests import (
     from_specification,
     from_tables,
 )
-from ratchet.data_curation.readers.columns import (
-    Row,
-    parse_structure,
-    take,
-    take_date,
-    take_number,
-    take_structure,
-    take_text,
-)
+from ratchet.data_curation.readers.columns import RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, plain
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 PYTHON_3 = (3, "PYTHON3")  # in CodeContests
 
 
-def leetcode(row: Row) -> Row:
+def leetcode(row: RawRow) -> Row:
     """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need."""
     meta = row.get("meta")
     meta = meta if isinstance(meta, dict) else {}
-    entry_point, prelude = take_text(row, "entry_point"), take(row, "prompt")
+    entry_point, prelude = row.take_text("entry_point"), row.take("prompt")
     row.pop("input_output", None)  # the assertions of `test` once more, as text
-    suite = from_assertions(take_text(row, "test"), entry_point, prelude)
-    statement = take(row, "problem_description") or meta.pop("question_title", None)
-    query = take_text(row, "query") if row.get("query") else None
+    suite = from_assertions(row.take_text("test"), entry_point, prelude)
+    statement = row.take("problem_description") or meta.pop("question_title", None)
+    query = row.take_text("query") if row.get("query") else None
     if not (statement or query):
         raise Malformed("query", "missing or empty")
     slug = row.get("task_id")
     return tested(row, suite) | {
         "prompt": statement or query,
-        "starter_code": take(row, "starter_code") or meta.pop("lang_code", None),
-        "golden_solutions": [take_text(row, "completion")],
+        "starter_code": row.take("starter_code") or meta.pop("lang_code", None),
+        "golden_solutions": [row.take_text("completion")],
         "source_url": f"https://leetcode.com/problems/{slug}/" if slug else None,
-        "released": take_date(row, "estimated_date"),
+        "released": row.take_date("estimated_date"),
     }
 
 
-def humaneval(row: Row) -> Row:
+def humaneval(row: RawRow) -> Row:
     """HumanEval, HumanEval+, BigCodeBench, ODEX: the statement ends in a function header, which the solution continues;
     functions before it may be used by the tests."""
-    prompt = take_text(row, "complete_prompt", "prompt")
-    entry_point = take(row, "entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
+    prompt = row.take_text("complete_prompt", "prompt")
+    entry_point = row.take("entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
     if not isinstance(entry_point, str):
         raise Malformed("entry_point", "missing, and there is no function in the prompt")
     test = row.pop("test") or ""
     if isinstance(test, list):
-        test = "".join([take(row, "test_start") or "", *test])
+        test = "".join([row.take("test_start") or "", *test])
     suite = from_tables(test, entry_point) or from_assertions(test, entry_point, prompt)
-    solution = take(row, "canonical_solution")
-    golden = [f"{prompt}{solution}{take(row, 'suffix') or ''}"] if solution else []
-    asked = "\n\n".join(filter(None, (take(row, "intent"), prompt)))
+    solution = row.take("canonical_solution")
+    golden = [f"{prompt}{solution}{row.take('suffix') or ''}"] if solution else []
+    asked = "\n\n".join(filter(None, (row.take("intent"), prompt)))
     return tested(row, suite) | {"prompt": asked, "starter_code": prompt, "golden_solutions": golden}
 
 
-def codeeval_pro(row: Row) -> Row:
+def codeeval_pro(row: RawRow) -> Row:
     """HumanEval Pro, MBPP Pro, BigCodeBench-Lite Pro: a problem, and a second one whose solution calls the first's."""
-    first, second = take_text(row, "raw_problem"), take_text(row, "new_problem")
-    solutions = take_text(row, "raw_solution"), take_text(row, "new_solution")
-    return tested(row, from_script(take_text(row, "test_code"))) | {
+    first, second = row.take_text("raw_problem"), row.take_text("new_problem")
+    solutions = row.take_text("raw_solution"), row.take_text("new_solution")
+    return tested(row, from_script(row.take_text("test_code"))) | {
         "prompt": f"{first.rstrip()}\n\n{second}",
         "golden_solutions": [f"{first}{solutions[0]}\n\n{second}{solutions[1]}"],
     }
 
 
-def mbpp(row: Row) -> Row:
+def mbpp(row: RawRow) -> Row:
     """MBPP, sanitized MBPP, and MBPP+. The statement does not name the function: the header is the solution's."""
-    code = take_text(row, "code")
+    code = row.take_text("code")
     imports, setup = row.pop("test_imports", None) or [], row.pop("test_setup_code", None) or ""
     if re.fullmatch(r"(\s*(import|from) .*)*\s*", setup):  # needed by the solution too
         imports, setup = [*imports, setup], ""
@@ -88,22 +80,22 @@ def mbpp(row: Row) -> Row:
     suite.prelude = "\n".join(imports).strip() or None
     header = re.search(rf"^def {suite.entry_point}\(.*?:\s*$", code, re.MULTILINE | re.DOTALL)
     return tested(row, suite) | {
-        "prompt": take_text(row, "prompt", "text"),
+        "prompt": row.take_text("prompt", "text"),
         "starter_code": header[0].strip() if header else f"def {suite.entry_point}(",
         "golden_solutions": [code],
     }
 
 
-def codeforces(row: Row) -> Row:
+def codeforces(row: RawRow) -> Row:
     """open-r1's Codeforces, without problems that have their own checker because several outputs are right."""
     if row.get("generated_checker"):
         raise Malformed("generated_checker", "several outputs are right, and only its own checker can judge them")
     if not row.get("official_tests") or row.get("official_tests_complete") is False:
         raise Malformed("official_tests", "missing or incomplete")
     cases = row.pop("official_tests")
-    parts = [take_text(row, "description")]
+    parts = [row.take_text("description")]
     for title, name in (("Input", "input_format"), ("Output", "output_format"), ("Note", "note")):
-        if text := take(row, name):
+        if text := row.take(name):
             parts.append(f"{title}\n\n{text}")
     for example in row.pop("examples", None) or []:
         parts.append(f"Example\n\nInput:\n{example['input']}\n\nOutput:\n{example['output']}")
@@ -113,12 +105,12 @@ def codeforces(row: Row) -> Row:
         "prompt": "\n\n".join(parts),
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{index}" if contest and index else None,
         "released": datetime.fromtimestamp(started, UTC).date() if started else None,
-        "time_limit_s": take_number(row, "time_limit"),
-        "memory_limit_mb": take_number(row, "memory_limit"),
+        "time_limit_s": row.take_number("time_limit"),
+        "memory_limit_mb": row.take_number("memory_limit"),
     }
 
 
-def code_contests(row: Row) -> Row:
+def code_contests(row: RawRow) -> Row:
     """DeepMind's CodeContests: three groups of tests, solutions with their languages."""
     suite = TestSuite()
     for group in ("public_tests", "private_tests", "generated_tests"):
@@ -127,9 +119,9 @@ def code_contests(row: Row) -> Row:
     languages, solutions = _columns(row, "solutions", "language", "solution")
     row.pop("incorrect_solutions", None)  # many, long and not needed
     limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
-    memory = take_number(row, "memory_limit_bytes")
+    memory = row.take_number("memory_limit_bytes")
     return tested(row, suite) | {
-        "prompt": take_text(row, "description"),
+        "prompt": row.take_text("description"),
         "golden_solutions": [s for name, s in zip(languages, solutions, strict=True) if name in PYTHON_3],
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
         "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
@@ -137,24 +129,24 @@ def code_contests(row: Row) -> Row:
     }
 
 
-def livecodebench(row: Row) -> Row:
+def livecodebench(row: RawRow) -> Row:
     """LiveCodeBench, code generation: public and private tests; the function's name is in the metadata."""
-    row["tests"] = parse_structure(take_text(row, "public_test_cases"), "public_test_cases")
+    row["tests"] = parse_structure(row.take_text("public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
         row["tests"] += decode_private(private)
     return plain_code(row, {"prompt": "question_content"}) | {"source_url": _contest_url(row)}
 
 
-def classeval(row: Row) -> Row:
+def classeval(row: RawRow) -> Row:
     """ClassEval: a class to complete, and classes of `unittest`; imports are in a column of their own."""
-    row["prelude"] = "\n".join(take_structure(row, "import_statement") or [])
+    row["prelude"] = "\n".join(row.take_structure("import_statement") or [])
     fields = {"prompt": "skeleton", "entry_point": "class_name", "golden_solutions": "solution_code"}
     return plain_code(row, fields)
 
 
-def plain_code(row: Row, columns: Columns) -> Row:
+def plain_code(row: RawRow, columns: Columns) -> Row:
     """DeepCoder and its relatives, TACO, APPS: a statement, tests in any shape, optional solutions and header."""
-    metadata = None if "metadata" in columns.values() else take_structure(row, "metadata")
+    metadata = None if "metadata" in columns.values() else row.take_structure("metadata")
     problem = plain(row, CODE_COLUMNS, columns)
     if isinstance(metadata, dict):
         problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
@@ -169,7 +161,7 @@ def plain_code(row: Row, columns: Columns) -> Row:
     return problem | tested(row, suite, problem["starter_code"], *problem["golden_solutions"][:1])
 
 
-def verl_code(row: Row, truth: Any) -> Row:
+def verl_code(row: RawRow, truth: Any) -> Row:
     """Code rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
     spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
     more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
@@ -177,9 +169,9 @@ def verl_code(row: Row, truth: Any) -> Row:
     return tested(row, from_specification(spec), starter) | {"golden_solutions": [], "starter_code": starter}
 
 
-def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
+def _columns(row: RawRow, name: str, *fields: str) -> list[list[Any]]:
     """A struct of lists, or a list of structs, as parallel lists. Raises Malformed for different lengths."""
-    group = take_structure(row, name) or {}
+    group = row.take_structure(name) or {}
     if isinstance(group, list) and all(isinstance(item, dict) for item in group):
         group = {field: [item.get(field) for item in group] for field in fields}
     if not isinstance(group, dict):
@@ -190,7 +182,7 @@ def _columns(row: Row, name: str, *fields: str) -> list[list[Any]]:
     return lists
 
 
-def tested(row: Row, suite: TestSuite, *programs: str | None) -> Row:
+def tested(row: RawRow, suite: TestSuite, *programs: str | None) -> Row:
     """The columns that tests fill; `prelude` and the number of tests left out go into the metadata. A plain function
     name is a method where one of the `programs` has a class `Solution`."""
     has_solution = any("class Solution" in (text or "") for text in programs)
@@ -204,7 +196,7 @@ def tested(row: Row, suite: TestSuite, *programs: str | None) -> Row:
     return {"tests": tests, "entry_point": suite.entry_point}
 
 
-def _contest_url(row: Row) -> str | None:
+def _contest_url(row: RawRow) -> str | None:
     platform, question = row.get("platform"), str(row.get("question_id") or "")
     if platform == "leetcode" and row.get("question_title"):
         slug = re.sub(r"[^a-z0-9]+", "-", str(row["question_title"]).lower()).strip("-")

@@ -4,7 +4,7 @@ import ast
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -12,6 +12,12 @@ from typing import Any
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 EMPTY = (None, "", [], {})
+_FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
+_MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
+OPTIONS = ("options", "choices", "answer_option_list")
+RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
+"""Columns that name the right option by its letter, number or text."""
+_LABELLED = re.compile(r"\(?[A-Za-z]\s?[).:]")
 
 
 @dataclass(frozen=True)
@@ -21,31 +27,7 @@ class Format:
 
     name: str
     matches: Callable[[set[str]], bool]
-    convert: Callable[[Row], Row]
-
-
-def take(row: Row, *names: str) -> Any:
-    """Remove and return the first of these columns with a value; None when none has one."""
-    value = row.pop(_filled(row, names), None)
-    return None if value in EMPTY else value
-
-
-def _filled(row: Row, names: tuple[str, ...]) -> str:
-    """The first of these columns with a value, or else the first."""
-    return next((name for name in names if row.get(name) not in EMPTY), names[0])
-
-
-def take_text(row: Row, *names: str) -> str:
-    """As `take`; raises Malformed unless it is a text."""
-    name = _filled(row, names)
-    value = row.pop(name, None)
-    if value in (None, ""):
-        raise Malformed(name, "missing or empty")
-    if not isinstance(value, str):
-        raise Malformed(name, f"{type(value).__name__} instead of text")
-    if not value.strip():
-        raise Malformed(name, "blank")
-    return unicode_text(name, value)
+    convert: Callable[["RawRow"], Row]
 
 
 def unicode_text(name: str, value: str) -> str:
@@ -57,20 +39,132 @@ def unicode_text(name: str, value: str) -> str:
     return value
 
 
-def take_statement(row: Row, *names: str) -> str:
-    """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which rows
-    share, are left out."""
-    name = _filled(row, names)
-    chat = row.get(name)
-    if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
-        chat = parse_structure(chat, name)
-    if not isinstance(chat, list):
-        return take_text(row, *names)
-    row.pop(name)
-    said = [text for role, text in chat_turns(chat, name) if role == "user"]
-    if not said:
-        raise Malformed(name, "a chat without a user message")
-    return take_text({name: said[-1]}, name)
+class RawRow(Row):
+    """A row of a file. What a method takes is removed; the rest becomes the problem's metadata."""
+
+    def take(self, *names: str) -> Any:
+        """Remove and return the first of these columns with a value; None when none has one."""
+        value = self.pop(self._filled(names), None)
+        return None if value in EMPTY else value
+
+    def _filled(self, names: tuple[str, ...]) -> str:
+        """The first of these columns with a value, or else the first."""
+        return next((name for name in names if self.get(name) not in EMPTY), names[0])
+
+    def take_text(self, *names: str) -> str:
+        """As `take`; raises Malformed unless it is a text."""
+        name = self._filled(names)
+        value = self.pop(name, None)
+        if value in (None, ""):
+            raise Malformed(name, "missing or empty")
+        if not isinstance(value, str):
+            raise Malformed(name, f"{type(value).__name__} instead of text")
+        if not value.strip():
+            raise Malformed(name, "blank")
+        return unicode_text(name, value)
+
+    def take_statement(self, *names: str) -> str:
+        """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which
+        rows share, are left out."""
+        name = self._filled(names)
+        chat = self.get(name)
+        if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
+            chat = parse_structure(chat, name)
+        if not isinstance(chat, list):
+            return self.take_text(*names)
+        self.pop(name)
+        said = [text for role, text in chat_turns(chat, name) if role == "user"]
+        if not said:
+            raise Malformed(name, "a chat without a user message")
+        return RawRow({name: said[-1]}).take_text(name)
+
+    def take_structure(self, *names: str) -> Any:
+        """A structure, published as it is, as JSON text, or as a Python literal."""
+        name = self._filled(names)
+        value = self.take(name)
+        return parse_structure(value, name) if isinstance(value, str) else value
+
+    def take_date(self, *names: str) -> date | None:
+        """A date; text is read as ISO, with or without a time."""
+        name = self._filled(names)
+        value = self.take(name)
+        if isinstance(value, datetime):
+            return value.date()
+        if isinstance(value, date) or value is None:
+            return value
+        try:
+            return date.fromisoformat(str(value)[:10])
+        except ValueError:
+            raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
+
+    def take_number(self, *names: str) -> float | None:
+        """A number, or the number at the start of a text such as '256 megabytes'."""
+        name = self._filled(names)
+        value = self.take(name)
+        if value is None or str(value).strip().lower() in ("none", "null", "nan"):
+            return None
+        found = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or found is None:
+            raise Malformed(name, f"{str(value)[:40]!r} is not a number")
+        return float(found[1])
+
+    def take_answer(self, *names: str) -> str | None:
+        """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes
+        the row's `solution`. Raises Malformed for a solution with neither."""
+        return self.final_answer(answer_text(self.take(*names)))
+
+    def final_answer(self, value: str | None) -> str | None:
+        """As `take_answer`, for a text that was taken before."""
+        if value is None:
+            return None
+        final = marked_answer(value)
+        if final:
+            self["solution"] = value
+        elif is_solution(value):
+            raise Malformed("answer", "a worked solution without a final line `#### …` or a box")
+        return final or value
+
+    def take_tests(self, *names: str) -> Any:
+        """A structure, or the text of a script."""
+        name = next((name for name in names if self.get(name)), names[0])
+        script = self.get(name)
+        try:
+            return self.take_structure(name)
+        except Malformed:
+            if str(script).lstrip()[:1] in ("{", "["):
+                raise
+            return script
+
+    def take_solutions(self, *names: str) -> list[str]:
+        """Programs: a list of texts, perhaps as JSON text, or one program."""
+        name = self._filled(names)
+        value = self.take(name)
+        if isinstance(value, str):
+            try:
+                value = parse_structure(value, name)
+            except Malformed:
+                if value.lstrip()[:1] == "[":
+                    raise
+        solutions = [value] if isinstance(value, str) else value or []
+        return [text for text in solutions if isinstance(text, str) and text.strip()]
+
+    def with_options(self, *names: str) -> None:
+        """Append the labeled options of a multiple-choice problem to its statement, the first of `names` with a value;
+        an answer that is an option's index becomes its letter."""
+        options, name = self.take(*OPTIONS), self._filled(names)
+        if isinstance(options, dict):
+            options = [f"{letter}) {text}" for letter, text in options.items()]
+        if isinstance(options, str):  # MathQA: all in one text, or a list as text
+            options = parse_structure(options, "options") if options.lstrip()[:1] == "[" else [options]
+        if not isinstance(options, list) or not options or not isinstance(self.get(name), str):
+            return
+        letters = [chr(ord("A") + number) for number in range(len(options))]
+        answer = self["answer"] = self.take(*RIGHT_OPTION)
+        if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
+            self["answer"] = letters[answer]
+        texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
+        labeled = (t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True))
+        self[name] = "\n".join([self[name], *labeled])
 
 
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
@@ -98,13 +192,6 @@ def _text_of(part: Any) -> Any:
     return part.get("text", part.get("content")) if isinstance(part, dict) else part
 
 
-def take_structure(row: Row, *names: str) -> Any:
-    """A structure, published as it is, as JSON text, or as a Python literal."""
-    name = _filled(row, names)
-    value = take(row, name)
-    return parse_structure(value, name) if isinstance(value, str) else value
-
-
 def parse_structure(text: str, field: str) -> Any:
     """Parse JSON or a Python literal; nothing is evaluated. Raises Malformed."""
     try:
@@ -116,32 +203,6 @@ def parse_structure(text: str, field: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise Malformed(field, "neither JSON nor a Python literal") from None
-
-
-def take_date(row: Row, *names: str) -> date | None:
-    """A date; text is read as ISO, with or without a time."""
-    name = _filled(row, names)
-    value = take(row, name)
-    if isinstance(value, datetime):
-        return value.date()
-    if isinstance(value, date) or value is None:
-        return value
-    try:
-        return date.fromisoformat(str(value)[:10])
-    except ValueError:
-        raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
-
-
-def take_number(row: Row, *names: str) -> float | None:
-    """A number, or the number at the start of a text such as '256 megabytes'."""
-    name = _filled(row, names)
-    value = take(row, name)
-    if value is None or str(value).strip().lower() in ("none", "null", "nan"):
-        return None
-    found = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or found is None:
-        raise Malformed(name, f"{str(value)[:40]!r} is not a number")
-    return float(found[1])
 
 
 def answer_text(value: Any) -> str | None:
@@ -162,34 +223,6 @@ def answer_text(value: Any) -> str | None:
     return None if value is None or not str(value).strip() else str(value).strip()
 
 
-_FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
-_MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
-
-
-def take_answer(row: Row, *names: str) -> str | None:
-    """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes the
-    row's `solution`. Raises Malformed for a solution with neither."""
-    return final_answer(row, answer_text(take(row, *names)))
-
-
-def final_answer(row: Row, value: str | None) -> str | None:
-    """As `take_answer`, for a text that was taken before."""
-    if value is None:
-        return None
-    final = marked_answer(value)
-    if final:
-        row["solution"] = value
-    elif is_solution(value):
-        raise Malformed("answer", "a worked solution without a final line `#### …` or a box")
-    return final or value
-
-
-OPTIONS = ("options", "choices", "answer_option_list")
-RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
-"""Columns that name the right option by its letter, number or text."""
-_LABELLED = re.compile(r"\(?[A-Za-z]\s?[).:]")
-
-
 def marked_answer(solution: str) -> str | None:
     """The answer in a worked solution's last line `#### 18`, or else in its last box."""
     line = _FINAL_LINE.search(solution)
@@ -201,25 +234,6 @@ def is_solution(text: str) -> bool:
     return "\n" in text and len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", text)) > _MOST_ANSWER_WORDS
 
 
-def with_options(row: Row, *names: str) -> None:
-    """Append the labeled options of a multiple-choice problem to its statement, the first of `names` with a value; an
-    answer that is an option's index becomes its letter."""
-    options, name = take(row, *OPTIONS), _filled(row, names)
-    if isinstance(options, dict):
-        options = [f"{letter}) {text}" for letter, text in options.items()]
-    if isinstance(options, str):  # MathQA: all in one text, or a list as text
-        options = parse_structure(options, "options") if options.lstrip()[:1] == "[" else [options]
-    if not isinstance(options, list) or not options or not isinstance(row.get(name), str):
-        return
-    letters = [chr(ord("A") + number) for number in range(len(options))]
-    answer = row["answer"] = take(row, *RIGHT_OPTION)
-    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
-        row["answer"] = letters[answer]
-    texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
-    labeled = (t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True))
-    row[name] = "\n".join([row[name], *labeled])
-
-
 def last_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{...}` whose braces balance."""
     for start in reversed([found.end() for found in re.finditer(r"\\f?boxed\s*\{", text)]):
@@ -229,21 +243,3 @@ def last_boxed(text: str) -> str | None:
             if depth == 0:
                 return text[start:end].strip()
     return None
-
-
-def take_solutions(row: Row, *names: str) -> list[str]:
-    """Programs: a list of texts, perhaps as JSON text, or one program."""
-    name = _filled(row, names)
-    value = take(row, name)
-    if isinstance(value, str):
-        try:
-            value = parse_structure(value, name)
-        except Malformed:
-            if value.lstrip()[:1] == "[":
-                raise
-    solutions = [value] if isinstance(value, str) else value or []
-    return [text for text in solutions if isinstance(text, str) and text.strip()]
-
-
-def has(columns: Iterable[str], *names: str) -> bool:
-    return set(names) <= set(columns)

@@ -4,9 +4,9 @@ no response could be judged."""
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.data_curation.readers.columns import Row, parse_structure, take, take_statement, take_structure
+from ratchet.data_curation.readers.columns import RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import Columns, plain
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
 
@@ -47,16 +47,16 @@ _RLVR_MEANS = {
 }
 
 
-def ifeval(row: Row) -> Row:
+def ifeval(row: RawRow) -> Row:
     """IFEval and sets in its layout (NeMo Gym's): `instruction_id_list` beside `kwargs`, a list of objects."""
-    ids, kwargs = take_structure(row, "instruction_id_list"), take_structure(row, "kwargs")
+    ids, kwargs = row.take_structure("instruction_id_list"), row.take_structure("kwargs")
     return _problem(row, [{"instruction_id": ids, "kwargs": kwargs}], "instruction_id_list")
 
 
-def rlvr(row: Row) -> Row:
+def rlvr(row: RawRow) -> Row:
     """`ground_truth` as JSON: a function's name and arguments (RLVR-IFeval), or lists of ids and of arguments
     (IF-RLVR, `IF_multi_constraints_upto5`)."""
-    truth = take(row, "ground_truth")
+    truth = row.take("ground_truth")
     if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str):
         truth = truth[0]
     truth = parse_structure(truth, "ground_truth") if isinstance(truth, str) else truth
@@ -65,7 +65,7 @@ def rlvr(row: Row) -> Row:
     return _problem(row, truth if isinstance(truth, list) else [truth], "ground_truth")
 
 
-def plain_instructions(row: Row, columns: Columns) -> Row:
+def plain_instructions(row: RawRow, columns: Columns) -> Row:
     """Where a recipe maps the columns: `tests` is a list of `{"id": ..., "kwargs": ...}`."""
     problem = plain(row, {"prompt": STATEMENTS}, columns)
     tests = problem.get("tests")
@@ -81,8 +81,8 @@ def _from_function(truth: Mapping[str, Any]) -> list[Any]:
     return [{"instruction_id": [kind], "kwargs": [given | _RLVR_MEANS.get(kind, {})]}]
 
 
-def _problem(row: Row, truth: list[Any], field: str) -> Row:
-    problem = {"prompt": take_statement(row, *STATEMENTS)}
+def _problem(row: RawRow, truth: list[Any], field: str) -> Row:
+    problem = {"prompt": row.take_statement(*STATEMENTS)}
     return problem | _tests(truth, field)
 
 

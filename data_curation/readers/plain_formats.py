@@ -5,21 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.data_curation.readers.columns import (
-    Row,
-    answer_text,
-    final_answer,
-    marked_answer,
-    take,
-    take_answer,
-    take_date,
-    take_number,
-    take_solutions,
-    take_statement,
-    take_structure,
-    with_options,
-)
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.columns import RawRow, answer_text, marked_answer
+from ratchet.data_curation.readers.raw_files import Row
 from ratchet.data_curation.split import to_json
 from ratchet.infra.errors import RatchetError
 
@@ -27,29 +14,17 @@ Columns = Mapping[str, str]
 """From a problem's field, or `metadata.NAME`, to the file's column."""
 
 
-def take_tests(row: Row, *names: str) -> Any:
-    """A structure, or the text of a script."""
-    name = next((name for name in names if row.get(name)), names[0])
-    script = row.get(name)
-    try:
-        return take_structure(row, name)
-    except Malformed:
-        if str(script).lstrip()[:1] in ("{", "["):
-            raise
-        return script
-
-
 _TAKE = {
-    "prompt": take_statement,
-    "answer": take_answer,
-    "tests": take_tests,
-    "entry_point": take,
-    "starter_code": take,
-    "golden_solutions": take_solutions,
-    "source_url": take,
-    "released": take_date,
-    "time_limit_s": take_number,
-    "memory_limit_mb": take_number,
+    "prompt": RawRow.take_statement,
+    "answer": RawRow.take_answer,
+    "tests": RawRow.take_tests,
+    "entry_point": RawRow.take,
+    "starter_code": RawRow.take,
+    "golden_solutions": RawRow.take_solutions,
+    "source_url": RawRow.take,
+    "released": RawRow.take_date,
+    "time_limit_s": RawRow.take_number,
+    "memory_limit_mb": RawRow.take_number,
 }
 MATH_COLUMNS = {
     "prompt": (
@@ -81,7 +56,7 @@ _A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # in NuminaMath and others
 
 
-def plain(row: Row, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> Row:
+def plain(row: RawRow, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> Row:
     """The fields of `usual` and `columns`; a mapped field is read from its mapped column only."""
     more = {field.partition(".")[2]: row.pop(name) for field, name in columns.items() if "." in field and name in row}
     names = {**usual, **{field: (name,) for field, name in columns.items() if "." not in field}}
@@ -90,18 +65,18 @@ def plain(row: Row, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> R
     return problem
 
 
-def plain_any(row: Row, columns: Columns) -> Row:
+def plain_any(row: RawRow, columns: Columns) -> Row:
     """A problem of a user's own domain."""
     problem = plain(row, {name: MATH_COLUMNS[name] for name in ("prompt", "answer")}, columns)
     return problem | ({"tests": to_json(problem["tests"])} if problem.get("tests") else {})
 
 
-def plain_math(row: Row, columns: Columns) -> Row:
+def plain_math(row: RawRow, columns: Columns) -> Row:
     r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
     Open-Reasoner-Zero, TRL's prompt data sets. Without an answer column, as in NuminaMath-CoT, the original MATH and
     rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
     if "prompt" not in columns:
-        with_options(row, *MATH_COLUMNS["prompt"])
+        row.with_options(*MATH_COLUMNS["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
     if "prompt" not in columns:
         # The context of the question: OlympiadBench, AGIEval, TabMWP and SVAMP.
@@ -124,14 +99,6 @@ def _reference(solution: Any) -> str | None:
     if isinstance(solution, str):
         return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
     return answer_text(solution) if isinstance(solution, float | int) else None
-
-
-def verl_math(row: Row, truth: Any) -> Row:
-    """Math rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
-    answer = final_answer(row, answer_text(truth))
-    if answer is None:
-        raise Malformed("reward_model", "no ground_truth")
-    return {"answer": answer}
 
 
 def check_fields(columns: Columns) -> None:

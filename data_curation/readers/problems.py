@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
-from ratchet.data_curation.readers.columns import Row
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
 from ratchet.data_curation.readers.sources import source_names
@@ -20,7 +19,6 @@ from ratchet.infra.errors import RatchetError
 
 BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
 """Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""
-_ROWS_LOOKED_AT = 50  # to find the layout; JSON rows may lack columns that are null
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
 """`map`, or a parallel `map` that keeps the order."""
 
@@ -34,9 +32,9 @@ def open_raw_file(
     does not have.
     """
     check_fields(columns or {})
-    seen = _columns(islice(read_rows(path), _ROWS_LOOKED_AT))
+    seen = columns_of(path)
     if columns and set(columns.values()) - seen:
-        seen = _columns(read_rows(path))  # the rows of JSON lines may lack what others have
+        seen = columns_of(path, None)  # the rows of JSON lines may lack what others have
     if not seen:
         raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
     there = ", ".join(sorted(seen))
@@ -51,21 +49,22 @@ def open_raw_file(
     layout = next((f.name for f in formats if f.matches(seen)), None)
     if layout is None:
         raise RatchetError(
-            f"{path}: unknown {domain} format, its columns are {there}. Say which holds what, as in "
-            "`columns: {prompt: COLUMN, answer: COLUMN}`, or give the file in a known format: "
-            f"{', '.join(f.name for f in formats)} (docs/curation.md lists the columns "
-            "each one has)."
+            f"{path}: unknown {domain} format, its columns are {there}. Say in the recipe which holds what, "
+            "`columns: {prompt: COLUMN, answer: COLUMN}` (a benchmark is read by them only if it has them all), or "
+            "give the file in a known format (docs/curation.md lists their columns): "
+            f"{', '.join(f.name for f in formats)}."
         )
     return RawFile(path, domain, layout, frozenset(seen), {}, source, window)
 
 
 def has_columns(path: Path, columns: Columns) -> bool:
     """Whether the first rows of a file have all the columns that are mapped."""
-    return bool(columns) and {*columns.values()} <= _columns(islice(read_rows(path), _ROWS_LOOKED_AT))
+    return bool(columns) and {*columns.values()} <= columns_of(path)
 
 
-def _columns(rows: Iterator[Row | Malformed]) -> set[str]:
-    return set().union(*(row for row in rows if isinstance(row, dict)))
+def columns_of(path: Path, most_rows: int | None = 50) -> set[str]:
+    """The columns of a file's first rows (None: of all); rows of JSON may lack columns that are null."""
+    return set().union(*(row for row in islice(read_rows(path), most_rows) if isinstance(row, dict)))
 
 
 def read_problems(

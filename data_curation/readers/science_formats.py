@@ -5,17 +5,9 @@ from collections.abc import Mapping
 from string import ascii_uppercase
 from typing import Any
 
-from ratchet.data_curation.readers.columns import (
-    Row,
-    answer_text,
-    is_solution,
-    take,
-    take_statement,
-    take_structure,
-    take_text,
-)
+from ratchet.data_curation.readers.columns import RawRow, answer_text, is_solution
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, Columns, plain_math
-from ratchet.data_curation.readers.raw_files import Malformed
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.readers.references import how_compared, retrieved
 from ratchet.data_curation.split import to_json
 
@@ -23,21 +15,21 @@ _UNIT_ASKED = "\n\nThe unit of the answer is {}."
 _INCORRECT = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
-def gpqa(row: Row) -> Row:
+def gpqa(row: RawRow) -> Row:
     """The correct answer gets a position among the others that depends on the question only."""
-    question = take_text(row, "Question")
-    right, *wrong = [take_text(row, name) for name in ("Correct Answer", *_INCORRECT)]
+    question = row.take_text("Question")
+    right, *wrong = [row.take_text(name) for name in ("Correct Answer", *_INCORRECT)]
     place = hashlib.sha256(question.encode()).digest()[0] % 4
     return _choice(question, [*wrong[:place], right, *wrong[place:]], ascii_uppercase[place])
 
 
-def options(row: Row) -> Row:
+def options(row: RawRow) -> Row:
     """SuperGPQA and MMLU-Pro: `options`, and the correct one's letter, index or text."""
-    question, texts = take_statement(row, *MATH_COLUMNS["prompt"]), take_structure(row, "options")
+    question, texts = row.take_statement(*MATH_COLUMNS["prompt"]), row.take_structure("options")
     if not isinstance(texts, list):
         raise Malformed("options", f"{type(texts).__name__} instead of a list")
     texts = [str(text).strip() for text in texts if str(text).strip() not in ("", "N/A")]
-    letter, number, answer = (take(row, name) for name in ("answer_letter", "answer_index", "answer"))
+    letter, number, answer = (row.take(name) for name in ("answer_letter", "answer_index", "answer"))
     if isinstance(number, int) and not isinstance(number, bool):
         letter = ascii_uppercase[number] if 0 <= number < len(texts) else f"option {number}"
     elif letter is None:  # a letter, or the option's text
@@ -45,19 +37,19 @@ def options(row: Row) -> Row:
     return _choice(question, texts, answer_text(letter))
 
 
-def scibench(row: Row) -> Row:
+def scibench(row: RawRow) -> Row:
     """A number and its unit, perhaps with a power of ten, which is appended to the statement."""
-    unit = str(take(row, "unit") or "").strip()
+    unit = str(row.take("unit") or "").strip()
     asked = _UNIT_ASKED.format(unit) if unit.strip("$ ") else ""
-    number = (answer_text(take(row, "answer_number")) or "").replace("$", "").removeprefix("+")
+    number = (answer_text(row.take("answer_number")) or "").replace("$", "").removeprefix("+")
     return {
-        "prompt": take_text(row, "problem_text") + asked,
+        "prompt": row.take_text("problem_text") + asked,
         "answer": number or None,
         "tests": to_json({"unit": unit, "tolerance": 0.05}),
     }
 
 
-def plain_science(row: Row, columns: Columns) -> Row:
+def plain_science(row: RawRow, columns: Columns) -> Row:
     """A question with an answer or a worked solution (SCP-116K: `matched_solution`), perhaps in the answer column; the
     reference is retrieved from it, and it stays in the metadata."""
     solutions = () if "answer" in columns else SOLUTIONS

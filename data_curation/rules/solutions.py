@@ -6,7 +6,6 @@ import warnings
 
 MAX_CHARACTERS = 200_000
 _FENCE = re.compile(r"```(?:python\d?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def does_something(source: str | None) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.instruction_formats import ifeval
 from ratchet.data_curation.readers.science_formats import gpqa, scibench
 from ratchet.examples.tiny_world.instruction_prompts import draw_prompt
@@ -54,8 +55,8 @@ def generate_more_domains(
     for name, (size, benchmark, broken, draw) in files.items():
         rng = Random(f"tiny world, {name} {seed}")
         _write(directory / f"{name}.parquet", _rows(rng, size, benchmark, broken, draw))
-    science = [*map(gpqa, choices), *map(scibench, numbers)]
-    for domain, problems in (("science", science), ("instructions", map(ifeval, prompts))):
+    science = [*map(gpqa, map(RawRow, choices)), *map(scibench, map(RawRow, numbers))]
+    for domain, problems in (("science", science), ("instructions", map(ifeval, map(RawRow, prompts)))):
         pq.write_table(_benchmark(domain, problems), directory / f"{domain}_benchmark.parquet")
 
 

@@ -45,8 +45,7 @@ class Peer(Wire):
     """One end of the connection. Either end sends requests, and answers the other's while it waits."""
 
     def __init__(self, channel: socket.socket) -> None:
-        super().__init__()
-        self._channel = channel
+        self._channel, self._incoming = channel, channel.makefile("rb")
 
     def ask(self, what: str, graph: Graph) -> dict[str, Any]:
         """The reply: a graph, or with `raised`. Raises Gone."""
@@ -78,14 +77,10 @@ class Peer(Wire):
         return message
 
     def _exactly(self, size: int) -> bytes:
-        parts = []
-        while size:
-            part = self._channel.recv(min(size, 1 << 20))
-            if not part:
-                raise Gone("the end")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        found = self._incoming.read(size)
+        if len(found) < size:
+            raise Gone("the end")
+        return found
 
 
 def become(old: Any, new: Any) -> None:

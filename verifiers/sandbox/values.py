@@ -6,6 +6,7 @@ overrides, are for everything else: functions, objects of the program's classes.
 
 import builtins
 import datetime
+import functools
 import json
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
@@ -50,14 +51,12 @@ _MADE: dict[type, tuple[str, Callable[..., Any], Callable[[Any], tuple[Any, ...]
     type({}.keys()): ("keys", lambda items: items.keys(), lambda v: (dict.fromkeys(v),)),
     type({}.items()): ("items", lambda items: items.items(), lambda v: (dict(v),)),
 }  # fmt: skip
+_named_tuple = functools.cache(namedtuple)
 _MAKERS = {name: make for name, make, _ in _MADE.values()}
 
 
 class Wire:
     """Encodes and decodes values for one end of a connection."""
-
-    def __init__(self) -> None:
-        self._tuples: dict[Any, Any] = {}
 
     def class_of(self, name: str) -> type | None:
         """The class, of the prelude or of the check, whose instances are sent by attributes under this name."""
@@ -145,7 +144,7 @@ class Wire:
                     kind, shape, items = body
                     return np.array(value(items), dtype=kind).reshape(shape)[() if not shape else ...]
                 case "namedtuple":
-                    return self._tuple(body[0], tuple(body[1]))(*map(value, body[2]))
+                    return _named_tuple(body[0], tuple(body[1]))(*map(value, body[2]))
                 case "object":
                     return objects[body]
                 case "reference":
@@ -164,11 +163,6 @@ class Wire:
     def alike(self, value: Any, reference: Any) -> Any:
         """An instance of the other end's class that derives from a built-in type: by default the plain value."""
         return value
-
-    def _tuple(self, name: str, fields: tuple[str, ...]) -> Any:
-        if (name, fields) not in self._tuples:
-            self._tuples[name, fields] = namedtuple(name, fields)
-        return self._tuples[name, fields]
 
 
 def state(item: Any) -> dict[str, Any]:
