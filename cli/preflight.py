@@ -67,10 +67,13 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
         except httpx.HTTPError as error:
             raise RatchetError(f"{address} does not answer ({error}): MLFLOW_TRACKING_URI") from error
 
+    teachers = {f"teacher {domain}": curation.teacher for domain, curation in recipe.curation.items()}
+    if (start := recipe.training.warm_start) and start.teacher:
+        teachers["teacher warm start"] = start.teacher
     checks: dict[str, Callable[[], Any]] = {
-        f"teacher {domain}": lambda t=curation.teacher: TEACHERS.get(t.kind).check(t)
-        for domain, curation in recipe.curation.items()
-        if curation.teacher.kind != "none"
+        name: lambda t=teacher: TEACHERS.get(t.kind).check(t)
+        for name, teacher in teachers.items()
+        if teacher.kind != "none"
     }
     if recipe.training.reward_servers:
         checks["reward servers"] = lambda: open_pool(recipe.training.reward_servers).close()
