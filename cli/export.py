@@ -51,7 +51,8 @@ def export(
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.exports import EXPORTS
-    from ratchet.infra.artifacts import ArtifactStore, disk_errors, replacing, write_atomically
+    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.files import disk_errors, replacing, write_atomically
     from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
@@ -143,7 +144,7 @@ def push(
 
 def _write(files: "Files", output: Path) -> None:
     """Write a repository to a folder."""
-    from ratchet.infra.artifacts import disk_errors, replacing
+    from ratchet.infra.files import disk_errors, replacing
 
     with disk_errors(output):
         for name, content in files.items():

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ratchet.infra.artifacts import Artifact, content_key, write_atomically
+from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import content_key, write_atomically
 from ratchet.infra.settings import Settings
 
 
