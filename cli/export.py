@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ratchet.cli.options import Home, artifact, complete_recipe
+from ratchet.cli.options import Home, artifact
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
@@ -33,9 +34,7 @@ def export(
         bool, typer.Option("--croissant", help="Also write croissant.json: columns and origin.")
     ] = False,
     license_: License = "other",
-    recipe: Annotated[
-        str, typer.Option(help="The recipe whose `model.prompt` to use.", autocompletion=complete_recipe)
-    ] = "",
+    recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
         str, typer.Option(help="verl's reward function (default: lighteval/MATH, and taco for code).")
     ] = "",
