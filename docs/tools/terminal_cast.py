@@ -52,7 +52,7 @@ def draw(file: Path, picture: Path) -> None:
     in its place until the next one comes, as in a terminal."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows = [row | {"text": row["text"].replace(f"{file.resolve().parent}/", "")} for row in rows]
-    moments = [0.5]
+    moments = [0.0]
     for before, row in pairwise(rows):
         waited = (row["at"] - before["at"]) * WAIT_SHARE if row["at"] >= before["at"] else NEXT_COMMAND_S
         moments.append(moments[-1] + min(max(waited, 0.05), LONGEST_WAIT_S))
@@ -66,10 +66,13 @@ def draw(file: Path, picture: Path) -> None:
             scrolls.append(f"{at}{{transform:translateY(-{(place - ROWS + 1) * LINE}px)}}")
         row["place"], row["passing"] = place, passing
         place += not passing
+    # It opens where the screen is full, and then begins again with the first line.
+    opening = next((moment for row, moment in zip(rows, moments, strict=True) if row["place"] >= ROWS - 1), 0.0)
     last, runs = max(place - ROWS, 0) * LINE, f"{whole:.1f}s step-end infinite"
     style = [
         f"text{{font:12px {FONT};fill:#c8d0e0;white-space:pre}}",
         f"#all{{transform:translateY(-{last}px);animation:scroll {runs}}}.l{{animation:{runs}}}.p{{opacity:0}}",
+        f"#all,.l{{animation-delay:-{opening:.1f}s}}",
         f"@keyframes scroll{{0%{{transform:none}}{''.join(scrolls)}}}",
         *shown,
         "@media (prefers-reduced-motion:reduce){#all,.l{animation:none!important}}",
