@@ -28,13 +28,12 @@ from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export, push
 from ratchet.cli.gc import gc
 from ratchet.cli.judge import judge
-from ratchet.cli.lineage import diff, lineage
+from ratchet.cli.lineage import diff, lineage, show
 from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
 from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
-from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
