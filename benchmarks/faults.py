@@ -329,6 +329,7 @@ def no_temporary_space(run: Run) -> Generator[None, None, None]:
     yield
     yield
     (run.tmp / "filler").unlink()
+    subprocess.run(["mount", "-o", "remount,size=100m", str(run.tmp)], check=True)
 
 
 def limited(*limits: str) -> Act:
