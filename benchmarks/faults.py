@@ -287,9 +287,10 @@ def disk_full(run: Run) -> Generator[None, None, None]:
     yield
     with open(run.home / "filler", "wb", buffering=0) as filler:
         while run.process.poll() is None:
-            with suppress(OSError):
-                while True:
-                    filler.write(bytes(1 << 12))
+            for size in (1 << 20, 1 << 12):  # large ones first: the fault strikes at once
+                with suppress(OSError):
+                    while True:
+                        filler.write(bytes(size))
             time.sleep(0.01)
     yield
     (run.home / "filler").unlink()
@@ -328,6 +329,7 @@ def no_temporary_space(run: Run) -> Generator[None, None, None]:
     yield
     yield
     (run.tmp / "filler").unlink()
+    subprocess.run(["mount", "-o", "remount,size=100m", str(run.tmp)], check=True)
 
 
 def limited(*limits: str) -> Act:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ratchet.cli.options import benchmark
 from ratchet.cli.terminal import columns, console
 from ratchet.infra.errors import RatchetError
 
@@ -15,7 +16,7 @@ def decontaminate(
     ],
     benchmarks: Annotated[
         list[str],
-        typer.Option("--benchmarks", help="Held-out items: a file, directory, Hub data set, or known name (math500)."),
+        benchmark("Held-out items: a file, directory, Hub data set, or known name (math500).", "--benchmarks"),
     ],
     output: Annotated[Path, typer.Option("--output", help="A new directory for kept.parquet and rejected.parquet.")],
     preset: Annotated[

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.options import Home, complete_recipe
+from ratchet.cli.options import Home
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
@@ -13,10 +14,7 @@ from ratchet.infra.settings import load_settings
 
 
 def deploy(
-    recipes: Annotated[
-        list[str] | None,
-        typer.Argument(help="Recipes (default: tiny).", show_default=False, autocompletion=complete_recipe),
-    ] = None,
+    recipes: Annotated[list[str] | None, recipe_named("Recipes (default: tiny).", show_default=False)] = None,
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="The work pool whose workers run them.")] = "",
     at_a_time: Annotated[
         int | None, typer.Option("--at-a-time", min=1, help="Concurrent runs of one deployment; others wait.")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ratchet.cli.options import Home, artifact, complete_recipe
+from ratchet.cli.options import Home, artifact
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
@@ -33,9 +34,7 @@ def export(
         bool, typer.Option("--croissant", help="Also write croissant.json: columns and origin.")
     ] = False,
     license_: License = "other",
-    recipe: Annotated[
-        str, typer.Option(help="The recipe whose `model.prompt` to use.", autocompletion=complete_recipe)
-    ] = "",
+    recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
         str, typer.Option(help="verl's reward function (default: lighteval/MATH, and taco for code).")
     ] = "",
@@ -51,7 +50,8 @@ def export(
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.exports import EXPORTS
-    from ratchet.infra.artifacts import ArtifactStore, disk_errors, replacing, write_atomically
+    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.files import disk_errors, replacing, write_atomically
     from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
@@ -143,7 +143,7 @@ def push(
 
 def _write(files: "Files", output: Path) -> None:
     """Write a repository to a folder."""
-    from ratchet.infra.artifacts import disk_errors, replacing
+    from ratchet.infra.files import disk_errors, replacing
 
     with disk_errors(output):
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""`ratchet lineage` and `ratchet diff`: what something was made from or used for, and how two runs differ."""
+"""`ratchet show`, `ratchet lineage` and `ratchet diff`: artifacts, what they were made from, and how runs differ."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from ratchet.cli.options import Home, artifact
+from ratchet.cli.options import AsJson, Home, artifact
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.settings import load_settings
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 
 Facts = list[tuple[str, Any, Any]]
 """Name, and what it is in each of two runs."""
+
+
+def show(
+    what: Annotated[str, artifact("An artifact or the beginning of its name or key, or a kind (default: all).")] = "",
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """List artifacts, or show one: parameters, counts, dropped rows, and everything it was made from.
+
+    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
+    """
+    from ratchet.cli.inspection import show_artifacts
+
+    show_artifacts(load_settings(home), what, as_json)
 
 
 def lineage(

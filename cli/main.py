@@ -28,13 +28,12 @@ from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export, push
 from ratchet.cli.gc import gc
 from ratchet.cli.judge import judge
-from ratchet.cli.lineage import diff, lineage
-from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, step_option
+from ratchet.cli.lineage import diff, lineage, show
+from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
 from ratchet.cli.preflight import preflight
 from ratchet.cli.recipes import recipes
-from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -106,12 +105,14 @@ def curate(
     input_: Annotated[
         list[str] | None, typer.Option("--input", help="A raw file, directory, or data set on the Hub; repeatable.")
     ] = None,
-    benchmark: Annotated[
-        list[str] | None, typer.Option("--benchmark", help="Decontaminate against this file or benchmark (math500).")
+    benchmarks: Annotated[
+        list[str] | None, benchmark("Decontaminate against this file or benchmark (math500).", "--benchmark")
     ] = None,
-    only: Annotated[str | None, step_option("--only", "Run this step only.")] = None,
-    from_: Annotated[str | None, step_option("--from", "Run this step and those that follow.")] = None,
-    refresh: Annotated[list[str] | None, step_option("--refresh", "Run this step even if cached; repeatable.")] = None,
+    only: Annotated[str | None, step("Run this step only.", "--only", metavar="STEP")] = None,
+    from_: Annotated[str | None, step("Run this step and those that follow.", "--from", metavar="STEP")] = None,
+    refresh: Annotated[
+        list[str] | None, step("Run this step even if cached; repeatable.", "--refresh", metavar="STEP")
+    ] = None,
     set_: Overrides = None,
     seed: Seed = None,
     dry_run: DryRun = False,
@@ -126,7 +127,7 @@ def curate(
     """
     overrides = _overrides(set_, seed)
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
-    overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmark)}"] if benchmark else []
+    overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmarks)}"] if benchmarks else []
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
@@ -180,7 +181,7 @@ def evaluate(
         str, typer.Option("--generations", help="Score the stored responses in this file instead.")
     ] = "",
     benchmarks: Annotated[
-        list[str] | None, typer.Option("--benchmarks", help="Benchmarks of the recipe, or known ones; repeatable.")
+        list[str] | None, benchmark("Benchmarks of the recipe, or known ones; repeatable.", "--benchmarks")
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses per question.")] = None,
     set_: Overrides = None,

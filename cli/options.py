@@ -1,12 +1,13 @@
 """Arguments and options that several commands have, with their shell completion."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ratchet.infra.recipe.curation import CURATION_STEPS
+from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import shipped_recipes
 from ratchet.infra.settings import load_settings
 
@@ -14,11 +15,19 @@ from ratchet.infra.settings import load_settings
 def complete_recipe(incomplete: str) -> list[str]:
     """Shipped recipes and recipe files."""
     files = [str(file) for file in Path().glob(f"{incomplete}*") if file.suffix in (".yaml", ".yml")]
-    return [name for name in [*shipped_recipes(), *files] if name.startswith(incomplete)]
+    return _beginning(incomplete, [*shipped_recipes(), *files])
+
+
+def complete_benchmark(incomplete: str) -> list[str]:
+    return _beginning(incomplete, CATALOG)
 
 
 def complete_step(incomplete: str) -> list[str]:
-    return [step for step in CURATION_STEPS if step.startswith(incomplete)]
+    return _beginning(incomplete, CURATION_STEPS)
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def complete_artifact(context: typer.Context, incomplete: str) -> Iterator[str]:
@@ -30,15 +39,21 @@ def complete_artifact(context: typer.Context, incomplete: str) -> Iterator[str]:
             yield name
 
 
-def artifact(help_: str, *names: str, **settings: Any) -> Any:
-    """An argument that names an artifact, or with `names` an option."""
-    kind = typer.Option if names else typer.Argument
-    return kind(*names, help=help_, autocompletion=complete_artifact, **settings)
+def _completed(complete: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes arguments, or with `names` options, that the shell completes."""
+
+    def make(help_: str, *names: str, **settings: Any) -> Any:
+        kind = typer.Option if names else typer.Argument
+        return kind(*names, help=help_, autocompletion=complete, **settings)
+
+    return make
 
 
-Recipe = Annotated[
-    str, typer.Argument(help="A recipe file, or the name of a shipped recipe.", autocompletion=complete_recipe)
-]
+artifact, benchmark, recipe, step = map(
+    _completed, (complete_artifact, complete_benchmark, complete_recipe, complete_step)
+)
+
+Recipe = Annotated[str, recipe("A recipe file, or the name of a shipped recipe.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
 ]
@@ -46,7 +61,3 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Override the recipe's 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, cached outputs.")]
 Home = Annotated[Path | None, typer.Option("--home", help="The directory of all outputs.", show_default="./.ratchet")]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON.")]
-
-
-def step_option(flag: str, help_: str) -> Any:
-    return typer.Option(flag, metavar="STEP", help=help_, autocompletion=complete_step)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from ratchet.cli.options import AsJson, Home, Overrides
+from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import columns, console, print_whole
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
@@ -23,7 +25,7 @@ GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "len
 
 
 def plan(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")] = "tiny",
+    recipe: RecipeName = "tiny",
     machine: Annotated[
         str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default what the recipe asks for.")
     ] = "",
@@ -31,11 +33,9 @@ def plan(
     mean: Annotated[
         float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field; repeatable.")
-    ] = None,
-    home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
+    as_json: AsJson = False,
+    set_: Overrides = None,
+    home: Home = None,
 ) -> None:
     """Time, cost and memory of each stage, from a simulation of its step, and the first bottleneck at 10 and 100 times
     the prompts, GPUs or response length.

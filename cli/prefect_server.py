@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors
 from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
 from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged

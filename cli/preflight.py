@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.text import Text
 
+from ratchet.cli.options import Home, Overrides
+from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
@@ -27,11 +29,9 @@ Line = tuple[str, str, str]
 
 
 def preflight(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or a shipped recipe by name.")] = "tiny",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field; repeatable.")
-    ] = None,
-    home: Annotated[str | None, typer.Option("--home", help="Where everything is kept (default: ./.ratchet).")] = None,
+    recipe: RecipeName = "tiny",
+    set_: Overrides = None,
+    home: Home = None,
 ) -> None:
     """Test on the recipe's machines, started as for training, everything its stages need: links, versions, disk,
     endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank.

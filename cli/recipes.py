@@ -6,7 +6,8 @@ import typer
 import yaml
 from rich.text import Text
 
-from ratchet.cli.options import Overrides, complete_recipe
+from ratchet.cli.options import Overrides
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 
@@ -15,10 +16,7 @@ PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 
 
 def recipes(
-    name: Annotated[
-        str,
-        typer.Argument(help="A recipe file or shipped recipe (default: list all).", autocompletion=complete_recipe),
-    ] = "",
+    name: Annotated[str, recipe_named("A recipe file or shipped recipe (default: list all).")] = "",
     full: Annotated[bool, typer.Option("--full", help="Every field, defaults included.")] = False,
     set_: Overrides = None,
 ) -> None:
@@ -29,10 +27,12 @@ def recipes(
     Example: `ratchet recipes tiny > mine.yaml`
     """
     if not name:
-        for shipped in shipped_recipes():
+        names = shipped_recipes()
+        width = max(map(len, names))
+        for shipped in names:
             facts = read_recipe(shipped)
-            console.print(Text.assemble((f"{shipped:30} ", "bold"), facts.get("description", "")), soft_wrap=True)
-            console.print(Text(f"{'':30} {facts.get('needs', '')}", style="dim"), soft_wrap=True)
+            console.print(Text.assemble((f"{shipped:{width}} ", "bold"), facts.get("description", "")), soft_wrap=True)
+            console.print(Text(f"{'':{width}} {facts.get('needs', '')}", style="dim"), soft_wrap=True)
         return
     recipe = load_recipe(name, set_ or ())
     data = recipe.model_dump(mode="json") if full else read_recipe(name, set_ or ())

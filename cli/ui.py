@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from ratchet.cli.options import Home, complete_recipe
+from ratchet.cli.options import Home
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import bound_socket, process_group
@@ -21,8 +22,7 @@ from ratchet.infra.settings import Settings, is_server, load_settings
 
 def ui(
     recipes: Annotated[
-        list[str] | None,
-        typer.Argument(help="Recipes with forms (default: tiny).", show_default=False, autocompletion=complete_recipe),
+        list[str] | None, recipe_named("Recipes with forms (default: tiny).", show_default=False)
     ] = None,
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the MLflow UI.")] = 5000,
     prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Prefect UI.")] = 4200,
@@ -33,7 +33,7 @@ def ui(
     Example: `ratchet ui --mlflow-port 5001`
     """
     from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
-    from ratchet.infra.artifacts import write_atomically
+    from ratchet.infra.files import write_atomically
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:

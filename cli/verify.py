@@ -14,6 +14,7 @@ import typer
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import clean, columns, console
 from ratchet.infra.errors import RatchetError
 
@@ -47,7 +48,7 @@ def verify(
     solution: Annotated[
         Path | None, typer.Option("--solution", help="A file with the response; `.py`: a bare program.")
     ] = None,
-    recipe: Annotated[str, typer.Option("--recipe", help="The recipe that names your own domain.")] = "",
+    recipe: Annotated[str, recipe_named("The recipe that names your own domain.", "--recipe")] = "",
     either: Annotated[
         bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math`).")
     ] = False,
@@ -179,7 +180,7 @@ def _verify_file(
     domain: str, problems: "dict[str, Problem] | None", source: Path, target: Path, workers: int | None,
     settings: "JudgeSettings",
 ) -> bool:  # fmt: skip
-    from ratchet.infra.artifacts import disk_errors, replacing
+    from ratchet.infra.files import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
     if not target.parent.is_dir():

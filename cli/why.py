@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.options import Home, complete_recipe
+from ratchet.cli.options import Home
+from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import clean, columns, console
 from ratchet.infra.settings import load_settings
 
@@ -32,9 +33,7 @@ def why(
     run: Annotated[
         str | None, typer.Option("--run", help="A run, by its id or name (default: the last of each domain).")
     ] = None,
-    recipe: Annotated[
-        str | None, typer.Option("--recipe", help="The last run of this recipe.", autocompletion=complete_recipe)
-    ] = None,
+    recipe: Annotated[str | None, recipe_named("The last run of this recipe.", "--recipe")] = None,
     home: Home = None,
 ) -> None:
     """Show what happened to one row: its file, each step's decision, and matching texts side by side.

@@ -28,8 +28,9 @@ from ratchet.data_curation.readers import source_names
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
-from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key, disk_errors
+from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors
 from ratchet.infra.recipe.curation import Decontamination
 
 VERSION = 6

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import HALF_WRITTEN, disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
 from ratchet.infra.journal import Journal, read_lines
 
 STORED_SCHEMA = pa.schema(

@@ -34,8 +34,8 @@ from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
 from ratchet.evaluation.tagging import Tags, tag
-from ratchet.infra.artifacts import disk_errors, replacing, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors, replacing, write_atomically
 from ratchet.infra.launcher import STATUS
 from ratchet.infra.problems import PROBLEM_SCHEMA, Problem
 from ratchet.infra.recipe.evaluation import Benchmark

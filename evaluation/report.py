@@ -18,8 +18,8 @@ from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.statistics import standard_error_across_clusters, student_interval
 from ratchet.evaluation.tables import Benchmarks, Row, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
-from ratchet.infra.artifacts import disk_errors, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors, write_atomically
 from ratchet.infra.pages import Document, Headline, Section, to_html, to_markdown
 
 WORDS = Path(__file__).with_name("report.yaml")

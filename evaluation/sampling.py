@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Completion, Request
 from ratchet.infra.launcher import on_each_machine
 from ratchet.infra.process_group import end_with_parent, last_lines, process_group

@@ -4,26 +4,26 @@ A decision belongs to the content and not to the run: approved once, the same co
 """
 
 import getpass
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ratchet.infra.artifacts import Artifact, content_key, write_atomically
+from pydantic import BaseModel
+
+from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import content_key, write_atomically
 from ratchet.infra.settings import Settings
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(BaseModel, frozen=True):
     recipe: str
     gate: str
     """`curated`, `start`, or a stage."""
     key: str
     artifacts: tuple[str, ...]
-    summary: str
-    run: str
+    summary: str = ""
+    run: str = ""
     """The beginning of the names of the last run that waited here."""
     flow_run: str = ""
     """The suspended run's id in Prefect."""
@@ -38,7 +38,8 @@ class Approval:
         return f"{self.gate} {decision} by {self.by}, {when}{f': {self.reason}' if self.reason else ''}"
 
     def decided(self, approved: bool, by: str = "", reason: str = "") -> "Approval":
-        return replace(self, approved=approved, by=by or getpass.getuser(), at=time.time(), reason=reason)
+        made = {"approved": approved, "by": by or getpass.getuser(), "at": time.time(), "reason": reason}
+        return self.model_copy(update=made)
 
 
 class Approvals:
@@ -50,13 +51,15 @@ class Approvals:
     def of(self, recipe: str, gate: str, artifacts: Sequence[Artifact]) -> Approval:
         """The decision about this content at this gate, or an undecided one."""
         names = [(f"{artifact.kind}/{artifact.name}", artifact.content()) for artifact in artifacts]
-        asked = Approval(recipe, gate, content_key(names)[:12], tuple(a.ref for a in artifacts), "", "")
+        refs = tuple(artifact.ref for artifact in artifacts)
+        asked = Approval(recipe=recipe, gate=gate, key=content_key(names)[:12], artifacts=refs)
         file = self._file(asked)
-        return _read(file) if file.is_file() else asked
+        return Approval.model_validate_json(file.read_text()) if file.is_file() else asked
 
     def all(self) -> list[Approval]:
         """Oldest first."""
-        return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
+        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
+        return [Approval.model_validate_json(file.read_text()) for file in files]
 
     def open(self, which: str) -> Approval:
         """The gate at which this recipe or run waits, also by the beginning of an artifact's name; or a rejected one by
@@ -74,12 +77,7 @@ class Approvals:
 
     def save(self, approval: Approval) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file(approval), json.dumps(asdict(approval), indent=1, ensure_ascii=False))
+        write_atomically(self._file(approval), approval.model_dump_json(indent=1))
 
     def _file(self, approval: Approval) -> Path:
         return self._folder / f"{approval.recipe}-{approval.gate}-{approval.key}.json"
-
-
-def _read(file: Path) -> Approval:
-    facts = json.loads(file.read_text())
-    return Approval(**facts | {"artifacts": tuple(facts["artifacts"])})

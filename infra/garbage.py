@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.infra.artifacts import ArtifactStore, is_locked
+from ratchet.infra.artifacts import ArtifactStore
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import is_locked
 from ratchet.infra.lineage import Lineage
 from ratchet.infra.run_record import RunRecord, all_runs, get_run
 from ratchet.infra.settings import Settings

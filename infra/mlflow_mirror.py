@@ -29,7 +29,8 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import Artifact, is_locked, write_atomically
+from ratchet.infra.artifacts import Artifact
+from ratchet.infra.files import is_locked, write_atomically
 from ratchet.infra.journal import read_lines
 from ratchet.infra.mlflow_pages import Pages
 from ratchet.infra.openlineage import LineageEvents

@@ -21,7 +21,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 import httpx
 
-from ratchet.infra.artifacts import FILE_KIND, is_locked, write_atomically
+from ratchet.infra.artifacts import FILE_KIND
+from ratchet.infra.files import is_locked, write_atomically
 from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import without_login
 

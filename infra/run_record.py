@@ -11,6 +11,7 @@ from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
+from ratchet.infra.tracking import read_state
 
 SHORTEST_ID = 8
 """Characters: a run's id begins with the day."""
@@ -81,7 +82,7 @@ def find_run(settings: Settings, what: str) -> RunRecord | None:
             listed = ", ".join(journal.stem for journal in found[-10:])
             raise RatchetError(f"{what!r} matches {len(found)} runs: {listed}. Name one.")
         return read_run(found[0])
-    return next((read_run(journal) for journal in reversed(journals) if what in _names(journal)), None)
+    return next((read_run(journal) for journal in reversed(journals) if what in _names(settings, journal)), None)
 
 
 def get_run(settings: Settings, what: str) -> RunRecord:
@@ -92,11 +93,9 @@ def get_run(settings: Settings, what: str) -> RunRecord:
     raise RatchetError(f"No run {what!r} in {settings.home}. The newest: {', '.join(newest) or 'none yet'}.")
 
 
-def _names(journal: Path) -> Iterator[str]:
+def _names(settings: Settings, journal: Path) -> Iterator[str]:
     for _, event in read_lines(journal):
         if event["event"] == "start":
             yield event["name"]
             break
-    state = journal.with_suffix(".state.json")
-    if state.is_file():
-        yield json.loads(state.read_text())["runs"].get(journal.stem, "")
+    yield read_state(settings, journal.stem).get("runs", {}).get(journal.stem, "")

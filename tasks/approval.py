@@ -1,7 +1,6 @@
 """Gates: a run waits for a person's approval where its recipe says so."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ratchet.infra.approvals import Approvals
 from ratchet.infra.artifacts import Artifact
@@ -30,9 +29,8 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
     approval = approvals.of(recipe.name, name, artifacts)
     if approval.approved is None:
         words = "; ".join(f"{artifact.ref} ({artifact.summary})" for artifact in (*artifacts, *evaluations))
-        approval = replace(
-            approval, summary=words, run=f"{recipe.name}-seed{recipe.seed}", flow_run=prefect_page.resumable_run()
-        )
+        asked = {"summary": words, "run": f"{recipe.name}-seed{recipe.seed}", "flow_run": prefect_page.resumable_run()}
+        approval = approval.model_copy(update=asked)
         approvals.save(approval)
         resumed_by = prefect_page.ask(
             approval.key,

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ratchet.infra.artifacts import content_key, library_versions, sha256_file
+from ratchet.infra.artifacts import library_versions
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import content_key, sha256_file
 from ratchet.infra.process_group import core_count
 from ratchet.infra.workers import Submit
 

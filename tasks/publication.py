@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import yaml
 from pydantic_core import to_jsonable_python
 
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions, sha256_file
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import sha256_file
 from ratchet.infra.pages import Document, Section, to_markdown
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.training import Stage

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import Artifact, Draft, sha256_file, write_atomically
+from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import sha256_file, write_atomically
 from ratchet.infra.journal import read_lines
 from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
 from ratchet.infra.process_group import last_lines

@@ -25,8 +25,8 @@ from typing import Any, Self
 
 from safetensors import SafetensorError
 
-from ratchet.infra.artifacts import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
 from ratchet.infra.launcher import STOP
 from ratchet.training import ranks
 from ratchet.training.policy import Policy

@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.training import Stage, Training

@@ -147,7 +147,7 @@ def measured_file(home: Path, recipe: str) -> Path:
 
 
 def write_rates(file: Path, machine: str, rates: Rates) -> None:
-    from ratchet.infra.artifacts import write_atomically  # imports pyarrow, which a plan does without
+    from ratchet.infra.files import write_atomically
 
     write_atomically(file, json.dumps({"machine": machine, "rates": asdict(rates)}, indent=1))
 

@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import write_atomically
 from ratchet.infra.launcher import STATUS
 from ratchet.training import ranks
 

@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.journal import Journal
 from ratchet.infra.problems import from_table

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import transformers
 
 from ratchet.infra import journal
-from ratchet.infra.artifacts import replace_directory, write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import replace_directory, write_atomically
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.launcher import STATUS
 from ratchet.infra.problems import Problem, from_table

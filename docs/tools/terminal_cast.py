@@ -1,22 +1,16 @@
 """The moving picture of the README, docs/images/tiny.svg, from a run that was recorded as it happened.
 
-    python docs/tools/terminal_cast.py record --stop-after 200 run.jsonl ratchet run tiny   # interrupted, as by Ctrl-C
-    python docs/tools/terminal_cast.py record run.jsonl ratchet run tiny                     # the same command goes on
-    python docs/tools/terminal_cast.py draw run.jsonl docs/images/tiny.svg
+    show() { echo "$ $*"; "$@" 2>&1; }                                # `ts` is in moreutils; a line each, with its time
+    show timeout --signal=INT 200 ratchet run tiny | ts -s %.s > run.txt
+    show ratchet run tiny | ts -s %.s >> run.txt                      # the same command goes on
+    python docs/tools/terminal_cast.py run.txt docs/images/tiny.svg
 
 Times are the real ones, at the left of each line; only the waiting between lines is shortened. No script runs in the
 picture, and it needs no font but a monospaced one.
 """
 
-import argparse
-import json
-import os
 import re
-import signal
-import subprocess
-import threading
-import time
-from collections.abc import Sequence
+import sys
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -30,29 +24,12 @@ DIM = "#7d869c"
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 
-def record(file: Path, command: Sequence[str], stop_after: float | None) -> None:
-    """Run the command and append a line of JSON for each line that it prints: seconds since its start, text."""
-    with file.open("a") as out:
-        started = time.monotonic()
-        out.write(json.dumps({"at": 0.0, "text": f"$ {' '.join(command)}"}) + "\n")
-        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        if stop_after:
-            threading.Timer(stop_after, lambda: process.send_signal(signal.SIGINT)).start()
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            out.write(json.dumps({"at": time.monotonic() - started, "text": line.rstrip()}) + "\n")
-        process.wait()
-
-
 def draw(file: Path, picture: Path) -> None:
     """One SVG in which the recorded lines appear one after the other, and scroll. A line about work that goes on stands
     in its place until the next one comes, as in a terminal."""
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    rows = [row | {"text": row["text"].replace(f"{file.resolve().parent}/", "")} for row in rows]
-    moments = [0.5]
+    stamped = (line.partition(" ") for line in file.read_text().splitlines())
+    rows = [{"at": float(at), "text": text.replace(f"{file.resolve().parent}/", "")} for at, _, text in stamped]
+    moments = [0.0]
     for before, row in pairwise(rows):
         waited = (row["at"] - before["at"]) * WAIT_SHARE if row["at"] >= before["at"] else NEXT_COMMAND_S
         moments.append(moments[-1] + min(max(waited, 0.05), LONGEST_WAIT_S))
@@ -66,10 +43,13 @@ def draw(file: Path, picture: Path) -> None:
             scrolls.append(f"{at}{{transform:translateY(-{(place - ROWS + 1) * LINE}px)}}")
         row["place"], row["passing"] = place, passing
         place += not passing
+    # It opens where the screen is full, and then begins again with the first line.
+    opening = next((moment for row, moment in zip(rows, moments, strict=True) if row["place"] >= ROWS - 1), 0.0)
     last, runs = max(place - ROWS, 0) * LINE, f"{whole:.1f}s step-end infinite"
     style = [
         f"text{{font:12px {FONT};fill:#c8d0e0;white-space:pre}}",
         f"#all{{transform:translateY(-{last}px);animation:scroll {runs}}}.l{{animation:{runs}}}.p{{opacity:0}}",
+        f"#all,.l{{animation-delay:-{opening:.1f}s}}",
         f"@keyframes scroll{{0%{{transform:none}}{''.join(scrolls)}}}",
         *shown,
         "@media (prefers-reduced-motion:reduce){#all,.l{animation:none!important}}",
@@ -101,21 +81,5 @@ def _line(number: int, row: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    actions = parser.add_subparsers(dest="action", required=True)
-    recording, drawing = actions.add_parser("record"), actions.add_parser("draw")
-    recording.add_argument("file", type=Path)
-    recording.add_argument("--stop-after", type=float, metavar="SECONDS")
-    recording.add_argument("command", nargs=argparse.REMAINDER)
-    drawing.add_argument("file", type=Path)
-    drawing.add_argument("picture", type=Path)
-    given = parser.parse_args()
-    if given.action == "record":
-        record(given.file, given.command, given.stop_after)
-    else:
-        draw(given.file, given.picture)
-
-
 if __name__ == "__main__":
-    main()
+    draw(*map(Path, sys.argv[1:]))

@@ -29,8 +29,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ratchet.infra.artifacts import write_atomically
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
 from ratchet.infra.process_group import bound_socket

@@ -19,8 +19,8 @@ from vllm.distributed.weight_transfer import WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
-from ratchet.infra.artifacts import disk_errors
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import disk_errors
 from ratchet.infra.inference.engine import TrainedModel
 from ratchet.infra.inference.servers import Push
 from ratchet.infra.inference.vllm_service import ServedVllm, VllmService

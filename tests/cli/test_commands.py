@@ -163,6 +163,9 @@ def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
     artifact.mkdir(parents=True)
     (artifact / "manifest.json").write_text("{}")
     assert "tiny-prorl" in completed("run", "tiny") and "acereason" not in completed("run", "tiny")
+    for command_of_a_recipe in (("plan",), ("preflight",), ("verify", "math", "--recipe")):
+        assert "tiny-prorl" in completed(*command_of_a_recipe, "tiny-")
+    assert "math500" in completed("evaluate", "tiny", "--benchmarks", "math")
     assert "majority_vote" in completed("curate", "math", "--only", "maj")
     assert "checkpoint/math-24-1a2b3c4d5e6f" in completed("show", "--home", str(tmp_path), "check")
 

@@ -1,8 +1,6 @@
 """The README's picture from a recorded run: docs/tools/terminal_cast.py."""
 
-import json
 import runpy
-import sys
 import xml.etree.ElementTree as ET
 
 from tests.docs.commands import ROOT
@@ -12,14 +10,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_what_a_command_printed_is_drawn_with_its_time(tmp_path):
-    recording, picture = tmp_path / "run.jsonl", tmp_path / "run.svg"
-    printed = "✓ rules <math>\n  train: 1/2, 3 s left\n✓ train"
-    CAST["record"](recording, [sys.executable, "-c", f"print({printed!r})"], stop_after=None)
-    rows = [json.loads(line) for line in recording.read_text().splitlines()]
-    assert [row["text"] for row in rows[1:]] == printed.splitlines() and rows[0]["text"].startswith("$ ")
+    recording, picture = tmp_path / "run.txt", tmp_path / "run.svg"
+    printed = ["$ ratchet run tiny", "✓ rules <math>", "  train: 1/2, 3 s left", "✓ train"]
+    recording.write_text("".join(f"{60.5 * n:.6f} {line}\n" for n, line in enumerate(printed)))
     CAST["draw"](recording, picture)
     lines = ET.parse(picture).getroot().findall(f".//{SVG}g[@class]")
-    assert ["".join(line.itertext())[4:] for line in lines][1:] == printed.splitlines()
+    assert ["".join(line.itertext()) for line in lines] == [
+        f"{time}{line}" for time, line in zip(("0:00", "1:00", "2:01", "3:01"), printed, strict=True)
+    ]
     places = [line.find(f"{SVG}text").get("y") for line in lines]
     assert places[2] == places[3] != places[1]  # what goes on stands where its end then stands
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.artifacts import sha256_file
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import sha256_file
 from ratchet.infra.process_group import free_port
 from ratchet.tasks.dask_runner import PROCESSES, _on_worker, _versions, check_runner
 

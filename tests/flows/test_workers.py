@@ -96,7 +96,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
             server.ask(f"flow_runs/{run}/resume")
         assert "Failed" not in server.wait(run, "Completed")
     said = server.command("ratchet.cli.main", "approve", "--home", finished_home)
-    assert "math-24 approved by who resumed the run in Prefect" in said
+    assert "math-24 approved by whoever resumed the run in Prefect" in said
 
 
 @pytest.mark.slow
@@ -109,7 +109,8 @@ def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
         time.sleep(0.1)
     os.kill(process_of(run), signal.SIGKILL)
     seen = server.wait(run, "Completed")
-    assert seen[seen.index("Crashed") : seen.index("Crashed") + 2] == ["Crashed", "Resubmitted"]
+    after = [state for state in seen[seen.index("Crashed") :] if state != "Crashed"]  # which two may report
+    assert after[0] == "Resubmitted"
 
 
 def process_of(run: str) -> int:

@@ -1,4 +1,4 @@
-"""A SLURM cluster of one node on loopback, with daemons and files of its own: controller, node, munge."""
+"""A SLURM cluster on loopback, with daemons and files of its own: controller, nodes, munge."""
 
 import os
 import secrets
@@ -25,11 +25,10 @@ AuthType=auth/munge
 AuthInfo=socket={root}/munge.socket
 CredType=cred/munge
 StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool
+SlurmdSpoolDir={root}/spool/%n
 SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd.pid
+SlurmdPidFile={root}/%n.pid
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -42,7 +41,7 @@ SlurmdTimeout=10
 KillWait=5
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+{nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
@@ -51,27 +50,31 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 Preempt
 class Cluster:
     """The one that is up; `SLURM_CONF` in our environment leads every command to it."""
 
-    def __init__(self, root: Path, node: str) -> None:
-        self.root, self.node = root, node
+    def __init__(self, root: Path, nodes: list[str]) -> None:
+        self.root, self.nodes = root, nodes
         self.environment = {name: os.environ[name] for name in ("SLURM_CONF", "PATH")}
 
     def ask(self, *command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout.strip()
 
     def jobs(self, *states: str) -> list[str]:
         """Numbers of the jobs in these states; without any, of those that wait or run."""
         which = [f"--states={','.join(states)}"] if states else []
         return self.ask("squeue", "--noheader", "--format=%i", *which).split()
 
-    def head(self, *options: str) -> Path:
-        """A file for RATCHET_SLURM with these options."""
+    def head(self, *lines: str) -> Path:
+        """A file for RATCHET_SLURM with these options, which begin with dashes, and commands."""
         file = self.root / f"head-{secrets.token_hex(4)}.sh"
-        file.write_text("#!/bin/bash\n" + "".join(f"#SBATCH {option}\n" for option in options))
+        head = (f"#SBATCH {line}" if line.startswith("--") else line for line in lines)
+        file.write_text("\n".join(["#!/bin/bash", *head, ""]))
         return file
 
 
 @contextmanager
-def slurm_cluster() -> Iterator[Cluster]:
+def slurm_cluster(size: int = 1) -> Iterator[Cluster]:
+    """All its nodes are on this machine, each with both cores."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing or os.geteuid():
@@ -85,24 +88,32 @@ def slurm_cluster() -> Iterator[Cluster]:
     key, configuration = root / "munge.key", root / "slurm.conf"
     key.write_bytes(secrets.token_bytes(1024))
     key.chmod(0o400)
+    nodes = [f"n{number}" for number in range(1, size + 1)]
+    described = (
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=2 State=UNKNOWN"
+        for node in nodes
+    )
     configuration.write_text(
-        CONFIGURATION.format(host=host, root=root, controller_port=free_port(), node_port=free_port())
+        CONFIGURATION.format(host=host, root=root, controller_port=free_port(), nodes="\n".join(described))
     )
     os.environ["SLURM_CONF"] = str(configuration)
     munge = [f"--{name}={root}/munge.{name.split('-')[0]}" for name in ("socket", "pid-file", "log-file", "seed-file")]
     daemons = {
         "munged": ["munged", "--foreground", "--force", f"--key-file={key}", *munge],
         "slurmctld": ["slurmctld", "-D", "-f", str(configuration)],
-        "slurmd": ["slurmd", "-D", "-f", str(configuration)],
+        **{node: ["slurmd", "-D", "-N", node, "-f", str(configuration)] for node in nodes},
     }
-    cluster = Cluster(root, host)
+    cluster = Cluster(root, nodes)
     try:
         with ExitStack() as running:
             for name, argv in daemons.items():
                 running.enter_context(process_group(argv, root / f"{name}.out", dict(os.environ)))
                 time.sleep(1)
             deadline = time.monotonic() + 60
-            while "idle" not in cluster.ask("sinfo", "--noheader", "--format=%T"):
+            while (
+                cluster.ask("sinfo", "--noheader", "--Node", "--partition=main", "--format=%T").split()
+                != ["idle"] * size
+            ):
                 assert time.monotonic() < deadline, (root / "slurmctld.out").read_text()[-3000:]
                 time.sleep(0.5)
             yield cluster

@@ -66,8 +66,9 @@ def test_a_group_that_starts_its_machines_itself_is_told_how(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with slurm_cluster() as running:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Of one node, or of as many as a test says."""
+    with slurm_cluster(getattr(request, "param", 1)) as running:
         yield running
 
 
@@ -90,13 +91,15 @@ def straight(recipe: dict[str, Any], learnt_model: Path, tmp_path_factory: pytes
 
 @pytest.fixture
 def flow(cluster: Cluster, recipe: dict[str, Any], learnt_model: Path, tmp_path: Path) -> Iterator[Flow]:  # noqa: F811
-    """Starts the flow of a stage, which submits a job with these options."""
+    """Starts the flow of a stage, which submits a job with this head."""
     flows = []
 
-    def start_flow(*options: str) -> "subprocess.Popen[str]":
-        spec = specification(tmp_path, learnt_model, recipe=recipe)
+    def start_flow(*head: str, **hardware: int) -> "subprocess.Popen[str]":
+        training = recipe["training"]
+        changed = {"training": training | {"hardware": training["hardware"] | hardware}}
+        spec = specification(tmp_path, learnt_model, recipe=recipe | changed)
         (tmp_path / "flow.json").write_text(json.dumps(spec))
-        where = {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*options))}
+        where = {"RATCHET_HOME": str(tmp_path), "RATCHET_SLURM": str(cluster.head(*head))}
         environment = ENVIRONMENT | cluster.environment | where
         argv = [sys.executable, "-m", "tests.training.one_step", str(tmp_path / "flow.json")]
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -151,10 +154,10 @@ def test_a_job_goes_on_after_its_node_failed(cluster, flow, straight, tmp_path):
     running = flow()
     under_way(running, tmp_path)
     (job,) = cluster.jobs()
-    cluster.ask("scontrol", "update", f"nodename={cluster.node}", "state=down", "reason=test")
+    cluster.ask("scontrol", "update", f"nodename={cluster.nodes[0]}", "state=down", "reason=test")
     failed = time.monotonic()
     assert wait(lambda: cluster.jobs("pending") == [job], 30)
-    cluster.ask("scontrol", "update", f"nodename={cluster.node}", "state=resume")
+    cluster.ask("scontrol", "update", f"nodename={cluster.nodes[0]}", "state=resume")
     assert wait(lambda: cluster.jobs("running") == [job], 300 - (time.monotonic() - failed))
     assert "pending" in ended(running)
     assert weights(tmp_path) == weights(straight)
@@ -192,3 +195,20 @@ def test_options_that_slurm_refuses_are_told_before_anything_runs(cluster, tmp_p
         launcher_of(settings).check(1)
     with pytest.raises(RatchetError, match="SLURM refuses"):
         launcher_of(Settings(tmp_path, "", sys.executable, slurm=cluster.head())).check(2)  # nodes that there are not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [2], indirect=True)
+def test_a_job_of_two_nodes_goes_on_after_one_failed(cluster, flow, straight, tmp_path):
+    one_core = "taskset --pid 1 $$"  # so that each rank has one thread, as those of the undisturbed stage
+    running = flow(one_core, machines=2, processes=1)
+    under_way(running, tmp_path)
+    (job,) = cluster.jobs("running")
+    assert cluster.ask("squeue", "--noheader", "--format=%D %N", "--jobs", job) == "2 n[1-2]"
+    cluster.ask("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+    assert wait(lambda: cluster.jobs("pending") == [job], 30)
+    if "down" in cluster.ask("sinfo", "--noheader", "--Node", "--nodes=n2", "--partition=main", "--format=%T"):
+        cluster.ask("scontrol", "update", "nodename=n2", "state=resume")  # else it has returned by itself
+    assert wait(lambda: cluster.jobs("running") == [job], 300)
+    ended(running)
+    assert weights(tmp_path) == weights(straight)

@@ -1,0 +1,106 @@
+"""Files that are whole or not there: written durably and renamed, locked by a kernel lock, identified by their hash."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from ratchet.infra.errors import RatchetError
+
+HALF_WRITTEN = ".tmp"
+"""Suffix of a file that is being written."""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the kernel's lock on this file."""
+    if not path.is_file():
+        return False
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # on NFS, an exclusive one needs a file open for writing
+        except BlockingIOError:
+            return True
+        return False
+
+
+@contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """Turn the errors of a full or read-only disk into a RatchetError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG):
+            raise RatchetError(
+                f"Cannot write {error.filename or where}: {error.strerror}. Free some space or set RATCHET_HOME to "
+                "another disk, then run the same command again: finished steps are kept."
+            ) from error
+        raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name to write a file under. The file gets its own name, replacing the old one, when it is complete
+    and durable."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{HALF_WRITTEN}")
+    try:
+        yield temporary
+        sync_path(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def replace_directory(draft: Path, final: Path) -> None:
+    """Make a directory durable and rename it to `final`, replacing an older one. Between the two renames `final` does
+    not exist; it is never a mixture."""
+    for path in (*draft.rglob("*"), draft):
+        sync_path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    replaced = draft.with_name(draft.name + ".replaced")
+    if final.exists():
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.rename(final, replaced)
+    os.rename(draft, final)
+    sync_path(final.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def sha256_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_key(files: Sequence[tuple[str, str]]) -> str:
+    """One hash of (name, sha256) pairs: identifies a directory of files wherever it is."""
+    return hashlib.sha256(json.dumps(sorted(files)).encode()).hexdigest()
+
+
+def hash_once(file: Path) -> str:
+    """The file's sha256. The plan before a run asks for it too: an unchanged file is read once for both."""
+    state = file.stat()
+    return _hash_of_version(file, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache
+def _hash_of_version(path: Path, size: int, modified_ns: int) -> str:
+    return sha256_file(path)
+
+
+def sync_path(path: Path) -> None:
+    """Make a file's content, or the names in a directory, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
