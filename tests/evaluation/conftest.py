@@ -1,5 +1,5 @@
 """A model that can be evaluated in a second: random weights, and a vocabulary in which whole answers are words. A
-server of chat completions that misbehaves as told."""
+server of chat completions that misbehaves on request."""
 
 from __future__ import annotations
 

@@ -72,10 +72,10 @@ def evaluate(spec, classifier, tmp_path):
 def test_each_response_is_scored_once_and_the_best_is_the_answer(evaluate, classifier, tmp_path):
     assert evaluate() == 0
     rows = pq.read_table(tmp_path / "work" / "generations.parquet").to_pandas()
-    told = {
+    judged = {
         text for text, reason in zip(rows.text, rows.finish_reason, strict=True) if reason == "stop" and text.strip()
     }
-    assert told and not rows.reward[rows.finish_reason == "length"].notna().any()
+    assert judged and not rows.reward[rows.finish_reason == "length"].notna().any()
     for text, reward in zip(rows.text, rows.reward, strict=True):
         assert reward != reward or reward == len(text.strip()) / 100
     assert set(classifier.asked.values()) == {1}
