@@ -364,6 +364,9 @@ def _arguments(
         "enforce_eager": not accelerated,
         "enable_sleep_mode": accelerated and among_ranks,
     }
+    if not accelerated:
+        # A prompt in parts draws one sample too many, which only a GPU's generator of random numbers can take back.
+        arguments["enable_chunked_prefill"] = False
     if weight_transfer:
         from vllm.config import WeightTransferConfig
 

