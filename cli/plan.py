@@ -73,10 +73,10 @@ class Plan:
         self, recipe: Recipe, settings: Settings, machine: str, mean: float = 0.5, price: float | None = None,
         only: str = "", start: str = "",
     ) -> None:  # fmt: skip
-        from ratchet.training.machine import machine_of, measured_file, parse_machine, with_measured
+        from ratchet.training.machine import local_machine, machine_of, measured_file, parse_machine, with_measured
 
         given = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
-        self.assumed = not machine and not given.is_cpu
+        self.assumed = not machine and given != local_machine()
         self.machine = with_measured(given, measured_file(settings.home, recipe.name))
         self.measured = self.machine is not given
         self.recipe, self.training, self.mean, self.price, self._only = recipe, recipe.training, mean, price, only

@@ -202,7 +202,7 @@ def _sampled(subject: Subject) -> bool:
 
 def _check(recipe: Recipe, subject: Subject) -> None:
     """Raises RatchetError if the engine or the endpoint is not available. An endpoint with stored answers is not
-    checked: these may suffice, and the evaluation waits for it."""
+    checked: these may suffice, and the evaluation waits for it. A reward model must answer."""
     settings = active_run().settings
     if (rewards := recipe.evaluation.reward_model).model:
         check_endpoint(rewards.base_url, os.environ.get(rewards.api_key_env))

@@ -54,7 +54,8 @@ class Adapter:
         from peft import LoraConfig, inject_adapter_in_model
         from peft.tuners.lora import LoraLayer
 
-        stored, before = Path(path) / DIRECTORY / FILE, dict[str, Any]()
+        stored = Path(path) / DIRECTORY / FILE
+        before: dict[str, Any] = {}
         if stored.is_file():
             with safe_open(stored, "pt") as file:
                 before = json.loads((file.metadata() or {}).get(FACTS, "{}"))
@@ -88,8 +89,12 @@ class Adapter:
 
     def merged(self, weight: Any) -> torch.Tensor:
         """The whole value of one of the model's own weights."""
-        layer = self._layers.get(weight)
-        return weight.detach() if layer is None else weight.detach() + layer.get_delta_weight("default").detach()
+        layer, whole = self._layers.get(weight), weight.detach()
+        if layer is None:
+            return whole
+        down, up = (part["default"].weight.detach().float() for part in (layer.lora_A, layer.lora_B))
+        change = layer.scaling["default"] * (up @ down)
+        return (whole.float() + (change.T if layer.fan_in_fan_out else change)).to(whole.dtype)  # rounded once
 
     def writer(self, directory: Path, model: Any, copy: Callable[[Any], Any]) -> Callable[[], None]:
         """A function that writes the adapter of `model` as it is now, below `directory`."""
@@ -97,7 +102,7 @@ class Adapter:
         state = copy({_stored_name(name): weight.detach() for name, weight in trained(model).items()})
 
         def write() -> None:
-            directory.mkdir()
+            directory.mkdir(exist_ok=True)  # a killed save may have left it
             self._config.save_pretrained(str(directory))
             # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
             save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})

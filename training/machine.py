@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import write_atomically
 from ratchet.infra.process_group import core_count, memory_bytes
 from ratchet.infra.recipe.training import Hardware
 
@@ -131,7 +132,7 @@ def machine_of(hardware: Hardware) -> Machine:
     """What a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if the recipe
     computes in bfloat16, and this CPU if not."""
     here = local_machine()
-    if here.is_cpu and hardware.dtype == "float32":
+    if here.is_cpu and hardware.dtype == "float32" or not here.is_cpu and here.count == hardware.ranks:
         return here
     asked = _gpus("H100" if here.is_cpu else here.name, hardware.ranks, hardware.processes)
     return asked if here.is_cpu else replace(asked, memory=here.memory)
@@ -147,8 +148,6 @@ def measured_file(home: Path, recipe: str) -> Path:
 
 
 def write_rates(file: Path, machine: str, rates: Rates) -> None:
-    from ratchet.infra.files import write_atomically
-
     write_atomically(file, json.dumps({"machine": machine, "rates": asdict(rates)}, indent=1))
 
 

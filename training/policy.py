@@ -246,7 +246,9 @@ class Policy:
         state = self.model.state_dict()
         if self.hardware.zero_stage == 3 or self._adapter:  # rank 0 copies one weight after the other to host memory
             whole: dict[Any, torch.Tensor] = {}
-            state = {} if self._adapter else state
+            if self._adapter:  # the other entries are gathered below
+                buffers = dict(self.model.named_buffers())
+                state = {name: value for name, value in state.items() if name in buffers}
             for name, weight in self._gathered():
                 if self.rank == 0:
                     if weight not in whole:

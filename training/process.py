@@ -148,7 +148,7 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
     one pass over all of them. Each rank journals its results, from which a killed run continues."""
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    policy = Policy(spec["model_dir"], training.hardware, training.optimizer)
+    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, adapter=Adapter.of(recipe))
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
     seed_parts = (recipe.seed, stage.name, "before")

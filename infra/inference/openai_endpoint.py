@@ -140,7 +140,7 @@ class Endpoint:
             try:
                 return await self._once(request, sampling, without)
             except (CallFailed, RatchetError, _Without) as error:
-                error.args = tuple(_without_key(arg, self.key) for arg in error.args)
+                error.args = tuple(without_key(arg, self.key) for arg in error.args)
                 if not isinstance(error, _Without):
                     raise
                 without[error.name] = str(error)
@@ -244,7 +244,7 @@ def _named(message: str, parameter: str, sent: set[str]) -> str:
     return next(named, "")
 
 
-def _without_key(text: Any, key: str | None) -> Any:
+def without_key(text: Any, key: str | None) -> Any:
     """A proxy may repeat the key that it refuses."""
     return text.replace(key, "…") if isinstance(text, str) and key and len(key) >= SHORTEST_KEY else text
 
@@ -267,7 +267,7 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
         raise RatchetError(
             f"{where}: {USERS_FAULT[error.status_code]} "
-            f"({error.status_code}: {_without_key(shown(error.message), key)})."
+            f"({error.status_code}: {without_key(shown(error.message), key)})."
         ) from error
     except (openai.OpenAIError, ValueError):
         pass

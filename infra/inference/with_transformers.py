@@ -18,7 +18,7 @@ COPY = "whole copy to sample with"
 
 
 class Transformers(InferenceEngine):
-    """torch only. No weights are sent."""
+    """torch only."""
 
     def needs(self, work: Work) -> Needs:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))

@@ -95,8 +95,12 @@ class RewardModel(Endpoint):
 
     base_url: Where[str] = ""
     """Address of the server, such as http://127.0.0.1:8001."""
+    concurrency: Where[int] = Field(default=64, ge=1)
+    """Open calls at a time."""
+    timeout_s: Where[float] = 60.0
+    """Seconds per call."""
     patience_s: Where[float] = 60.0
-    """Seconds without an answer after which the evaluation stops; the rewards so far are kept."""
+    """Seconds of pauses between attempts, after which a failing call stops the evaluation. Rewards so far are kept."""
 
     @model_validator(mode="after")
     def _has_an_address(self) -> "RewardModel":

@@ -21,6 +21,7 @@ class Classifier:
         self.asked: Counter[str] = Counter()
         self.probs = lambda text: [len(text) / 100]
         self.status = 200
+        self.raw: list[bool] = []
         lock, server = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,6 +29,7 @@ class Classifier:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 question, answer = (turn["content"] for turn in body["messages"])
                 with lock:
+                    server.raw.append(body["use_activation"] is False)
                     server.asked[f"{self.path} {body['model']} {question} {answer}"] += 1
                 row = {"index": 0, "label": "LABEL_0", "probs": server.probs(answer), "num_classes": 1}
                 reply = {"object": "list", "data": [row]}
@@ -78,7 +80,7 @@ def test_each_response_is_scored_once_and_the_best_is_the_answer(evaluate, class
     assert judged and not rows.reward[rows.finish_reason == "length"].notna().any()
     for text, reward in zip(rows.text, rows.reward, strict=True):
         assert reward != reward or reward == len(text.strip()) / 100
-    assert set(classifier.asked.values()) == {1}
+    assert set(classifier.asked.values()) == {1} and all(classifier.raw)
     assert {key.split(maxsplit=2)[0] for key in classifier.asked} == {"/classify"}
     points = json.loads((tmp_path / "work" / "scores.json").read_text())["benchmarks"]["small-math"]["best_of_at"]
     right = rows.outcome == "passed"
@@ -99,15 +101,14 @@ def test_a_model_that_gives_no_reward_is_named(evaluate, classifier, capsys, pro
     assert "reward_model: http://127.0.0.1" in (said := capsys.readouterr().err) and "run the same command" in said
 
 
-def test_a_failure_keeps_the_rewards_so_far(evaluate, classifier, capsys):
+def test_a_failure_keeps_the_rewards_so_far(evaluate, classifier):
     good = classifier.probs
     classifier.probs = lambda text: good(text) if len(classifier.asked) < 5 else []
     assert evaluate(concurrency=1) == 2
-    kept = 4
+    first = list(classifier.asked)[:4]
     classifier.probs = good
-    before = classifier.asked.total()
     assert evaluate() == 0
-    assert sum(count == 1 for count in classifier.asked.values()) >= kept and classifier.asked.total() > before
+    assert [classifier.asked[key] for key in first] == [1] * 4 and len(classifier.asked) > 5
 
 
 def test_too_long_responses_have_no_reward(evaluate, classifier, tmp_path):
@@ -115,6 +116,8 @@ def test_too_long_responses_have_no_reward(evaluate, classifier, tmp_path):
     assert evaluate() == 0
     rows = pq.read_table(tmp_path / "work" / "generations.parquet").to_pandas()
     assert rows.reward.isna().all()
+    asked = classifier.asked.total()
+    assert evaluate() == 0 and classifier.asked.total() == 2 * asked  # the limit may have been raised
     notes = (tmp_path / "work" / "progress.jsonl").read_text()
     assert "too long for rm and have no reward" in notes
 

@@ -303,7 +303,7 @@ def test_leaving_early_closes_cleanly(endpoint):
     assert not engine._thread.is_alive()
 
 
-def test_a_teacher_without_key_or_model_is_refused(monkeypatch):
+def test_a_teacherwithout_key_or_model_is_refused(monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     with pytest.raises(RatchetError, match="NO_SUCH_KEY is not set"):
         OpenAIEngine.for_teacher(Teacher(kind="openai", model="m", api_key_env="NO_SUCH_KEY"))
