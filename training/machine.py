@@ -132,7 +132,7 @@ def machine_of(hardware: Hardware) -> Machine:
     """What a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if the recipe
     computes in bfloat16, and this CPU if not."""
     here = local_machine()
-    if here.is_cpu and hardware.dtype == "float32" or not here.is_cpu and here.count == hardware.ranks:
+    if (here.is_cpu and hardware.dtype == "float32") or (not here.is_cpu and here.count == hardware.ranks):
         return here
     asked = _gpus("H100" if here.is_cpu else here.name, hardware.ranks, hardware.processes)
     return asked if here.is_cpu else replace(asked, memory=here.memory)
