@@ -37,7 +37,8 @@ SMALL_MINE = [
 
 
 def not_run(command: Command) -> str | None:
-    return next((why for start, why in WHY_NOT.items() if command.text.startswith(start)), None)
+    text = command.text.removeprefix(".venv/bin/")
+    return next((why for start, why in WHY_NOT.items() if text.startswith(start)), None)
 
 
 RUN = [command for command in commands() if command.in_block and not not_run(command)]
