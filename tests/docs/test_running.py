@@ -134,14 +134,16 @@ def mine(tmp_path_factory) -> Path:
 
 
 def completed(line: str, home: Path) -> str:
-    """The names of artifacts whose keys a page leaves out (`checkpoint/math-36-…`) or invents, as the home has them."""
+    """The names of artifacts whose keys a page leaves out (`checkpoint/math-36-…`, `checkpoint/math-36`) or invents, as
+    the home has them."""
 
     def newest(name: re.Match[str]) -> str:
         found = sorted((home / "artifacts").glob(f"{name[1]}-*"), key=lambda path: path.stat().st_mtime)
         assert found, f"{name[0]}: nothing of that name was made"
         return f"{found[-1].parent.name}/{found[-1].name}"
 
-    return re.sub(r"\b((?:checkpoint|evaluation|problems|report)/[a-z0-9-]+?)-(?:…|1a2b3c4d5e6f)", newest, line)
+    kinds = "checkpoint|evaluation|problems|report"
+    return re.sub(rf"\b((?:{kinds})/[a-z0-9-]+?)(?:-(?:…|1a2b3c4d5e6f))?(?![\w/-])", newest, line)
 
 
 @pytest.mark.slow
