@@ -126,6 +126,6 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
         subprocess.run([*prefect, "worker", "start", "--pool", "gpus", "--run-once"], check=True, timeout=300)
         found = httpx.post(f"{os.environ['PREFECT_API_URL']}/flow_runs/filter", json={}).json()
         done = {run["name"]: run["state"] for run in found}
-    assert done.pop("mini-seed1-curate-math")["type"] == "COMPLETED"
+    assert done.pop("mini-seed1-deduplicate-math")["type"] == "COMPLETED"
     (failed,) = done.values()
     assert failed["type"] == "FAILED" and "seed: Input should be a valid integer" in failed["message"]
