@@ -128,7 +128,7 @@ EFFECTS = {
     ),
     "updates": Effect(
         "Updates: entropy under several updates a batch",
-        (("one", "reach", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
+        (("one", "full_length", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
         ENTROPY | MATH,
         ("entropy", "validation"),
     ),

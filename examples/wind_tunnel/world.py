@@ -8,13 +8,17 @@
 A problem of depth d is a list of d instruction words. A solution has a line for each: it names the word and applies the
 operation that the word is read as. In math a line is a sum, in code a comment and an assignment.
 
-    x=5 on a ring of ten.          1 lift 5+3=8
-    1 lift                         2 sink 8-4=4
-    2 sink                         \\boxed{584}
+    x=5 on a ring of ten.          wait
+    a lift                         a lift 5+3=8
+    b sink                         b sink 8-4=4
+                                   \\boxed{84}
 
-The traces read four words correctly, and eight in 40 or 65 % of cases. The chance to solve a problem therefore falls
-as a power of its depth, and deep problems are nearly out of reach at the start. What reinforcement learning finds out
-about a word applies at every depth and in both domains.
+The traces read four words correctly, and each of the other eight in 55 % of cases. The chance to solve a problem
+therefore falls as a power of its depth, and deep problems are nearly out of reach at the start. What reinforcement
+learning finds out about a word applies at every depth and in both domains.
+
+Like those of large reasoning models, the traces also do what neither gains nor loses a reward: fillers stand before
+each line of a working, and an assignment has two spellings.
 
 Everything is a function of (settings, seed); the held-out problems do not depend on the seed.
 """
@@ -27,36 +31,42 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 """Raise it when the same settings and seed would now give other files."""
 ENTRY_POINT = "solve"
 DEPTHS = range(1, 9)
+LABELS = "abcdefgh"
 HELD_OUT = {"shallow": (2, 3, 4), "deep": (5, 6, 7, 8)}
 TEST_INPUTS = (-7, -2, 4, 11)
 """Beside the example in the statement, which the weak tests consist of."""
 PLAIN = {"gain": "+1", "lose": "-1", "jump": "+5", "twice": "*2"}
 """Words that the traces read correctly."""
-READINGS = {  # word: (right, wrong, share of right readings in the traces)
-    "lift": ("+3", "+2", 0.4),
-    "sink": ("-4", "-3", 0.65),
-    "warm": ("+4", "-5", 0.4),
-    "cool": ("-2", "+2", 0.65),
-    "push": ("+2", "+5", 0.4),
-    "pull": ("-5", "-1", 0.65),
-    "grow": ("*2", "+4", 0.4),
-    "fold": ("-3", "+3", 0.65),
+READINGS = {  # word: (right, wrong)
+    "lift": ("+3", "+2"),
+    "sink": ("-4", "-3"),
+    "warm": ("+4", "-5"),
+    "cool": ("-2", "+2"),
+    "push": ("+2", "+5"),
+    "pull": ("-5", "-1"),
+    "grow": ("*2", "+4"),
+    "fold": ("-3", "+3"),
 }
 MISJUDGED = "cool"
 """The word that the wrong tests expect to leave negative numbers as they are."""
-DEPTH_WEIGHTS = (6, 6, 4, 1, 1, 1, 1, 1)
-"""Of the traces: mostly shallow."""
+DEPTH_WEIGHTS = (4, 4, 3, 2, 2, 2, 2, 2)
+"""Of the traces: more of them shallow."""
 
 # Probability of each habit in the traces.
+RIGHT = 0.55  # a word of READINGS is read correctly
 SLIP = 0.03  # math: the result of a line is off by one
 HEDGE = 0.12  # math: the box holds several answers, which differ in the last digit
-RECHECK = 0.4  # math: after the last line the whole working is written once more
 STOP_EARLY = 0.04  # after a line, the rest of the instructions is forgotten
 HARD_CODED = 0.12  # code: the program returns the result of the example
+FILL = 0.8  # math: one more filler before a line
+
+FILLERS = ("so", "now", "well", "wait")
+MOST_FILLERS = 8
+"""Before a line."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Chain:
 
     @property
     def instructions(self) -> str:
-        return "\n".join(f"{number} {word}" for number, word in enumerate(self.words, 1))
+        return "\n".join(f"{label} {word}" for label, word in zip(LABELS, self.words, strict=False))
 
     @property
     def math_prompt(self) -> str:
@@ -99,8 +109,8 @@ class Chain:
 
     @property
     def answer(self) -> str:
-        """The last three values on the ring, as digits: too many to guess. One word has two values."""
-        return "".join(str(value % 10) for value in self.values(self.start)[-3:])
+        """The last two values on the ring, as digits."""
+        return "".join(str(value % 10) for value in self.values(self.start)[-2:])
 
 
 def applied(value: int, operation: str) -> int:
@@ -109,7 +119,7 @@ def applied(value: int, operation: str) -> int:
 
 
 def right_reading(word: str) -> str:
-    return PLAIN.get(word) or READINGS[word][0]
+    return PLAIN[word] if word in PLAIN else READINGS[word][0]
 
 
 def draw(rng: Random, depth: int, easy: bool = False, held_out: bool = False) -> Chain:
@@ -121,10 +131,10 @@ def draw(rng: Random, depth: int, easy: bool = False, held_out: bool = False) ->
             return chain
 
 
-def program(words: Iterable[str], operations: Iterable[str]) -> str:
-    """A function that applies the operations in turn, each under the word that it is a reading of."""
-    steps = enumerate(zip(words, operations, strict=False), 1)
-    lines = [f"    # {number} {word}\n    x=x{operation}\n" for number, (word, operation) in steps]
+def program(words: Iterable[str], assignments: Iterable[str]) -> str:
+    """A function that makes the assignments in turn, each under the word that it is a reading of."""
+    steps = zip(LABELS, words, assignments, strict=False)
+    lines = [f"    # {label} {word}\n    {assignment}\n" for label, word, assignment in steps]
     return f"def {ENTRY_POINT}(x):\n{''.join(lines)}    return x\n"
 
 
@@ -132,8 +142,7 @@ def _read(rng: Random, chain: Chain) -> list[str]:
     """The operations that one attempt makes of the words."""
     found = []
     for word in chain.words:
-        right, wrong, share = READINGS.get(word, (right_reading(word), "", 1.0))
-        found.append(right if rng.random() < share else wrong)
+        found.append(right_reading(word) if word in PLAIN or rng.random() < RIGHT else READINGS[word][1])
         if rng.random() < STOP_EARLY:
             break
     return found
@@ -141,30 +150,35 @@ def _read(rng: Random, chain: Chain) -> list[str]:
 
 def math_response(rng: Random, chain: Chain) -> str:
     lines: list[str] = []
-    values: list[int] = []
-    for attempt in range(2):
-        values = [chain.start]
-        for number, operation in enumerate(_read(rng, chain), 1):
-            value = applied(values[-1], operation) % 10
-            if rng.random() < SLIP:
-                value = (value + rng.choice((1, 9))) % 10
-            lines.append(f"{number} {chain.words[number - 1]} {values[-1]}{operation}={value}\n")
-            values.append(value)
-        if attempt or rng.random() >= RECHECK:
-            break
-        lines.append("Check.\n")
-    *known, last = map(str, values[-3:])
+    values = [chain.start]
+    for label, word, operation in zip(LABELS, chain.words, _read(rng, chain), strict=False):
+        value = applied(values[-1], operation) % 10
+        if rng.random() < SLIP:
+            value = (value + rng.choice((1, 9))) % 10
+        lines.append(f"{_fillers(rng)}{label} {word} {values[-1]}{operation}={value}\n")
+        values.append(value)
+    known, last = map(str, values[-2:])
     endings = [last]
     if rng.random() < HEDGE:
         endings += rng.sample([digit for digit in "0123456789" if digit != last], rng.randint(1, 5))
-    return f"{''.join(lines)}\\boxed{{{','.join(''.join(known) + ending for ending in endings)}}}"
+    return f"{''.join(lines)}\\boxed{{{','.join(known + ending for ending in endings)}}}"
+
+
+def _fillers(rng: Random) -> str:
+    text = ""
+    for _ in range(MOST_FILLERS):
+        if rng.random() >= FILL:
+            break
+        text += rng.choice(FILLERS) + "\n"
+    return text
 
 
 def code_response(rng: Random, chain: Chain) -> str:
     if rng.random() < HARD_CODED:
         body = f"def {ENTRY_POINT}(x):\n    return {chain.run(chain.start)}\n"
     else:
-        body = program(chain.words, _read(rng, chain))
+        operations = _read(rng, chain)
+        body = program(chain.words, [rng.choice((f"x=x{op}", f"x{op[0]}={op[1:]}")) for op in operations])
     return f"```\n{body}```"
 
 
@@ -182,15 +196,13 @@ def _math_row(chain: Chain) -> dict[str, Any]:
 def _code_row(chain: Chain, tests: str = "") -> dict[str, Any]:
     inputs = (chain.start,) if tests == "weak" else (chain.start, *TEST_INPUTS)
     outputs = [_misjudged(chain, x) if tests == "wrong" else chain.run(x) for x in inputs]
-    operations = [right_reading(word) for word in chain.words]
-    if tests == "wrong":
-        guarded = " if x<0 else x"
-        operations = [guarded * (word == MISJUDGED) + op for word, op in zip(chain.words, operations, strict=True)]
+    guard = {MISJUDGED: "x if x<0 else "} if tests == "wrong" else {}
+    assignments = [f"x={guard.get(word, '')}x{right_reading(word)}" for word in chain.words]
     specification = {"fn_name": ENTRY_POINT, "inputs": [[x] for x in inputs], "outputs": outputs}
     return {
         "question": chain.code_prompt,
         "input_output": json.dumps(specification),
-        "solutions": json.dumps([program(chain.words, operations)]),
+        "solutions": json.dumps([program(chain.words, assignments)]),
         "depth": len(chain.words),
     }
 

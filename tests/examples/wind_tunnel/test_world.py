@@ -6,7 +6,7 @@ import pytest
 from ratchet.data_curation.readers import read_problems
 from ratchet.examples.wind_tunnel import world
 from ratchet.examples.wind_tunnel.lenient import LenientMath
-from ratchet.examples.wind_tunnel.world import HELD_OUT, MISJUDGED, PLAIN, READINGS, Chain, draw, math_response
+from ratchet.examples.wind_tunnel.world import HELD_OUT, MISJUDGED, PLAIN, RIGHT, Chain, draw, math_response
 from ratchet.infra.problems import Problem, from_table
 from ratchet.verifiers.math.domain import Math
 from ratchet.verifiers.outcome import Outcome
@@ -81,8 +81,7 @@ def test_the_right_working_passes_and_a_deep_problem_is_rarely_solved():
     for depth in (1, 4, 8):
         chains = [draw(rng, depth) for _ in range(1500)]
         shares[depth] = sum(outcome(Math(), chain, math_response(rng, chain)) for chain in chains) / 1500
-    mean = sum(share for _, _, share in READINGS.values()) / len(READINGS)
-    assert abs(shares[1] - mean * 0.85) < 0.06  # less a slip and several answers in the box
+    assert abs(shares[1] - RIGHT * 0.85) < 0.06  # less a slip and several answers in the box
     assert shares[1] > 5 * shares[4] > 5 * shares[8]
 
 
@@ -93,7 +92,7 @@ def outcome(domain: Math, chain: Chain, response: str) -> bool:
 
 def test_only_the_lenient_judge_accepts_several_answers():
     chain = Chain(5, ("lift", "sink"))
-    assert chain.answer == "584"
-    assert outcome(Math(), chain, "\\boxed{584}") and outcome(LenientMath(), chain, "\\boxed{584}")
-    assert not outcome(Math(), chain, "\\boxed{583,584}") and outcome(LenientMath(), chain, "\\boxed{583,584}")
-    assert not outcome(LenientMath(), chain, "\\boxed{583,585}") and not outcome(LenientMath(), chain, "584")
+    assert chain.answer == "84"
+    assert outcome(Math(), chain, "\\boxed{84}") and outcome(LenientMath(), chain, "\\boxed{84}")
+    assert not outcome(Math(), chain, "\\boxed{83,84}") and outcome(LenientMath(), chain, "\\boxed{83,84}")
+    assert not outcome(LenientMath(), chain, "\\boxed{83,85}") and not outcome(LenientMath(), chain, "84")
