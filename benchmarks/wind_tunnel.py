@@ -145,8 +145,8 @@ EFFECTS = {
         ("pass_rate", "validation"),
     ),
     "matching": Effect(
-        "Matching: a lenient judge on math",
-        (("strict", "reach", "rl"), ("lenient", "lenient_math", "rl")),
+        "Matching: a lenient and a strict judge on math",
+        (("right", "reach", "rl"), ("lenient", "lenient_math", "rl"), ("strict", "strict_math", "rl")),
         REWARDED | MATH,
         ("pass_rate", "validation"),
     ),

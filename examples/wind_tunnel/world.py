@@ -61,7 +61,7 @@ RIGHT = 0.55  # a word of READINGS is read correctly
 SLIP = 0.03  # math: the result of a line is off by one
 HEDGE = 0.12  # math: the box holds several answers, which differ in the last digit
 STOP_EARLY = 0.04  # after a line, the rest of the instructions is forgotten
-HARD_CODED = 0.12  # code: the program returns the result of the example
+HARD_CODED = 0.25  # code: the program returns the result of the example
 FILL = 0.8  # math: one more filler before a line
 
 FILLERS = ("so", "now", "well", "wait")
@@ -109,8 +109,9 @@ class Chain:
 
     @property
     def answer(self) -> str:
-        """The last two values on the ring, as digits."""
-        return "".join(str(value % 10) for value in self.values(self.start)[-2:])
+        """The last two values on the ring as a number. A working writes both digits: 04 for 4."""
+        ten, one = self.values(self.start)[-2:]
+        return str(ten % 10 * 10 + one % 10)
 
 
 def applied(value: int, operation: str) -> int:

@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.data_curation.readers import read_problems
 from ratchet.examples.wind_tunnel import world
-from ratchet.examples.wind_tunnel.lenient import LenientMath
+from ratchet.examples.wind_tunnel.matching import LenientMath, StrictMath
 from ratchet.examples.wind_tunnel.world import HELD_OUT, MISJUDGED, PLAIN, RIGHT, Chain, draw, math_response
 from ratchet.infra.problems import Problem, from_table
 from ratchet.verifiers.math.domain import Math
@@ -96,3 +96,12 @@ def test_only_the_lenient_judge_accepts_several_answers():
     assert outcome(Math(), chain, "\\boxed{84}") and outcome(LenientMath(), chain, "\\boxed{84}")
     assert not outcome(Math(), chain, "\\boxed{83,84}") and outcome(LenientMath(), chain, "\\boxed{83,84}")
     assert not outcome(LenientMath(), chain, "\\boxed{83,85}") and not outcome(LenientMath(), chain, "84")
+
+
+def test_only_the_strict_judge_fails_a_leading_zero():
+    chain = Chain(5, ("jump", "twice"))
+    assert chain.answer == "0" and Chain(5, ("jump", "gain")).answer == "1"
+    for judge, passed in ((Math(), True), (LenientMath(), True), (StrictMath(), False)):
+        assert outcome(judge, chain, "\\boxed{00}") == passed
+        assert outcome(judge, Chain(5, ("jump", "gain")), "\\boxed{01}") == passed
+        assert outcome(judge, chain, "\\boxed{0}") and not outcome(judge, chain, "0")
