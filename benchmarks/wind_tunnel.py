@@ -94,9 +94,9 @@ def validation_at(tokens: float) -> Measure:
     return lambda run: float(np.interp(tokens, *run.curve("validation")))
 
 
-def mean_of(name: str, first: int, last: int) -> Measure:
-    """Mean of a metric over the steps from `first` to `last`."""
-    return lambda run: statistics.fmean(s[name] for s in run.steps[first - 1 : last] if name in s)
+def mean_of(name: str, steps: slice) -> Measure:
+    """Mean of a metric over steps, of which the first is 0."""
+    return lambda run: statistics.fmean(s[name] for s in run.steps[steps] if name in s)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,14 @@ class Effect:
 
 MATH = {"shallow pass@1": score("math-shallow"), "deep pass@1": score("math-deep")}
 CODE = {"code shallow pass@1": score("code-shallow"), "code deep pass@1": score("code-deep")}
-ENTROPY = {"entropy, steps 11–30": mean_of("entropy", 11, 30), "entropy, steps 51–60": mean_of("entropy", 51, 60)}
-REWARDED = {"training pass rate, steps 51–60": mean_of("pass_rate", 51, 60)}
+ENTROPY = {
+    "entropy, steps 1–20": mean_of("entropy", slice(20)),
+    "entropy, last 20": mean_of("entropy", slice(-20, None)),
+}
+REWARDED = {
+    "training pass rate, last 10 steps": mean_of("pass_rate", slice(-10, None)),
+    "validation at 0.2 M tokens": validation_at(0.2),
+}
 EFFECTS = {
     "reach": Effect(
         "Reach: what the start cannot solve",
@@ -123,12 +129,12 @@ EFFECTS = {
     "length": Effect(
         "Length: growing or full",
         (("growing", "reach", "rl"), ("full from the start", "full_length", "rl")),
-        {"M tokens until validation 0.6": tokens_until(0.6), "until 0.7": tokens_until(0.7)} | MATH,
+        {"M tokens until validation 0.7": tokens_until(0.7), "until 0.8": tokens_until(0.8)} | MATH,
         ("validation", "response_tokens"),
     ),
     "updates": Effect(
         "Updates: entropy under several updates a batch",
-        (("one", "full_length", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
+        (("one", "one_update", "rl"), ("four", "four_updates", "rl"), ("four, clip-higher", "clip_higher", "rl")),
         ENTROPY | MATH,
         ("entropy", "validation"),
     ),
@@ -164,7 +170,7 @@ EFFECTS = {
     "prolonged": Effect(
         "Prolonged training: KL with and without resets",
         (("KL", "prolonged_no_resets", "rl"), ("KL with resets", "prolonged", "rl"),
-         ("no KL, half as long", "four_updates", "rl")),
+         ("no KL, 80 of 120 steps", "four_updates", "rl")),
         ENTROPY | MATH,
         ("validation", "entropy", "kl"),
     ),
