@@ -199,10 +199,11 @@ class Preflight:
     # ------------------------------------------------------------------------------------ a step
 
     def _requests(self, count: int) -> list[Request]:
-        """Random tokens, different on each rank."""
-        random = np.random.default_rng(self.rank)
+        """Random tokens, different for each engine."""
+        engine = self.rank // getattr(self.training.engine, "tensor_parallel", 1)
+        random = np.random.default_rng(engine)
         prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
-        return [Request(i, derive_seed(self.rank, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
+        return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
     def _generate(self, sampler: Any, count: int, tokens: int) -> tuple[list[Completion], float]:
         """Completions, and this rank's seconds, without the transfer of weights."""

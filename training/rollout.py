@@ -132,14 +132,16 @@ class RolloutWorker:
         if self.sampler.continuous:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
         # Servers decode the requests of all ranks together, so a batch is a problem.
-        size = 1 if self.sampler.beside else self._batch_size
-        batches = _decode_batches(problems, samples, size, self._policy.ranks)
+        together = self.sampler.together
+        size = 1 if self.sampler.beside else self._batch_size * together
+        batches = _decode_batches(problems, samples, size, self._policy.ranks // together)
         own, left = (
             (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-            for turns in ranks.assign(len(batches))
+            for turns in ranks.assign(len(batches), together)
         )
         completions = self.sampler.generate(own, sampling, left)
-        return self._judged((by_id[completion.key[0]], completion) for completion in completions)
+        judges = self._policy.rank % together == 0  # of the ranks that share an engine, one judges its responses
+        return self._judged((by_id[completion.key[0]], completion) for completion in completions if judges)
 
     def _judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
         def timed() -> Iterator[tuple[Problem, Completion]]:

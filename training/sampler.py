@@ -49,6 +49,7 @@ class Sampler:
 
     def __init__(self, policy: Policy, engine: TrainingEngine) -> None:
         self.positions, self.beside, self.continuous = engine.positions, engine.beside, engine.continuous
+        self.together = engine.together
         self.facts: dict[str, float] = {}
         """Metrics of the last `generate`."""
         self._policy, self._engine = policy, engine

@@ -103,6 +103,8 @@ class TrainingEngine(Protocol):
     rest is sampled."""
     continuous: bool
     """Whether a response starts when another ends; prompts with the longest expected responses then go first."""
+    together: int
+    """Neighboring ranks that share one engine, each with the same requests and completions."""
 
     def receive(self, version: str) -> None:
         """Take the policy's current weights, and the memory to sample with. Collective. Replaces all weights and drops

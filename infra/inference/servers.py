@@ -29,6 +29,7 @@ class Servers:
     copies: bool = True
     beside: bool = True
     continuous: bool = True
+    together: int = 1
 
     def __init__(self, services: "Sequence[VllmService]", push: Push, batch_size: int, rank: int) -> None:
         self.positions: int | None = min(service.positions for service in services)

@@ -39,8 +39,8 @@ class VllmEngine:
     """Implements `infra.inference.protocol.Engine` with vLLM's scheduler.
 
     `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
-    has its own engine, which can `sleep`. `tensor_parallel` GPUs share a copy of the model. `weight_transfer`: new
-    weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing or cannot serve the model.
+    has its own engine, which can `sleep`; the engines of ranks that share a copy of the model must get the same
+    requests. `weight_transfer`: new weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing or cannot serve the model.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class VllmEngine:
         batch_size: int,
         settings: Vllm,
         among_ranks: bool = False,
-        tensor_parallel: int = 1,
         weight_transfer: bool = False,
     ) -> None:
         require_vllm()
@@ -66,7 +65,7 @@ class VllmEngine:
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
-        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, tensor_parallel, weight_transfer)
+        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, weight_transfer)
         try:
             self._wait(self._submit(partial(self._start, arguments)), START_S)
         except BaseException:
@@ -338,8 +337,7 @@ class _Stream:
 
 
 def _arguments(
-    model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, tensor_parallel: int,
-    weight_transfer: bool,
+    model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, weight_transfer: bool
 ) -> dict[str, Any]:  # fmt: skip
     """Arguments of `vllm.LLM`. Also sets vLLM's environment variables, which it reads when imported."""
     accelerated = torch.cuda.is_available()
@@ -360,7 +358,7 @@ def _arguments(
         "enable_prefix_caching": True,
         "use_tqdm_on_load": False,
         "gpu_memory_utilization": settings.memory_share,
-        "tensor_parallel_size": tensor_parallel,
+        "tensor_parallel_size": settings.tensor_parallel,
         "enforce_eager": not accelerated,
         "enable_sleep_mode": accelerated and among_ranks,
     }

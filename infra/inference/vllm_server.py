@@ -112,7 +112,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
     engine = VllmEngine(
         arguments.model, arguments.dtype, arguments.batch, settings,
-        tensor_parallel=settings.tensor_parallel, weight_transfer=settings.weight_transfer == "nccl",
+        weight_transfer=settings.weight_transfer == "nccl",
     )  # fmt: skip
     server = VllmServer(engine, arguments.model, token)
     config = uvicorn.Config(

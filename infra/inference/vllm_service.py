@@ -44,8 +44,6 @@ class ServedVllm(Vllm):
     devices: Where[tuple[int, ...]] = ()
     """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
     `hardware.processes` GPUs."""
-    tensor_parallel: int = Field(default=1, ge=1)
-    """GPUs that share one copy of the model."""
     weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
     """How new weights arrive: files on a shared file system, or vLLM's weight transfer over NCCL."""
 
@@ -74,10 +72,9 @@ class ServedVllm(Vllm):
     def needs(self, work: Work) -> Needs:
         engines = len(self.urls) or self._own
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
-        advice = "raise training.engine.memory_share or training.engine.tensor_parallel."
-        room = self._room(work, self.tensor_parallel)
         transfer = "disk" if self.weight_transfer == "disk" else "memory"
-        return Needs({}, room, batch, engines, gpus=self.tensor_parallel, more_room=advice, transfer=transfer)
+        gpus, room = self.tensor_parallel, self._room(work)
+        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, transfer=transfer)
 
     @contextmanager
     def open_for_training(
@@ -113,9 +110,6 @@ class ServedVllm(Vllm):
                 own = [stack.enter_context(own_servers(self._own, model_dir, hardware.dtype, batch, self, work))]
             torch.distributed.broadcast_object_list(own, src=0)
             yield own[0]
-
-    def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
-        return self._alone(model_dir, dtype, batch_size, index, self.tensor_parallel)
 
 
 class VllmService:

@@ -61,6 +61,7 @@ class InPlace:
     positions: int | None = None
     beside: bool = False
     continuous: bool = False
+    together: int = 1
 
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine

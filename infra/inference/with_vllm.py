@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 START_S = 1800.0
 """Loading and compiling a large model takes minutes."""
+MORE_ROOM = "raise training.engine.memory_share or training.engine.tensor_parallel."
 AGAIN = "Run the same command again to continue from the last checkpoint."
 
 
@@ -35,7 +36,8 @@ def require_vllm(python: str = sys.executable) -> None:
 
 
 class Vllm(InferenceEngine):
-    """vLLM in each trainer process, one engine per rank; in an evaluation, in each sampling process."""
+    """vLLM in each trainer process, one engine per rank or per `tensor_parallel` ranks; in an evaluation, in each
+    sampling process."""
 
     memory_share: Where[float] = Field(default=0.4, gt=0, lt=1)
     """Share of a GPU's memory for vLLM's weights and KV cache."""
@@ -43,22 +45,31 @@ class Vllm(InferenceEngine):
     """GiB of KV cache on a machine without a GPU."""
     timeout_s: Where[float] = Field(default=300.0, gt=0)
     """Seconds without progress after which the engine has hung, and the run stops."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that share one copy of the model."""
+
+    def check_hardware(self, hardware: "Hardware") -> None:
+        if hardware.processes % self.tensor_parallel:
+            raise ValueError(
+                f"engine.tensor_parallel ({self.tensor_parallel}) must divide hardware.processes "
+                f"({hardware.processes}): neighboring ranks share an engine"
+            )
 
     def check(self, python: str) -> None:
         require_vllm(python)
 
     def needs(self, work: Work) -> Needs:
         """vLLM pages its cache, which holds as many responses as their current lengths allow."""
-        room = self._room(work, gpus=1)
-        taken = room * work.token + work.weights if work.gpu is None else self.memory_share * work.gpu
-        batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
-        advice = "raise training.engine.memory_share, or sample on more GPUs (kind: vllm-server)."
-        return Needs({"vLLM": taken}, room, batch, engines=work.ranks, more_room=advice)
+        room, together = self._room(work), self.tensor_parallel
+        taken = (room * work.token + work.weights) / together if work.gpu is None else self.memory_share * work.gpu
+        engines = work.ranks // together
+        batch = min(work.hardware.rollout_batch * together, -(-work.responses // engines))
+        return Needs({"vLLM": taken}, room, batch, engines, gpus=together, more_room=MORE_ROOM)
 
-    def _room(self, work: Work, gpus: int) -> float:
+    def _room(self, work: Work) -> float:
         if work.gpu is None:
-            return self.cpu_cache_gib * 2**30 / work.token
-        return max(0.0, self.memory_share * work.gpu * gpus - work.weights) / work.token
+            return self.cpu_cache_gib * 2**30 * self.tensor_parallel / work.token
+        return max(0.0, self.memory_share * work.gpu * self.tensor_parallel - work.weights) / work.token
 
     @contextmanager
     def open_for_training(
@@ -66,38 +77,43 @@ class Vllm(InferenceEngine):
     ) -> Iterator[TrainingEngine]:
         from ratchet.infra.inference.vllm_engine import VllmEngine
 
-        engine = VllmEngine(model_dir, hardware.dtype, hardware.rollout_batch, self, among_ranks=True)
+        batch = hardware.rollout_batch * self.tensor_parallel
+        engine = VllmEngine(model_dir, hardware.dtype, batch, self, among_ranks=True)
         try:
             engine.sleep()
-            yield WithCopy(engine, lambda version: engine.load_weights(policy.weights(), version))
+            push = lambda version: engine.load_weights(policy.weights(), version)  # noqa: E731
+            yield WithCopy(engine, push, self.tensor_parallel)
         finally:
             engine.close()
 
     def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
-        return self._alone(model_dir, dtype, batch_size, index, gpus=1)
-
-    def _alone(self, model_dir: str, dtype: str, batch_size: int, index: int, gpus: int) -> EvaluationEngine:
         """vLLM inside this process, on the GPUs of process `index`."""
         from ratchet.infra.inference.vllm_engine import VllmEngine
 
+        gpus = self.tensor_parallel
         mine = range(index * gpus, (index + 1) * gpus)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         known = visible.split(",") if visible else None
         # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(known[i % len(known)] if known else str(i) for i in mine)
         settings = self.model_copy(update={"memory_share": 0.9})
-        return VllmEngine(model_dir, dtype, batch_size, settings, tensor_parallel=gpus)
+        return VllmEngine(model_dir, dtype, batch_size, settings)
 
 
 class WithCopy:
-    """`TrainingEngine` around a `VllmEngine`. `push` sends it the policy's weights under a version; collective."""
+    """`TrainingEngine` around a `VllmEngine`. `push` sends it the policy's weights under a version; collective.
+
+    The engines of ranks that share a copy of the model decode in lockstep: each has the same requests, and draws the
+    same tokens from the same logits and seeds.
+    """
 
     copies: bool = True
     beside: bool = False
     continuous: bool = True
 
-    def __init__(self, engine: Any, push: Callable[[str], None]) -> None:
+    def __init__(self, engine: Any, push: Callable[[str], None], together: int = 1) -> None:
         self.positions: int | None = engine.positions
+        self.together = together
         self._engine, self._push = engine, push
 
     def receive(self, version: str) -> None:

@@ -45,15 +45,17 @@ def servers(work: Path) -> list[int]:
     return found
 
 
-def test_an_engine_in_each_rank_leaves_nothing_behind_and_resumes_bit_for_bit(learnt_model, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("together", [1, 2])
+def test_engines_in_the_ranks_leave_nothing_behind_and_resume_bit_for_bit(learnt_model, tmp_path, together):  # noqa: F811
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert start(straight, learnt_model, recipe=recipe()).wait(300) == 0, (straight / "log").read_text()
-    launcher = start(killed, learnt_model, recipe=recipe())
+    asked = recipe(tensor_parallel=together)
+    assert start(straight, learnt_model, recipe=asked).wait(300) == 0, (straight / "log").read_text()
+    launcher = start(killed, learnt_model, recipe=asked)
     assert wait(lambda: len(metrics(killed)) >= 3, 300), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
     assert wait(lambda: not alive(killed), 5)
-    assert start(killed, learnt_model, recipe=recipe()).wait(300) == 0, (killed / "log").read_text()
+    assert start(killed, learnt_model, recipe=asked).wait(300) == 0, (killed / "log").read_text()
     check_metrics(killed)
     weights = [(work / "work" / "model" / "model.safetensors").read_bytes() for work in (straight, killed)]
     assert weights[0] == weights[1] != (learnt_model / "model.safetensors").read_bytes()
