@@ -8,6 +8,7 @@ judge responses while vLLM decodes, and an engine that hangs is noticed.
 # vLLM is an extra, and is not installed where types are checked.
 import os
 import queue
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,8 @@ TICK_S = 0.5
 """Between checks of the engine's progress."""
 CLOSE_S = 10.0
 """Wait for an engine that hangs; its thread ends with the process."""
+LONGEST_DIRECTORY = 60
+"""Characters of a directory in which vLLM can open a socket under a name of its own; a whole path has at most 107."""
 QUEUED = 4
 """Weights waiting for the engine's thread."""
 
@@ -344,6 +347,8 @@ def _arguments(
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its core on our thread, not in another process
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if len(tempfile.gettempdir()) > LONGEST_DIRECTORY:
+        os.environ.setdefault("VLLM_RPC_BASE_PATH", "/tmp")  # of the sockets between GPUs that share a model
     if not accelerated:
         os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cpu_cache_gib)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
