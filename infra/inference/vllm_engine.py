@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -196,6 +197,7 @@ class VllmEngine:
         from vllm import LLM
 
         if not torch.cuda.is_available():
+            _forget_shared_memory(arguments["tensor_parallel_size"])
             # For this thread only: compiling two small sampler functions takes half a minute and saves nothing.
             torch._dynamo.config.disable = True
         try:
@@ -328,6 +330,14 @@ def _received(handed: Iterable[tuple[str, torch.Tensor, Any]]) -> Weights:
             event.wait()
             weight.record_stream(torch.cuda.current_stream())
         yield name, weight
+
+
+def _forget_shared_memory(together: int) -> None:
+    """On a CPU, ranks that share a model exchange activations in shared memory under a fixed name, which a killed run
+    leaves behind. A living run keeps the memory that it has opened."""
+    group, place = divmod(int(os.environ.get("RANK", 0)), together)
+    ranks = "-".join(str(group * together + i) for i in range(together))
+    Path(f"/dev/shm/-tp:0-[{ranks}]-cpushm_{place}").unlink(missing_ok=True)
 
 
 class _Stream:

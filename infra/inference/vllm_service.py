@@ -19,7 +19,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import EvaluationEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
-from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
+from ratchet.infra.inference.with_vllm import AGAIN, MORE_ROOM, START_S, Vllm, require_vllm
 from ratchet.infra.process_group import last_lines, process_group
 from ratchet.infra.section import Where
 

@@ -237,7 +237,10 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     [
         ("vlm", r"training\.engine: There is no engine 'vlm'\. Did you mean 'vllm'\?"),
         ("{kind: vllm, devices: [1]}", r"vllm has no setting 'devices'\. It is one of vllm-server\."),
-        ("{kind: vllm, tensor_parallel: 3}", r"tensor_parallel \(3\) must divide hardware\.processes \(2\): neighboring"),
+        (
+            "{kind: vllm, tensor_parallel: 3}",
+            r"tensor_parallel \(3\) must divide hardware\.processes \(2\): neighboring",
+        ),
         ("{kind: vllm, memory_shar: 0.5}", r"Did you mean 'memory_share'\? Its settings: memory_share, cpu_cache_gib"),
         ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its settings: none"),
         ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
