@@ -44,7 +44,8 @@ class VllmEngine:
 
     `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
     has its own engine, which can `sleep`; the engines of ranks that share a copy of the model must get the same
-    requests. `weight_transfer`: new weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing or cannot serve the model.
+    requests. `weight_transfer`: new weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing
+    or cannot serve the model.
     """
 
     def __init__(

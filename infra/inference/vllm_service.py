@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
-from pydantic import Field
 
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.inference.engine import EvaluationEngine, Needs, TrainedModel, TrainingEngine, Work
+from ratchet.infra.inference.engine import Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.with_vllm import AGAIN, MORE_ROOM, START_S, Vllm, require_vllm

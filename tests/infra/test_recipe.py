@@ -239,7 +239,7 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
         ("{kind: vllm, devices: [1]}", r"vllm has no setting 'devices'\. It is one of vllm-server\."),
         (
             "{kind: vllm, tensor_parallel: 3}",
-            r"tensor_parallel \(3\) must divide hardware\.processes \(2\): neighboring",
+            r"tensor_parallel \(3\) must divide hardware\.processes \(2\)",
         ),
         ("{kind: vllm, memory_shar: 0.5}", r"Did you mean 'memory_share'\? Its settings: memory_share, cpu_cache_gib"),
         ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its settings: none"),
