@@ -52,13 +52,11 @@ class Published:
     length_given: bool = True
 
     def estimate(self) -> Estimate:
-        engine: dict = {"kind": "vllm", "memory_share": 0.6}
-        if self.servers or self.tensor_parallel > 1:
-            devices = tuple(range(self.servers or parse_machine(self.machine).count))
-            engine = {
-                "kind": "vllm-server", "memory_share": 0.8, "devices": devices, "weight_transfer": "nccl",
-                "tensor_parallel": self.tensor_parallel,
-            }  # fmt: skip
+        machine = parse_machine(self.machine)
+        engine: dict = {"kind": "vllm", "memory_share": 0.6, "tensor_parallel": self.tensor_parallel}
+        if self.servers:
+            engine |= {"kind": "vllm-server", "memory_share": 0.8, "weight_transfer": "nccl"}
+            engine["devices"] = tuple(range(self.servers))
         stage = Stage.model_validate(
             {
                 "name": "s", "domain": "math", "max_response_tokens": self.longest, "steps": 1,
@@ -67,11 +65,12 @@ class Published:
             }
         )  # fmt: skip
         hardware = {
+            "processes": machine.count,
             "zero_stage": self.zero, "dtype": "bfloat16", "micro_batch_tokens": 32768, "rollout_batch": 512,
             "activation_checkpointing": self.recomputed, "packed": True,
         }  # fmt: skip
         training = Training.model_validate({"hardware": hardware, "engine": engine, "checkpoint_every": 10**6})
-        return estimate(SHAPES[self.model], stage, training, parse_machine(self.machine), self.mean / self.longest)
+        return estimate(SHAPES[self.model], stage, training, machine, self.mean / self.longest)
 
 
 def nemo(model: str, machine: str, mean: int, seconds: float, version: str, date: str, **more) -> Published:
