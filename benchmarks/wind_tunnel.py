@@ -37,12 +37,13 @@ Measure = Callable[["Run"], float | None]
 @dataclass(frozen=True)
 class Run:
     """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, scores by benchmark, and for each
-    deep math question how many of its responses passed at the start (where that was evaluated) and now."""
+    deep math question its depth and how many of its responses passed, at the start (where that was evaluated) and
+    now."""
 
     steps: Steps
     scores: dict[str, Any]
-    deep_at_start: pd.Series | None
-    deep: pd.Series
+    deep_at_start: pd.DataFrame | None
+    deep: pd.DataFrame
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Million tokens sampled in training, and the values of a metric; noisy ones as a mean of five steps."""
@@ -58,10 +59,12 @@ def score(benchmark: str, k: int = 1) -> Measure:
     return lambda run: run.scores[benchmark]["pass_at"][str(k)]["value"]
 
 
-def deep_pass_at(k: int) -> Measure:
+def deep_pass_at(k: int, least: int = 5) -> Measure:
+    """Over the questions of depth `least` to 8."""
+
     def measure(run: Run) -> float:
-        samples = np.full(len(run.deep), 64)
-        return float(pass_at_k_table(samples, run.deep.to_numpy())[:, k - 1].mean())
+        passed = run.deep.passed[run.deep.depth >= least].to_numpy()
+        return float(pass_at_k_table(np.full(len(passed), 64), passed)[:, k - 1].mean())
 
     return measure
 
@@ -70,7 +73,7 @@ def never_solved(run: Run) -> float | None:
     """Of the deep questions that no response solved at the start, the share that one solves now."""
     if run.deep_at_start is None:
         return None
-    now = run.deep[run.deep_at_start == 0]
+    now = run.deep.passed[run.deep_at_start.passed == 0]
     return float((now > 0).mean()) if len(now) else None
 
 
@@ -124,7 +127,8 @@ EFFECTS = {
     "reach": Effect(
         "Reach: what the start cannot solve",
         (("start", "reach", "start"), ("after RL", "reach", "rl")),
-        {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)} | {"solved, of those 0 of 64": never_solved},
+        {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)}
+        | {"depth 8 pass@16": deep_pass_at(16, 8), "solved, of those 0 of 64": never_solved},
     ),
     "length": Effect(
         "Length: growing or full",
@@ -207,10 +211,14 @@ def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
     return plan.plan
 
 
-def _passed(evaluation: Path) -> pd.Series:
-    rows = pd.read_parquet(evaluation / "generations.parquet", columns=["benchmark", "problem_id", "outcome"])
-    rows = rows[rows.benchmark == "math-deep"]
-    return (rows.outcome == "passed").groupby(rows.problem_id).sum()
+def _passed(evaluation: Path) -> pd.DataFrame:
+    rows, questions = (
+        pd.read_parquet(evaluation / f"{name}.parquet").query("benchmark == 'math-deep'")
+        for name in ("generations", "questions")
+    )
+    passed = (rows.outcome == "passed").groupby(rows.problem_id).sum()
+    depth = questions.set_index("problem_id").prompt.str.count("\n")
+    return pd.DataFrame({"passed": passed, "depth": depth})
 
 
 def interval(values: list[float], sign: str = "") -> str:
