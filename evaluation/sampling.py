@@ -35,7 +35,7 @@ from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Completion, Request
 from ratchet.infra.launcher import on_each_machine
 from ratchet.infra.process_group import end_with_parent, last_lines, process_group
-from ratchet.infra.recipe.training import Hardware
+from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.verifiers.prompts import message_ids
 
 GENERATION_SCHEMA = pa.schema(
@@ -181,8 +181,7 @@ def launch(spec_path: Path, directory: Path) -> None:
     the cost of a small evaluation.
     """
     training = read_spec(spec_path).training
-    hardware, processes = training.hardware, training.hardware.processes
-    number = _claim_number(directory, hardware.machines)
+    processes, number = _processes(training), _claim_number(directory, training.hardware.machines)
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
     mine = range(number * processes, (number + 1) * processes)
@@ -191,6 +190,11 @@ def launch(spec_path: Path, directory: Path) -> None:
             share.result()
     except BrokenProcessPool as error:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
+
+
+def _processes(training: Training) -> int:
+    """Sampling processes of a machine: one for each engine."""
+    return max(1, training.hardware.processes // training.engine.gpus)
 
 
 def _claim_number(directory: Path, machines: int) -> int:
@@ -215,13 +219,14 @@ def _begin(launcher: int, everyone: Any) -> None:
 def sample_share(spec_path: Path, index: int) -> None:
     """Every missing batch of one process, in order."""
     plan = load_plan(read_spec(spec_path))
-    hardware, stored = plan.hardware, {name: store.stored() for name, store in plan.stores.items()}
-    mine = plan.batches[index :: hardware.ranks]
+    training, stored = plan.spec.training, {name: store.stored() for name, store in plan.stores.items()}
+    hardware, processes = training.hardware, _processes(training)
+    mine = plan.batches[index :: hardware.machines * processes]
     todo = [(batch.benchmark, requests) for batch in mine if (requests := missing_of(batch, stored))]
     if not todo:
         return
-    engine = plan.spec.training.engine.open_for_evaluation(
-        str(plan.spec.model.directory), hardware.dtype, hardware.rollout_batch, index % hardware.processes
+    engine = training.engine.open_for_evaluation(
+        str(plan.spec.model.directory), hardware.dtype, hardware.rollout_batch, index % processes
     )
     try:
         prompts = _prompts(plan, engine.tokenizer, todo)

@@ -95,6 +95,8 @@ class Preflight:
         self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
         self.share = 1 / self.ranks if found.is_cpu else 1.0
         """The part of the machine that this rank has."""
+        self.together = 1
+        """Ranks that share an engine."""
         self.measured: dict[str, Any] = {}
         """Values for the machine's `Rates`."""
         self.model_dir = recipe.model.path or str(self._grown())
@@ -121,6 +123,7 @@ class Preflight:
             def open_engine() -> str:
                 engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
                 opened.append(stack.enter_context(engine))
+                self.together = opened[0].together
                 return self._handed_over(opened[0])
 
             self.line("weights", open_engine)
@@ -200,7 +203,7 @@ class Preflight:
 
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
-        engine = self.rank // getattr(self.training.engine, "tensor_parallel", 1)
+        engine = self.rank // self.together
         random = np.random.default_rng(engine)
         prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]

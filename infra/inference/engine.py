@@ -36,6 +36,11 @@ class InferenceEngine(Section, ABC):
     kind: str
     """The engine's name or import path."""
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of one engine in an evaluation."""
+        return 1
+
     def check_hardware(self, hardware: "Hardware") -> None:
         """Raises ValueError if it cannot serve this hardware; called when the recipe is read."""
 

@@ -48,6 +48,10 @@ class Vllm(InferenceEngine):
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""
 
+    @property
+    def gpus(self) -> int:
+        return self.tensor_parallel
+
     def check_hardware(self, hardware: "Hardware") -> None:
         if hardware.processes % self.tensor_parallel:
             raise ValueError(
@@ -81,8 +85,7 @@ class Vllm(InferenceEngine):
         engine = VllmEngine(model_dir, hardware.dtype, batch, self, among_ranks=True)
         try:
             engine.sleep()
-            push = lambda version: engine.load_weights(policy.weights(), version)  # noqa: E731
-            yield WithCopy(engine, push, self.tensor_parallel)
+            yield WithCopy(engine, lambda version: engine.load_weights(policy.weights(), version), self.tensor_parallel)
         finally:
             engine.close()
 
@@ -90,8 +93,7 @@ class Vllm(InferenceEngine):
         """vLLM inside this process, on the GPUs of process `index`."""
         from ratchet.infra.inference.vllm_engine import VllmEngine
 
-        gpus = self.tensor_parallel
-        mine = range(index * gpus, (index + 1) * gpus)
+        mine = range(index * self.gpus, (index + 1) * self.gpus)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         known = visible.split(",") if visible else None
         # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.

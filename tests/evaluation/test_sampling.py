@@ -156,3 +156,23 @@ def test_a_prompt_that_leaves_no_room_is_told_before_anything_is_sampled(spec, t
 def test_a_wrong_spec_names_the_field(spec, tmp_path, change, complaint):
     with pytest.raises(RatchetError, match=complaint):
         load_plan(read_spec(write({**spec, **change}, tmp_path)))
+
+
+def test_engines_of_several_gpus_have_fewer_processes(spec, tmp_path, monkeypatch):
+    """With `tensor_parallel: 2` four processes are two engines, which share the batches and have GPUs of their own."""
+    from ratchet.evaluation import sampling
+
+    engine = {"kind": "vllm", "tensor_parallel": 2}
+    path = write(changed(spec, training={"hardware": {"processes": 4, "rollout_batch": 4}, "engine": engine}), tmp_path)
+    assert sampling._processes(read_spec(path).training) == 2
+    opened: list[int] = []
+
+    def opening(self, model_dir, dtype, batch_size, index):
+        opened.append(index)
+        raise RatchetError("opened")
+
+    monkeypatch.setattr("ratchet.infra.inference.with_vllm.Vllm.open_for_evaluation", opening)
+    for index in range(2):
+        with pytest.raises(RatchetError, match="opened"):
+            sample_share(path, index)
+    assert opened == [0, 1]
