@@ -2,13 +2,14 @@
 
     ratchet run tiny
     python -m benchmarks.trl_step_time [--home .ratchet] [--steps 20] [--threads 1 2]
+    python -m benchmarks.trl_step_time --model DIRECTORY --problems kept.parquet --prompts 8 --rollouts 8 --threads 1
 
 The tiny recipe's warm start and its curated math problems, 16 prompts x 16 rollouts of at most 64 tokens, one update,
-no KL. The reward is the parity of a response's length in characters: nearly every rollout has an advantage, and neither
-side may skip any.
+no KL; or another model with the column `prompt` of a parquet file. The reward is the parity of a response's length in
+characters: nearly every rollout has an advantage, and neither side may skip any.
 Contenders take steps in turns; the median is given, wall clock and CPU, and the peak of resident memory. TRL
 (`pip install trl accelerate datasets`) runs with several micro-batch sizes, and its best is compared. Ratchet also
-runs on two ranks of one thread, on the same batch and on one of 128 prompts, which is AceReason's.
+runs on two ranks of one thread, on the same batch and, in the tiny recipe, on one of 128 prompts, which is AceReason's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ import pyarrow.parquet as pq
 
 from ratchet.infra.problems import Problem
 
-PROMPTS, ROLLOUTS, LIMIT = 16, 16, 64
 RATE = 1e-9
 """Every step samples from the warm start: a policy that learns would soon answer in five tokens."""
 
@@ -52,7 +52,7 @@ class Turns:
         print(json.dumps({"seconds": taken, "cpu": busy, "bytes": peak}), flush=True)
 
 
-def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
+def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
     import torch
 
     from ratchet.infra.inference.protocol import Sampling
@@ -77,10 +77,10 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
             pass
 
     ranks.join()
-    torch.set_num_threads(threads)
-    stage = Stage(name="s", domain="math", max_response_tokens=LIMIT, steps=1, learning_rate=RATE)
-    policy = Policy(model, Hardware(), Optimizer())
-    together = PROMPTS * ROLLOUTS
+    torch.set_num_threads(given.threads[0])
+    stage = Stage(name="s", domain="math", max_response_tokens=given.limit, steps=1, learning_rate=RATE)
+    policy = Policy(given.model, Hardware(), Optimizer())
+    together = given.rollout_batch
     judge, form = Parity(False), PromptFormat(math="{prompt}")
     worker = RolloutWorker(policy, Sampler(policy, InPlace(policy, together)), judge, form, together)
     learner = Learner(policy, stage)
@@ -90,8 +90,8 @@ def ratchet(model: str, prompts: list[str], threads: int, batch: int) -> None:
     judge_all(worker)
     for step in range(10**6):
         turns.begin()
-        chosen = [problems[(step * batch + i) % len(problems)] for i in range(batch)]
-        groups = group(worker.run(chosen, ROLLOUTS, Sampling(max_tokens=LIMIT), (step,)), stage)
+        chosen = [problems[(step * given.prompts + i) % len(problems)] for i in range(given.prompts)]
+        groups = group(worker.run(chosen, given.rollouts, Sampling(max_tokens=given.limit), (step,)), stage)
         learner.learn(groups, 1.0)
         describe(groups, stage)
         turns.end()
@@ -111,13 +111,13 @@ def judge_all(worker) -> None:
     worker._rollout = judged
 
 
-def trl(model: str, prompts: list[str], threads: int, micro_batch: int) -> None:
+def trl(prompts: list[str], given: argparse.Namespace) -> None:
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(given.threads[0])
     turns = Turns()
 
     class Steps(TrainerCallback):
@@ -127,20 +127,21 @@ def trl(model: str, prompts: list[str], threads: int, micro_batch: int) -> None:
         def on_step_end(self, *arguments, **others):
             turns.end()
 
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer = AutoTokenizer.from_pretrained(given.model)
     rows = [{"prompt": [{"role": "user", "content": text}]} for text in prompts]
     with tempfile.TemporaryDirectory() as scratch:
-        accumulated = PROMPTS * ROLLOUTS // micro_batch
+        micro_batch = given.micro_batches[0]
+        accumulated = given.prompts * given.rollouts // micro_batch
         config = GRPOConfig(
             output_dir=scratch, use_cpu=True, bf16=False, per_device_train_batch_size=micro_batch,
-            gradient_accumulation_steps=accumulated, steps_per_generation=accumulated, num_generations=ROLLOUTS,
-            max_completion_length=LIMIT, temperature=1.0, beta=0.0, loss_type="dapo", learning_rate=RATE,
+            gradient_accumulation_steps=accumulated, steps_per_generation=accumulated, num_generations=given.rollouts,
+            max_completion_length=given.limit, temperature=1.0, beta=0.0, loss_type="dapo", learning_rate=RATE,
             lr_scheduler_type="constant", adam_beta2=0.95, max_grad_norm=1.0, max_steps=10**6, save_strategy="no",
             report_to=[], disable_tqdm=True, logging_steps=10**6, gradient_checkpointing=False,
         )  # fmt: skip
         reward = lambda completions, **_: [float(passes(c[0]["content"])) for c in completions]  # noqa: E731
         GRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(model), processing_class=tokenizer, args=config,
+            model=AutoModelForCausalLM.from_pretrained(given.model), processing_class=tokenizer, args=config,
             train_dataset=Dataset.from_list(rows), reward_funcs=reward, callbacks=[Steps()],
         ).train()  # fmt: skip
 
@@ -196,9 +197,8 @@ class Contender:
         return statistics.median(r[what] for r in self.rounds[warm_up:])
 
 
-def compare(threads: int, steps: int, contenders: list[Contender]) -> None:
+def compare(threads: int, steps: int, warm_up: int, contenders: list[Contender]) -> None:
     """Step all in turns and print what each took; the first is what the others are compared with."""
-    warm_up = 3
     for _ in range(warm_up + steps):
         for contender in contenders:
             if not contender.step():
@@ -224,44 +224,48 @@ def compare(threads: int, steps: int, contenders: list[Contender]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, default=Path(".ratchet"), help="where the tiny recipe has run")
+    parser.add_argument("--model", help="directory; without it the tiny recipe's warm start")
+    parser.add_argument("--problems", type=Path, help="parquet file; without it the tiny recipe's curated problems")
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--rollouts", type=int, default=16)
+    parser.add_argument("--limit", type=int, default=64, help="tokens of a response")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warm-up", type=int, default=3, help="steps before those that count")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument(
         "--micro-batches", type=int, nargs="*", default=[32, 64, 256], help="TRL's, in sequences; none: without TRL"
     )
+    parser.add_argument("--rollout-batch", type=int, default=256, help="responses that Ratchet decodes together")
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
-    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--model", help=argparse.SUPPRESS)
-    parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        prompts = json.loads(arguments.prompts.read_text())
-        if arguments.worker == "ratchet":
-            ratchet(arguments.model, prompts, arguments.threads[0], arguments.batch)
-        else:
-            trl(arguments.model, prompts, arguments.threads[0], arguments.micro_batches[0])
+        texts = json.loads(arguments.problems.read_text())
+        (ratchet if arguments.worker == "ratchet" else trl)(texts, arguments)
         return
     artifacts = arguments.home / "artifacts"
-    models, problems = (sorted(artifacts.glob(f"{what}-*")) for what in ("checkpoint/start", "problems/math-curated"))
-    if not models or not problems:
+    models = [Path(arguments.model)] if arguments.model else sorted(artifacts.glob("checkpoint/start-*/model"))
+    found = [arguments.problems] if arguments.problems else sorted(artifacts.glob("problems/math-curated-*/kept.parquet"))
+    if not models or not found:
         raise SystemExit(f"{arguments.home} has no warm start of the tiny recipe: run `ratchet run tiny` first")
     with tempfile.TemporaryDirectory() as scratch:
-        prompts = Path(scratch) / "prompts.json"
-        table = pq.read_table(problems[-1] / "kept.parquet", columns=["prompt"])
-        prompts.write_text(json.dumps(table["prompt"].to_pylist()[: 40 * PROMPTS]))
-        given = ["--model", str(models[-1] / "model"), "--prompts", str(prompts)]
+        texts = Path(scratch) / "prompts.json"
+        texts.write_text(json.dumps(pq.read_table(found[-1], columns=["prompt"])["prompt"].to_pylist()[:640]))
+        same = ("rollouts", "limit", "rollout_batch")
+        given = ["--model", str(models[-1]), "--problems", str(texts)]
+        given += [f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in same]
 
-        def ours(batch: int, threads: int, ranks: int) -> Contender:
-            name = f"Ratchet, {batch} prompts" + (", 2 ranks" if ranks == 2 else "")
-            return Contender(name, ["--worker", "ratchet", *given, "--batch", str(batch)], threads, ranks)
+        def ours(prompts: int, threads: int, ranks: int) -> Contender:
+            name = f"Ratchet, {prompts} prompts" + (", 2 ranks" if ranks == 2 else "")
+            return Contender(name, ["--worker", "ratchet", *given, "--prompts", str(prompts)], threads, ranks)
 
         for threads in arguments.threads:
-            contenders = [ours(PROMPTS, threads, ranks) for ranks in ((1, 2) if threads == 1 else (1,))]
+            contenders = [ours(arguments.prompts, threads, ranks) for ranks in ((1, 2) if threads == 1 else (1,))]
             for size in arguments.micro_batches:
-                command = ["--worker", "trl", *given, "--micro-batches", str(size)]
+                command = ["--worker", "trl", *given, "--prompts", str(arguments.prompts), "--micro-batches", str(size)]
                 contenders.append(Contender(f"TRL, {size} a pass", command, threads))
-            compare(threads, arguments.steps, contenders)
-        compare(1, arguments.steps, [ours(128, 1, ranks) for ranks in (1, 2)])
+            compare(threads, arguments.steps, arguments.warm_up, contenders)
+        if not arguments.model:
+            compare(1, arguments.steps, arguments.warm_up, [ours(128, 1, ranks) for ranks in (1, 2)])
 
 
 if __name__ == "__main__":

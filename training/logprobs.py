@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.nn.functional import linear
+
+from ratchet.infra.inference.products import by_onednn, onednn, product
 
 VOCABULARY_TILE = 4096
 """Columns of logits that exist at once; with the rows of a chunk they should fit into a processor's cache."""
@@ -75,8 +76,8 @@ class ChunkedLogProbabilities(torch.autograd.Function):
                     grad = logprobs.exp_().mul_(slope.add_(scale).neg_())
                 inside, columns = _inside(targets[rows], tile)
                 grad.scatter_add_(-1, columns[:, None], torch.where(inside[:, None], scale, 0.0))
-                _add_product(grad_hidden[rows], grad, weight[tile])
-                _add_product(grad_tile, grad.T, hidden[rows])
+                _add_product(grad_hidden[rows], grad, weight[tile], weight)
+                _add_product(grad_tile, grad.T, hidden[rows], weight)
                 if bias is not None:
                     grad_tile_bias += grad.sum(0)
             grad_weight[tile] = grad_tile
@@ -91,7 +92,7 @@ def _slices(count: int, size: int) -> Iterator[slice]:
 
 def _logits(hidden, weight, bias, tile: slice, temperature: float) -> torch.Tensor:
     """float32 [rows, tile], which the caller may overwrite."""
-    logits = linear(hidden, weight[tile], None if bias is None else bias[tile]).float()
+    logits = product(hidden, weight[tile], None if bias is None else bias[tile]).float()
     return logits if temperature == 1 else logits.div_(temperature)
 
 
@@ -101,9 +102,12 @@ def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Ten
     return inside, (targets - tile.start).clamp(0, tile.stop - tile.start - 1)
 
 
-def _add_product(total: torch.Tensor, grad: torch.Tensor, other: torch.Tensor) -> None:
-    """total += grad @ other in float32; rounding each tile's share to 16 bits would bias the sum."""
-    if other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
+def _add_product(total: torch.Tensor, grad: torch.Tensor, other: torch.Tensor, weight: torch.Tensor) -> None:
+    """total += grad @ other in float32, multiplied like `weight`; rounding each tile's share to 16 bits would bias the
+    sum."""
+    if by_onednn(weight):
+        total += onednn(grad, other.T)
+    elif other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
         torch.addmm(total, grad.to(other.dtype), other, out_dtype=torch.float32, out=total)
     else:
         total.addmm_(grad, other.float())

@@ -19,6 +19,7 @@ from ratchet.infra.inference.models import (
     unreadable,
     weight_files,
 )
+from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
 
@@ -33,6 +34,7 @@ def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
             module.p = 0.0
         elif isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
+    multiply_by_onednn(model)
     return model, tokenizer
 
 

@@ -20,6 +20,7 @@ import torch
 from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from torch import nn
 
+from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained
@@ -231,6 +232,7 @@ class Policy:
         if self._whole is None:
             with self.device:
                 made = type(self.model)._from_config(self.model.config, dtype=getattr(torch, self.hardware.dtype))
+            multiply_by_onednn(made)
             self._whole = made.requires_grad_(False).eval()
             self._whole.generation_config = self.model.generation_config
         for name, present in self._gathered():

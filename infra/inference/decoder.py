@@ -1,14 +1,16 @@
 """A decode step for models with Llama's architecture.
 
-The arithmetic equals that of transformers bit for bit, without its modules' overhead, a third of the time of a small
-model.
+The arithmetic is that of transformers without its modules' overhead, a third of the time of a small model. In float32
+attention is two batched products, which read keys and values where they are; other types are equal to the bit.
 """
 
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+
+from ratchet.infra.inference.products import product
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
@@ -30,7 +32,7 @@ def fits(model: Any) -> bool:
 
 def _plain(module: Any) -> bool:
     """Whether it is the family's own module, without adapter or hooks."""
-    own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers."))
+    own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers.", product.__module__))
     return own and not module._forward_hooks and not module._forward_pre_hooks
 
 
@@ -68,7 +70,7 @@ class _Layer:
         rows = len(hidden)
         normed = _normed(hidden, self._before)
         query, key, value = (
-            linear(normed, part.weight, part.bias).view(rows, -1, self._width) for part in (self._q, self._k, self._v)
+            product(normed, part.weight, part.bias).view(rows, -1, self._width) for part in (self._q, self._k, self._v)
         )
         if self._q_norm is not None:
             query, key = _normed(query, self._q_norm), _normed(key, self._k_norm)
@@ -76,14 +78,24 @@ class _Layer:
         both = (both * cos).add_(both.roll(self._width // 2, -1).mul_(sin))
         query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])
-        found = scaled_dot_product_attention(
-            query[:, :, None], keys, values, attn_mask=mask, scale=self._scale, enable_gqa=True
-        )
-        hidden = linear(found.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
+        found = _attended(query, keys, values, mask, self._scale)
+        hidden = product(found.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
         normed = _normed(hidden, self._between)
-        gate = silu(linear(normed, self._gate.weight, self._gate.bias), inplace=True)
-        inner = gate.mul_(linear(normed, self._up.weight, self._up.bias))
-        return linear(inner, self._down.weight, self._down.bias).add_(hidden)
+        gate = silu(product(normed, self._gate.weight, self._gate.bias), inplace=True)
+        inner = gate.mul_(product(normed, self._up.weight, self._up.bias))
+        return product(inner, self._down.weight, self._down.bias).add_(hidden)
+
+
+def _attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float):
+    """query [rows, heads, width], keys and values [rows, key-value heads, tokens, width], mask [rows, 1, 1, tokens] to
+    [rows, heads, width], or in another shape of as many numbers."""
+    if query.dtype != torch.float32:
+        return scaled_dot_product_attention(query[:, :, None], keys, values, mask, scale=scale, enable_gqa=True)
+    rows, shared, tokens, width = keys.shape
+    mask = mask.expand(rows, shared, 1, tokens).reshape(-1, 1, tokens)
+    keys, values = keys.view(-1, tokens, width), values.view(-1, tokens, width)
+    query = query.reshape(rows * shared, -1, width)
+    return torch.bmm(torch.baddbmm(mask, query, keys.mT, alpha=scale).softmax(-1), values)
 
 
 def _normed(hidden: torch.Tensor, norm: Any) -> torch.Tensor:

@@ -17,10 +17,13 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
+from ratchet.infra.inference.products import multiply_by_onednn, product
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 
 COMPACT_BELOW = 0.75
 """Share of unfinished rows at which finished ones are dropped: copying the cache must pay off."""
+BLOCK = 128
+"""Tokens of a vocabulary whose probabilities are added before their cumulative sum."""
 
 
 class TransformersEngine:
@@ -44,6 +47,7 @@ class TransformersEngine:
     ) -> "TransformersEngine":
         """An engine for the model in `path` (directory or Hub name). Raises RatchetError if it cannot be read."""
         model, tokenizer = read_model(path, dtype)
+        multiply_by_onednn(model)
         return cls(model.to(device).eval(), tokenizer, batch_size)
 
     def close(self) -> None:
@@ -76,9 +80,10 @@ class TransformersEngine:
         tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
         logprobs = torch.empty(len(batch), sampling.max_tokens, dtype=torch.float32, device=device)
         forward = Decoder(model, mask.shape[-1]) if fits(model) else by_modules(model)
+        head = model.get_output_embeddings()
 
         for step in range(sampling.max_tokens):
-            logits = model.get_output_embeddings()(hidden).float()
+            logits = product(hidden, head.weight, head.bias).float()
             chosen, logprob = sample(logits, noise[rows, step], sampling)
             tokens[rows, step], logprobs[rows, step] = chosen, logprob
             stopped = torch.isin(chosen, stop_ids)
@@ -212,13 +217,31 @@ def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> t
         # A token stays if the mass before it is below top_p; the most likely one always does.
         outside = mass - ordered.softmax(-1) >= sampling.top_p
         logits = logits.masked_fill(outside.gather(-1, order.argsort(-1)), -torch.inf)
-    logprobs = torch.log_softmax(logits, -1)
-    # In float64: in float32 the tail of a large vocabulary is lost to rounding.
-    cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
-    target = uniform[:, None] * cumulative[:, -1:]
-    # The first token whose cumulative probability exceeds the target; one of probability 0 never does.
+    chances = logits.softmax(-1)
+    chosen = _inverted(chances, uniform[:, None])
+    return chosen.squeeze(-1), chances.gather(-1, chosen).squeeze(-1).log()
+
+
+def _inverted(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """The first column whose cumulative share exceeds `uniform` [rows, 1]; one of weight 0 never does. int64 [rows, 1].
+
+    Cumulative sums are in float64: in float32 the tail of a large vocabulary is lost to rounding. For speed, they are
+    of blocks of a wide row first, then of the chosen block.
+    """
+    if weights.shape[-1] <= 8 * BLOCK:
+        cumulative = weights.cumsum(-1, dtype=torch.float64)
+        return torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
+    if missing := -weights.shape[-1] % BLOCK:
+        weights = torch.nn.functional.pad(weights, (0, missing))
+    blocks = weights.view(len(weights), -1, BLOCK)
+    mass = blocks.sum(-1).double()
+    cumulative = mass.cumsum(-1)
+    target = uniform * cumulative[:, -1:]
     chosen = torch.searchsorted(cumulative, target, right=True)
-    return chosen.squeeze(-1), logprobs.gather(-1, chosen).squeeze(-1)
+    mass = mass.gather(-1, chosen)
+    rest = (target - cumulative.gather(-1, chosen) + mass) / mass  # of the chosen block, below 1
+    inside = blocks[torch.arange(len(blocks), device=blocks.device), chosen.squeeze(-1)]
+    return chosen * BLOCK + _inverted(inside, rest.clamp(0.0, 1.0 - 2.0**-53))
 
 
 def uniform_noise(seeds: list[int], count: int, device: torch.device | str) -> torch.Tensor:

@@ -3,7 +3,7 @@ import torch
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
-from ratchet.infra.inference.transformers_engine import TransformersEngine, sample, uniform_noise
+from ratchet.infra.inference.transformers_engine import BLOCK, TransformersEngine, sample, uniform_noise
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,21 @@ def test_top_k_and_top_p_keep_what_they_should_and_renormalise():
     torch.testing.assert_close(frequencies(logits, Sampling(top_p=0.75)), wanted, atol=3e-5, rtol=0)
     _, logprobs = sample(logits[None], torch.tensor([0.01], dtype=torch.float64), Sampling(top_p=0.75))
     assert logprobs.item() == pytest.approx(torch.tensor(0.4 / 0.85).log().item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("vocabulary", [16 * BLOCK, 16 * BLOCK + 37])
+def test_a_wide_vocabulary_is_sampled_like_a_narrow_one(vocabulary):
+    torch.manual_seed(4)
+    logits = 3 * torch.randn(vocabulary)
+    logits[: 3 * BLOCK] = logits[7 * BLOCK : 8 * BLOCK - 5] = logits[-50:] = -torch.inf
+    uniform = torch.cat([grid(5000), torch.tensor([0.0, 1.0 - 2.0**-53], dtype=torch.float64)])
+    chosen, logprobs = sample(logits.expand(len(uniform), -1), uniform, Sampling())
+    cumulative = logits.double().softmax(-1).cumsum(-1)
+    wanted = torch.searchsorted(cumulative, uniform * cumulative[-1], right=True)
+    assert logits[chosen].isfinite().all()
+    assert (chosen != wanted).float().mean() < 1e-3, "only at a border, by rounding"
+    assert (cumulative[chosen] - cumulative[wanted]).abs().max() < 1e-3
+    torch.testing.assert_close(logprobs, logits.log_softmax(-1)[chosen], rtol=0, atol=1e-5)
 
 
 def test_temperature_zero_is_greedy():

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference import products
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import logprobs
@@ -86,6 +87,12 @@ def test_one_rank(micro_model, alone_gradient, hardware):
     policy, learns = learner(micro_model, Hardware(**hardware))
     learns.learn(groups(0), 1.0)
     assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
+
+
+@pytest.mark.parametrize("hardware", [{}, {"zero_stage": 3, "packed": True}, {"activation_checkpointing": True}], ids=str)
+def test_products_of_onednn_give_the_same_gradient(micro_model, alone_gradient, hardware, monkeypatch):
+    monkeypatch.setattr(products, "LEAST", 0)
+    test_one_rank(micro_model, alone_gradient, hardware)
 
 
 MASKED = {"importance_cap": (0.8, 1.3), "mismatch_limit": 0.1, "mismatch_action": "mask", "truncation": "mask"}

@@ -1,0 +1,66 @@
+"""Matrix products in float32 on a CPU, by oneDNN.
+
+torch multiplies with MKL, which leaves half of an AMD processor's vector width unused: 90 instead of 200 GFLOP/s of one
+core of an EPYC 9005 (`python -m benchmarks.rollout_engine`). The results differ by rounding. A product's first call with
+new sizes compiles a kernel, so small weights stay with MKL.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+LEAST = 2**16
+"""Entries of the smallest weight for which compiling pays off."""
+
+
+def by_onednn(weight: torch.Tensor) -> bool:
+    """Whether products with this weight go to oneDNN."""
+    plain = weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST
+    return plain and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+
+
+def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """`linear` without gradient: [..., in] and weight [out, in], which may be a transposed view, to [..., out]."""
+    return onednn(inputs, weight, bias) if by_onednn(weight) else linear(inputs, weight, bias)
+
+
+def onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """`product` by oneDNN whatever its size."""
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+
+
+class Product(torch.autograd.Function):
+    """`onednn` with gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs, weight, bias):
+        ctx.save_for_backward(inputs, weight)
+        return onednn(inputs, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any):
+        inputs, weight = ctx.saved_tensors
+        (grad,) = grad_outputs
+        of_inputs, of_weight, of_bias = ctx.needs_input_grad
+        rows = grad.flatten(0, -2)
+        return (
+            onednn(grad, weight.t()) if of_inputs else None,
+            onednn(rows.t(), inputs.flatten(0, -2).t()) if of_weight else None,
+            rows.sum(0) if of_bias else None,
+        )
+
+
+class Linear(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if by_onednn(self.weight):
+            return Product.apply(input, self.weight, self.bias)  # type: ignore[no-any-return]
+        return super().forward(input)
+
+
+def multiply_by_onednn(model: nn.Module) -> None:
+    """Let the model's linear layers use `product`."""
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            module.__class__ = Linear

@@ -1,0 +1,46 @@
+"""Products by oneDNN against torch's own, forward and backward."""
+
+import pytest
+import torch
+from torch import nn
+
+from ratchet.infra.inference import products
+from ratchet.infra.inference.products import Linear, by_onednn, multiply_by_onednn, product
+
+IN, OUT = 320, 256
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(3, IN), (2, 5, IN), (1, 1, IN)])
+def test_values_and_gradients_are_those_of_torch(bias, shape):
+    torch.manual_seed(0)
+    plain = nn.Linear(IN, OUT, bias=bias)
+    ours = nn.Linear(IN, OUT, bias=bias)
+    ours.load_state_dict(plain.state_dict())
+    multiply_by_onednn(ours)
+    assert type(ours) is Linear and by_onednn(ours.weight)
+    given = torch.randn(shape)
+    found = []
+    for layer in (plain, ours):
+        inputs = given.clone().requires_grad_()
+        outputs = layer(inputs)
+        (outputs**2).sum().backward()
+        found.append([outputs, inputs.grad, *(p.grad for p in layer.parameters())])
+    for theirs, own in zip(*found, strict=True):
+        torch.testing.assert_close(own, theirs, rtol=0, atol=2e-5 * float(theirs.detach().abs().max()))
+
+
+def test_a_frozen_weight_has_no_gradient():
+    layer = Linear(IN, OUT).requires_grad_(False)
+    inputs = torch.randn(2, IN, requires_grad=True)
+    layer(inputs).sum().backward()
+    assert layer.weight.grad is None
+    torch.testing.assert_close(inputs.grad, layer.weight.sum(0).expand(2, -1), rtol=1e-4, atol=1e-5)
+
+
+def test_small_weights_and_other_types_stay_with_torch():
+    assert by_onednn(torch.zeros(products.LEAST // 16, 16))
+    assert not by_onednn(torch.zeros(products.LEAST // 16 - 1, 16))
+    assert not by_onednn(torch.zeros(products.LEAST // 16, 16, dtype=torch.bfloat16))
+    inputs, weight = torch.randn(3, 8), torch.randn(5, 8)
+    assert torch.equal(product(inputs, weight), nn.functional.linear(inputs, weight))
