@@ -1,7 +1,8 @@
 """A decode step for models with Llama's architecture.
 
-The arithmetic is that of transformers without its modules' overhead, a third of the time of a small model. In float32
-attention is two batched products, which read keys and values where they are; other types are equal to the bit.
+The arithmetic equals that of transformers bit for bit, without its modules' overhead, a third of the time of a small
+model. Where oneDNN multiplies (`products`), attention is two batched products, which read keys and values where they
+are, and only rounding differs.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
-from ratchet.infra.inference.products import product
+from ratchet.infra.inference.products import by_onednn, product
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
@@ -78,7 +79,12 @@ class _Layer:
         both = (both * cos).add_(both.roll(self._width // 2, -1).mul_(sin))
         query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])
-        found = _attended(query, keys, values, mask, self._scale)
+        if by_onednn(self._down.weight):
+            found = _attended(query, keys, values, mask, self._scale)
+        else:
+            found = scaled_dot_product_attention(
+                query[:, :, None], keys, values, attn_mask=mask, scale=self._scale, enable_gqa=True
+            )
         hidden = product(found.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
         normed = _normed(hidden, self._between)
         gate = silu(product(normed, self._gate.weight, self._gate.bias), inplace=True)
@@ -89,8 +95,6 @@ class _Layer:
 def _attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float):
     """query [rows, heads, width], keys and values [rows, key-value heads, tokens, width], mask [rows, 1, 1, tokens] to
     [rows, heads, width], or in another shape of as many numbers."""
-    if query.dtype != torch.float32:
-        return scaled_dot_product_attention(query[:, :, None], keys, values, mask, scale=scale, enable_gqa=True)
     rows, shared, tokens, width = keys.shape
     mask = mask.expand(rows, shared, 1, tokens).reshape(-1, 1, tokens)
     keys, values = keys.view(-1, tokens, width), values.view(-1, tokens, width)

@@ -217,9 +217,9 @@ def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> t
         # A token stays if the mass before it is below top_p; the most likely one always does.
         outside = mass - ordered.softmax(-1) >= sampling.top_p
         logits = logits.masked_fill(outside.gather(-1, order.argsort(-1)), -torch.inf)
-    chances = logits.softmax(-1)
-    chosen = _inverted(chances, uniform[:, None])
-    return chosen.squeeze(-1), chances.gather(-1, chosen).squeeze(-1).log()
+    logprobs = torch.log_softmax(logits, -1)
+    chosen = _inverted(logprobs.exp(), uniform[:, None])
+    return chosen.squeeze(-1), logprobs.gather(-1, chosen).squeeze(-1)
 
 
 def _inverted(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
