@@ -70,7 +70,7 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             raise RatchetError(f"{address} does not answer ({error}): MLFLOW_TRACKING_URI") from error
 
     teachers = {f"teacher {domain}": curation.teacher for domain, curation in recipe.curation.items()}
-    if (start := recipe.training.warm_start) and start.teacher:
+    if (start := recipe.training.warm_start) and start.teacher and not start.files:
         teachers["teacher warm start"] = start.teacher
     checks: dict[str, Callable[[], Any]] = {
         name: lambda t=teacher: TEACHERS.get(t.kind).check(t)

@@ -43,7 +43,8 @@ def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_pa
 def test_the_reason_of_a_dropped_row_is_whole_in_a_narrow_terminal(tmp_path, monkeypatch):
     settings = load_settings(tmp_path)
     target = ArtifactStore(settings.artifacts).locate("problems", "math-normalise", "a" * 64)
-    (tmp_path / "raw.jsonl").write_text('{"question": "What is it?", "answer": "12"}\n{"question": " ", "answer": "5"}\n')
+    rows = [{"question": question, "answer": "12"} for question in ("What is it?", " ")]
+    (tmp_path / "raw.jsonl").write_text("\n".join(map(json.dumps, rows)))
     split = read_problems(tmp_path / "raw.jsonl", "math")
     with ArtifactStore(settings.artifacts).draft(target, resumable=False) as draft:
         write_splits(draft, [split], 1.0)
