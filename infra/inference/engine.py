@@ -179,8 +179,9 @@ class TeacherEngine(ABC):
 
     @classmethod
     def check(cls, teacher: "Teacher") -> None:
-        """Raises RatchetError if it would not answer; called before the first step of a run that needs it."""
-        return
+        """Raises RatchetError if it would not answer; called before the first step of a run that needs it. By default
+        only settings that cannot work are found."""
+        cls.for_teacher(teacher).close()
 
     @abstractmethod
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
