@@ -3,11 +3,11 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.artifacts import Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
@@ -60,20 +60,12 @@ def read_run(journal: Path) -> RunRecord | None:
     if journal.stem not in starts:
         return None
     store = ArtifactStore(journal.parents[1] / "artifacts")
-
-    def here(facts: Mapping[str, str]) -> Artifact:
-        """In this home: the journal of a home that was moved or copied has the old paths."""
-        named, place = Artifact.of(facts), store.locate(facts["kind"], facts["name"], facts["key"])
-        if named.kind in GIVEN_KINDS:
-            return named
-        inside = named.path.name != place.path.name  # a file of generated raw material
-        return replace(place, path=place.path / named.path.name) if inside else place
-
     steps = [
-        RunStep(run, start["name"], here(start["output"]), tuple(map(here, start["inputs"])), start["cached"])
+        RunStep(run, start["name"], store.named(start["output"]), tuple(map(store.named, start["inputs"])),
+                start["cached"])
         for run, start in starts.items()
         if start["output"]
-    ]
+    ]  # fmt: skip
     return RunRecord(journal.stem, starts[journal.stem]["name"], tags[journal.stem], recipe, steps)
 
 
