@@ -143,9 +143,7 @@ def reject_paraphrases(
             near = found.of(row)
             replies = {pair: judged[pair] for pair in near} if judged is not None else {}
             undecided = sum(reply.same is None for reply in replies.values())
-            measured.append(
-                {**(found.named(near[0]) if near else {}), **({"undecided": undecided} if undecided else {})}
-            )
+            measured.append((found.named(near[0]) if near else {}) | ({"undecided": undecided} if undecided else {}))
             same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
             evidence: dict[str, Any] = {}
             if same is not None:
