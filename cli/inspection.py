@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep
 
 
-LONGEST = 400
+LONGEST = 800
 """Characters shown of a dropped row's statement, and of the reason."""
 
 
@@ -121,7 +121,7 @@ def _show_curation(artifact: Artifact) -> None:
     """The funnel of a data set, and up to ten rows that each rule dropped."""
     import pyarrow.parquet as pq
 
-    from ratchet.data_curation.funnel import funnel, reason, samples
+    from ratchet.data_curation.funnel import funnel, reason, samples, shortened
 
     manifest = artifact.manifest
     if (artifact.path / "funnel.parquet").is_file():
@@ -135,11 +135,11 @@ def _show_curation(artifact: Artifact) -> None:
     for (step, rule), rows in samples(pq.read_table(artifact.rejected)).items():
         console.print(f"\n[bold]{step}: {rule}[/]")
         for row in rows:
-            statement = " ".join((row["prompt"] or "").split()) or "(no statement)"
-            place = clean(f"{row['source']}:{row['source_id']}  {statement[:LONGEST]}")
-            console.print(place, no_wrap=True, overflow="ellipsis")
-            why = clean(" ".join(reason(json.loads(row["evidence"]), ("span", "item_span")).split())[:LONGEST])
-            print_whole(Padding(why, (0, 0, 0, 4), style="dim", expand=False))
+            texts = (row["prompt"] or "", reason(json.loads(row["evidence"]), ("span", "item_span")))
+            statement, why = (shortened(" ".join(text.split()), LONGEST) for text in texts)
+            place = f"{row['source']}:{row['source_id']}  {statement or '(no statement)'}"
+            console.print(clean(place), no_wrap=True, overflow="ellipsis")
+            print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
         console.print(f"\nWith figures: {artifact.path / page}", soft_wrap=True, markup=False)
     console.print("One row and what it was compared with: ratchet why SOURCE:ROW")

@@ -46,3 +46,7 @@ def reason(evidence: Mapping[str, Any], without: Collection[str] = ()) -> str:
         if name not in without:
             phrases.append(f"{name.replace('_', ' ')} {value if isinstance(value, str) else to_json(value)}")
     return ", ".join(phrases)
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"
