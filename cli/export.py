@@ -135,8 +135,8 @@ def push(
     except (errors.HTTPError, errors.HFValidationError, OSError, ValueError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RatchetError(
-            f"The Hub at {hub} did not accept {found.ref} as {repository}: {reason} Check the name, the network "
-            "(HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
+            f"The Hub at {hub} did not accept {found.ref} as {repository}: {reason.rstrip('.')}. Check the name, the "
+            "network (HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
         ) from error
     console.print(f"{found.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
 

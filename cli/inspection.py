@@ -1,10 +1,11 @@
 """Plans, results and artifacts, as the command line prints them."""
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
@@ -17,6 +18,10 @@ from ratchet.infra.tracking import not_received
 
 if TYPE_CHECKING:
     from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep
+
+
+LONGEST = 800
+"""Characters shown of a dropped row's statement, and of the reason."""
 
 
 def show_plan(plan: "Sequence[PlannedStep]") -> None:
@@ -116,7 +121,7 @@ def _show_curation(artifact: Artifact) -> None:
     """The funnel of a data set, and up to ten rows that each rule dropped."""
     import pyarrow.parquet as pq
 
-    from ratchet.data_curation.funnel import funnel, samples
+    from ratchet.data_curation.funnel import funnel, reason, samples, shortened
 
     manifest = artifact.manifest
     if (artifact.path / "funnel.parquet").is_file():
@@ -129,13 +134,12 @@ def _show_curation(artifact: Artifact) -> None:
     _print_rows(rules.to_pylist())
     for (step, rule), rows in samples(pq.read_table(artifact.rejected)).items():
         console.print(f"\n[bold]{step}: {rule}[/]")
-        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, expand=True)
-        for ratio in (None, 3, 2):
-            table.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
         for row in rows:
-            texts = (f"{row['source']}:{row['source_id']}", row["prompt"] or "(no statement)", row["evidence"])
-            table.add_row(*(clean(" ".join(text.split())) for text in texts))
-        console.print(table)
+            texts = (row["prompt"] or "", reason(json.loads(row["evidence"]), ("span", "item_span")))
+            statement, why = (shortened(" ".join(text.split()), LONGEST) for text in texts)
+            place = f"{row['source']}:{row['source_id']}  {statement or '(no statement)'}"
+            console.print(clean(place), no_wrap=True, overflow="ellipsis")
+            print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
         console.print(f"\nWith figures: {artifact.path / page}", soft_wrap=True, markup=False)
     console.print("One row and what it was compared with: ratchet why SOURCE:ROW")

@@ -85,15 +85,12 @@ def diff(
     for number, (title, facts) in enumerate((title, facts) for title, facts in own.items() if facts):
         _show(f"{'First' if number == 0 else 'Also changed'}: {title}", facts)
     _list("Changed only by their inputs", [title for title, facts in own.items() if not facts] or ["none"])
-    _list("With the same content in the end", [title for title, a, b in changed if _same_content(a, b)])
+    same = [title for title, a, b in changed if a.finished and b.finished and a.content() == b.content()]
+    _list("With the same content in the end", same)
     for mark, mine, its in (("A", *steps), ("B", *reversed(steps))):
         _list(f"Only in {mark}", [title for title in mine if title not in its])
     console.print(f"{len(shared) - len(changed)} of {len(shared)} steps are the same.")
     _show_scores(shared)
-
-
-def _same_content(a: "Artifact", b: "Artifact") -> bool:
-    return a.finished and b.finished and a.content() == b.content()
 
 
 def _own_changes(a: "Artifact", b: "Artifact") -> Facts:

@@ -29,11 +29,7 @@ Line = tuple[str, str, str]
 """Name, state and message."""
 
 
-def preflight(
-    recipe: RecipeName = "tiny",
-    set_: Overrides = None,
-    home: Home = None,
-) -> None:
+def preflight(recipe: RecipeName = "tiny", set_: Overrides = None, home: Home = None) -> None:
     """Test on the recipe's machines, started as for training, everything its stages need: links, versions, disk,
     endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank.
 
@@ -70,7 +66,7 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             raise RatchetError(f"{address} does not answer ({error}): MLFLOW_TRACKING_URI") from error
 
     teachers = {f"teacher {domain}": curation.teacher for domain, curation in recipe.curation.items()}
-    if (start := recipe.training.warm_start) and start.teacher:
+    if (start := recipe.training.warm_start) and start.teacher and not start.files:
         teachers["teacher warm start"] = start.teacher
     checks: dict[str, Callable[[], Any]] = {
         name: lambda t=teacher: TEACHERS.get(t.kind).check(t)
@@ -138,12 +134,8 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             yield "start", "FAIL", _reason(work, f"the group ended with code {code} before its checks were over")
             return
         else:
-            state = "OK" if ended - killed < GONE_S else "FAIL"
-            yield (
-                "kill",
-                state,
-                f"a rank was killed; all others ended within {ended - killed:.1f} s (log: {work / 'log'})",
-            )
+            took, state = ended - killed, "OK" if ended - killed < GONE_S else "FAIL"
+            yield "kill", state, f"a rank was killed; all others ended within {took:.1f} s (log: {work / 'log'})"
     shutil.rmtree(work, ignore_errors=True)
 
 

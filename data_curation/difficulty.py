@@ -85,10 +85,7 @@ def grade(
     measured = {"judge": _ask_about(by_id, tallies, ask)} if ask else {}
     ids = problems["problem_id"].to_pylist()
     facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
-    verdicts = [
-        _judge(fact, max_difficulty, tallies[problem_id], min_votes)
-        for problem_id, fact in zip(ids, facts, strict=True)
-    ]
+    verdicts = [_judge(fact, max_difficulty, tallies[name], min_votes) for name, fact in zip(ids, facts, strict=True)]
     left_out = {*(() if min_votes > 1 else ("too_few_votes",)), *(() if ask else ("undecided",))}
     names = [rule for rule in RULES if rule not in left_out]
     return partition(STEP, names, with_facts(problems, STEP, facts), verdicts, **measured)
@@ -96,9 +93,7 @@ def grade(
 
 def _ask_about(problems: dict[str, Problem], tallies: dict[str, _Tally], ask: Ask) -> dict[str, int]:
     """Have the judge decide about every open answer; returns the counts of its decisions."""
-    questions = [
-        Question(problem, answer) for name, problem in problems.items() for answer in sorted(tallies[name].open)
-    ]
+    questions = [Question(each, answer) for name, each in problems.items() for answer in sorted(tallies[name].open)]
     replies = ask(questions)
     for (problem, answer), reply in zip(questions, replies, strict=True):
         tally = tallies[problem.problem_id]

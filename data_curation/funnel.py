@@ -1,10 +1,12 @@
-"""The funnel, the number of rows dropped by each rule of each step; and samples of dropped rows."""
+"""The funnel, the number of rows dropped by each rule of each step; and samples of dropped rows, with the reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+
+from ratchet.data_curation.split import to_json
 
 _COUNTS = ("rows_in", "dropped", "rows_out")
 FUNNEL_SCHEMA = pa.schema([("step", pa.string()), ("rule", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
@@ -32,3 +34,19 @@ def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[d
         for name, of_rule in places.items()
         if (n := min(count, len(of_rule)))
     }
+
+
+def reason(evidence: Mapping[str, Any], without: Collection[str] = ()) -> str:
+    """The evidence of a dropped row as a phrase, without these names."""
+    facts = dict(evidence)
+    phrases = [f"item {facts.pop('item')} of {facts.pop('benchmark')}"] if "item" in facts else []
+    if isinstance(kept := facts.pop("kept", None), dict):
+        phrases.append(f"{kept['source']}:{kept['source_id']} stays")
+    for name, value in facts.items():
+        if name not in without:
+            phrases.append(f"{name.replace('_', ' ')} {value if isinstance(value, str) else to_json(value)}")
+    return ", ".join(phrases)
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"

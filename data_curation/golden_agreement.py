@@ -81,10 +81,7 @@ def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
     for case in cases:
         failed = failures[id(case)]
         if len(failed) == len(case.golden):
-            shown = [
-                {"decided_by": verdict.decided_by, "detail": verdict.detail[:SHOWN_CHARACTERS]}
-                for verdict in failed.values()
-            ]
+            shown = [{"decided_by": v.decided_by, "detail": v.detail[:SHOWN_CHARACTERS]} for v in failed.values()]
             case.rejection = Rejection("golden_fails", {"failures": shown} | case.facts)
         elif failed:
             case.failed_golden, case.facts["golden_failed"] = list(failed), len(failed)

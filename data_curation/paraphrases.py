@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.answer_index import Prompt, Prompts
 from ratchet.data_curation.domains.plain import PLAIN
-from ratchet.data_curation.model_judge import Reply
+from ratchet.data_curation.model_judge import Reply, filled
 from ratchet.data_curation.similarity import Embed
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.infra.recipe.curation import Paraphrases
@@ -123,7 +123,7 @@ def judge_prompts(batches: Batches, found: Shortlist) -> Prompts:
         for first, batch in _numbered(batches):
             for at, text in enumerate(batch["prompt"].to_pylist(), first):
                 for pair in found.of(at):
-                    yield Prompt(str(pair), JUDGE.format(item=found.items[found.item[pair]].text, row=text))
+                    yield Prompt(str(pair), filled(JUDGE, item=found.items[found.item[pair]].text, row=text))
 
     return read
 
@@ -143,9 +143,7 @@ def reject_paraphrases(
             near = found.of(row)
             replies = {pair: judged[pair] for pair in near} if judged is not None else {}
             undecided = sum(reply.same is None for reply in replies.values())
-            measured.append(
-                {**(found.named(near[0]) if near else {}), **({"undecided": undecided} if undecided else {})}
-            )
+            measured.append((found.named(near[0]) if near else {}) | ({"undecided": undecided} if undecided else {}))
             same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
             evidence: dict[str, Any] = {}
             if same is not None:

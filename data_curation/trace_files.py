@@ -49,7 +49,7 @@ def read_traces(
     one) to the file's columns. `template` formats a problem of `domain` as a user turn. Raises RatchetError for a file
     that cannot be read, that lacks a mapped column, or of which no row can be used.
     """
-    seen = columns_of(path)
+    seen = columns_of(path, columns)
     there = ", ".join(sorted(seen)) or "none"
     if missing := [name for name in columns.values() if name not in seen]:
         raise RatchetError(f"{path}: there is no column {missing[0]!r}; its columns are {there}.")

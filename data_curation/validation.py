@@ -29,7 +29,7 @@ def validate_tests(
     table: pa.Table,
     settings: TestValidation,
     pool: VerifierPool,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
     journal: Path | None = None,
 ) -> Split:
     """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
@@ -54,8 +54,7 @@ def validate_tests(
                     for row in rows:
                         settled.append({"row": row, "outcome": known[row]})
         outcomes += [known.pop(row) for row in rows]
-        if progress:
-            progress(rows.stop, len(table))
+        progress(rows.stop, len(table))
     return _split(table, outcomes)
 
 

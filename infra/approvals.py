@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
@@ -54,12 +54,11 @@ class Approvals:
         refs = tuple(artifact.ref for artifact in artifacts)
         asked = Approval(recipe=recipe, gate=gate, key=content_key(names)[:12], artifacts=refs)
         file = self._file(asked)
-        return Approval.model_validate_json(file.read_text()) if file.is_file() else asked
+        return _read(file) if file.is_file() else asked
 
     def all(self) -> list[Approval]:
         """Oldest first."""
-        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
-        return [Approval.model_validate_json(file.read_text()) for file in files]
+        return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
 
     def open(self, which: str) -> Approval:
         """The gate at which this recipe or run waits, also by the beginning of an artifact's name; or a rejected one by
@@ -81,3 +80,12 @@ class Approvals:
 
     def _file(self, approval: Approval) -> Path:
         return self._folder / f"{approval.recipe}-{approval.gate}-{approval.key}.json"
+
+
+def _read(file: Path) -> Approval:
+    try:
+        return Approval.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "the file"
+        raise RatchetError(f"{file}: {where}: {fault['msg']}. Repair it, or delete it and decide again.") from error

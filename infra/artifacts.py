@@ -287,17 +287,17 @@ class ArtifactStore:
             found.append((manifest.get("finished_at", 0), artifact.ref, artifact))
         yield from (artifact for _, _, artifact in sorted(found))
 
+    def named(self, facts: Mapping[str, str]) -> Artifact:
+        """The artifact in this store that has these `facts`, of a manifest or a journal; of raw material perhaps one
+        file. They name other places if the home was moved."""
+        found, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
+        if facts["kind"] in GIVEN_KINDS:
+            return replace(found, path=path)
+        return found if path.name == found.path.name else replace(found, path=found.path / path.name)
+
     def parents(self, artifact: Artifact) -> list[Artifact]:
-        """The inputs recorded in a finished artifact's manifest; for raw material, the file."""
-        found = []
-        for facts in artifact.manifest["inputs"]:
-            read, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
-            if facts["kind"] in GIVEN_KINDS:
-                read = replace(read, path=path)
-            elif facts["kind"] == "raw":
-                read = replace(read, path=read.path / path.name)
-            found.append(read)
-        return found
+        """The inputs recorded in a finished artifact's manifest."""
+        return [self.named(facts) for facts in artifact.manifest["inputs"]]
 
     def ancestors(self, artifacts: Sequence[Artifact], used: Mapping[str, Sequence[Artifact]] = {}) -> list[Artifact]:
         """These artifacts and everything they were made from, each once, raw files first. `used` maps keys to the

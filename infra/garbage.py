@@ -45,12 +45,7 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
     if dropped:
         lineage = Lineage(store)
         needed |= {far.key for artifact in used.values() for far in lineage.behind(artifact)}
-    # Located in this home: the journal of a copied home has the paths of the other one.
-    orphans = {
-        store.locate(made.kind, made.name, made.key).path
-        for made in (step.output for run in dropped for step in run.steps)
-        if made.key not in needed
-    }
+    orphans = {step.output.path for run in dropped for step in run.steps if step.output.key not in needed}
     resumable = {f"{output.path.parent.name}-{output.path.name}" for output in used.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
     return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], unsent)

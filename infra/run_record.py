@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import Artifact
+from ratchet.infra.artifacts import Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
@@ -59,8 +59,9 @@ def read_run(journal: Path) -> RunRecord | None:
                 recipe = json.loads(event["text"])
     if journal.stem not in starts:
         return None
+    store = ArtifactStore(journal.parents[1] / "artifacts")
     steps = [
-        RunStep(run, start["name"], Artifact.of(start["output"]), tuple(map(Artifact.of, start["inputs"])),
+        RunStep(run, start["name"], store.named(start["output"]), tuple(map(store.named, start["inputs"])),
                 start["cached"])
         for run, start in starts.items()
         if start["output"]

@@ -37,8 +37,8 @@ from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 8, "problems")
-NORMALISE = Step("normalise", 9, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 9, "problems")
+NORMALISE = Step("normalise", 10, "problems")
 RULES = Step("rules", 7, "problems")
 DECONTAMINATE = Step("decontaminate", 5, "problems")
 DEDUPLICATE = Step("deduplicate", 6, "problems")

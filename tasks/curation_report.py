@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
-from ratchet.data_curation.funnel import samples
-from ratchet.data_curation.split import to_json
+from ratchet.data_curation.funnel import reason, samples, shortened
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
 from ratchet.infra.pages.drawing import count_axis, draw
@@ -167,7 +166,8 @@ def _samples(rejected: pa.Table) -> list[Row]:
     return [
         {"rule": f"{step}: {rule}: {len(rows)} of {counts[step, rule]:,}".replace("_", " "),
          "row": f"{unmarked(str(row['source']))}:{row['source_id']} `{row['problem_id'] or '–'}`",
-         "statement": _statement(row), "evidence": _evidence(row)}
+         "statement": _statement(row), "evidence": unmarked(shortened(
+             reason(json.loads(row["evidence"]), SHOWN_IN_THE_STATEMENT), EVIDENCE_CHARACTERS))}
         for (step, rule), rows in samples(rejected).items() for row in rows
     ]  # fmt: skip
 
@@ -178,28 +178,13 @@ def _statement(row: Mapping[str, Any]) -> str:
     if not text:
         return "–"
     if not span:
-        return unmarked(_shortened(text, STATEMENT_CHARACTERS))
+        return unmarked(shortened(text, STATEMENT_CHARACTERS))
     size = len(text.encode(errors="replace"))
     before, seen, after = (cut(text, part) for part in ((0, span[0]), span, (span[1], size)))
     room = max(STATEMENT_CHARACTERS - len(seen), 120) // 2
     before = "…" + before[-room:] if len(before) > room else before
-    after = _shortened(after, room)
+    after = shortened(after, room)
     return f"{unmarked(before)}**{unmarked(seen)}**{unmarked(after)}" if seen.strip() else unmarked(before + after)
-
-
-def _evidence(row: Mapping[str, Any]) -> str:
-    evidence = json.loads(row["evidence"])
-    facts = [f"item {evidence.pop('item')} of {evidence.pop('benchmark')}"] if "item" in evidence else []
-    if isinstance(kept := evidence.pop("kept", None), dict):
-        facts.append(f"{kept['source']}:{kept['source_id']} stays")
-    for name, value in evidence.items():
-        if name not in SHOWN_IN_THE_STATEMENT:
-            facts.append(f"{name.replace('_', ' ')} {value if isinstance(value, str) else to_json(value)}")
-    return unmarked(_shortened(", ".join(facts), EVIDENCE_CHARACTERS))
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[:limit] + "…"
 
 
 def _sources(steps: Sequence[Manifest]) -> list[Row]:

@@ -19,7 +19,7 @@ from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import ask_judge, check_judge
 
-PARAPHRASES = Step("paraphrases", 3, "problems")
+PARAPHRASES = Step("paraphrases", 4, "problems")
 
 SAMPLE_ROWS = 20_000
 """Rows from all parts of the file that the word counts are fitted to, beside all items."""

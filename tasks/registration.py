@@ -73,10 +73,8 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
     if best is None:
         return [*checks, {"says": "no best before", "passed": True}]
     if different := setting_differences(best, scores):
-        return [
-            *checks,
-            {"says": f"the best was evaluated with other settings: {'; '.join(different)}", "passed": False},
-        ]
+        other = f"the best was evaluated with other settings: {'; '.join(different)}"
+        return [*checks, {"says": other, "passed": False}]
     if gate.benchmark not in best["benchmarks"]:
         return [*checks, {"says": f"the best was not evaluated on {gate.benchmark}", "passed": False}]
     for name in scores["benchmarks"]:

@@ -106,6 +106,6 @@ def warn_of_losses(draft: Draft) -> None:
         sources = zip(malformed["source"], malformed["evidence"], strict=True)
         example = next(str(e) for s, e in sources if file.startswith(str(s)) and json.loads(str(e))["file"] in file)
         active_run().watcher.warning(
-            f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. Map the "
-            "columns with `columns` in the recipe."
+            f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. Correct "
+            "the file, or map its columns with `columns` in the recipe."
         )

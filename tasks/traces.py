@@ -129,11 +129,11 @@ def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Arti
     }
 
     def make(draft: Draft) -> None:
-        tables = [_traces(recipe, draft, d, problems[d], teachers[d], wanted[d]) for d in wanted if wanted[d]]
-        traces = pa.concat_tables(tables)
+        tables = {d: _traces(recipe, draft, d, problems[d], teachers[d], n) for d, n in wanted.items() if n}
+        traces = pa.concat_tables(tables.values())
         pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}
-        draft.extra["headline"] = ", ".join(f"{len(t):,} {d}" for d, t in zip(wanted, tables, strict=False))
+        draft.extra["headline"] = ", ".join(f"{len(table):,} {domain}" for domain, table in tables.items())
 
     def check() -> None:
         for domain in (d for d in wanted if wanted[d]):

@@ -30,9 +30,9 @@ from ratchet.training.losses import LOSSES
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-WARM_START = Step("warm_start", 1, "checkpoint", resumable=True)
+WARM_START = Step("warm_start", 2, "checkpoint", resumable=True)
 STAGE = Step("train", 4, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 3, "pass_rates", resumable=True)
+PASS_RATES = Step("pass_rates", 4, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""
@@ -47,6 +47,8 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe)
+    if start:  # it has its own weight decay
+        parameters["optimizer"] = recipe.training.optimizer.model_copy(update={"weight_decay": start.weight_decay})
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
@@ -155,6 +157,8 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
         "stage": stage.model_dump(mode="json", include=measured, exclude_defaults=True),
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
+        "engine": recipe.training.engine,
+        **_lora(recipe),
         **judged_math(recipe, stage.domains),
     }
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ratchet.infra.errors import RatchetError
 
 BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
 """Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""
+_ROWS_LOOKED_AT = 50
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
 """`map`, or a parallel `map` that keeps the order."""
 
@@ -32,9 +32,7 @@ def open_raw_file(
     does not have.
     """
     check_fields(columns or {})
-    seen = columns_of(path)
-    if columns and set(columns.values()) - seen:
-        seen = columns_of(path, None)  # the rows of JSON lines may lack what others have
+    seen = columns_of(path, columns)
     if not seen:
         raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
     there = ", ".join(sorted(seen))
@@ -58,13 +56,19 @@ def open_raw_file(
 
 
 def has_columns(path: Path, columns: Columns) -> bool:
-    """Whether the first rows of a file have all the columns that are mapped."""
-    return bool(columns) and {*columns.values()} <= columns_of(path)
+    """Whether a file has all the columns that are mapped."""
+    return bool(columns) and {*columns.values()} <= columns_of(path, columns)
 
 
-def columns_of(path: Path, most_rows: int | None = 50) -> set[str]:
-    """The columns of a file's first rows (None: of all); rows of JSON may lack columns that are null."""
-    return set().union(*(row for row in islice(read_rows(path), most_rows) if isinstance(row, dict)))
+def columns_of(path: Path, mapped: Columns | None = None) -> set[str]:
+    """The columns of a file's first rows, or of all if one of the `mapped` is not among them: rows of JSON may lack
+    columns that are null."""
+    seen: set[str] = set()
+    for number, row in enumerate(read_rows(path)):
+        if number >= _ROWS_LOOKED_AT and seen.issuperset((mapped or {}).values()):
+            break
+        seen.update(row if isinstance(row, dict) else ())
+    return seen
 
 
 def read_problems(

@@ -28,7 +28,9 @@ def options(row: RawRow) -> Row:
     question, texts = row.take_statement(*MATH_COLUMNS["prompt"]), row.take_structure("options")
     if not isinstance(texts, list):
         raise Malformed("options", f"{type(texts).__name__} instead of a list")
-    texts = [str(text).strip() for text in texts if str(text).strip() not in ("", "N/A")]
+    texts = [str(text).strip() for text in texts]
+    while texts and texts[-1] in ("", "N/A"):  # behind the options; one between them keeps its letter
+        texts.pop()
     letter, number, answer = (row.take(name) for name in ("answer_letter", "answer_index", "answer"))
     if isinstance(number, int) and not isinstance(number, bool):
         letter = ascii_uppercase[number] if 0 <= number < len(texts) else f"option {number}"

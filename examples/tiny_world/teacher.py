@@ -76,6 +76,10 @@ class ProceduralTeacher(TeacherEngine):
             )
         return cls(habits=HABITS[teacher.model])
 
+    @classmethod
+    def check(cls, teacher: Teacher) -> None:
+        cls.for_teacher(teacher)
+
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield the answers in the order of the requests. Raises RatchetError for a request without messages."""
         for request in requests:

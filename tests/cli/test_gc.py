@@ -70,6 +70,8 @@ def test_only_what_no_kept_run_refers_to_is_deleted_and_only_when_asked(home):
 
 def test_a_copied_home_deletes_nothing_of_the_first(home, tmp_path_factory):
     copy = shutil.copytree(home, tmp_path_factory.mktemp("copy") / "home", copy_function=shutil.copy2)
+    made = [step.output.path for run in all_runs(load_settings(copy)) for step in run.steps]
+    assert len(made) == 6 and all(copy in path.parents for path in made)
     in_process("gc", "--older-than", "30", "--delete", "--home", copy)
     assert "old" in names(home) and names(copy) == {"raw", "new", "checkpoint-new"}
 

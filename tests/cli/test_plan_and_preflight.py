@@ -78,6 +78,10 @@ def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):
     ]  # fmt: skip
     assert "127.0.0.1:9" in found[0][2] and "127.0.0.1:9" in found[2][2]
     assert [name for name, _, _ in endpoints(recipe, settings)] == ["teacher math", "teacher code"]  # MLflow is a file
+    for files, asked in ([], ["teacher warm start"]), (["mine.jsonl"], []):
+        training = {"warm_start": {"teacher": tiny, "files": files}}
+        own = Recipe.model_validate({"name": "r", "training": training})
+        assert [name for name, _, _ in endpoints(own, settings)] == asked
 
 
 def read(output: str) -> dict[str, str]:

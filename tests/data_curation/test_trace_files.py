@@ -55,6 +55,12 @@ def test_own_columns_in_parquet_and_csv(tmp_path):
         assert pairs(traces) == [("What is\n1 + 1?", "2")]
 
 
+def test_a_mapped_column_may_first_occur_in_a_late_row(tmp_path):
+    rows = [{"ask": f"{n}?"} for n in range(60)] + [{"ask": "What is 1 + 1?", "reply": "2"}]
+    traces, rejected = read(tmp_path / "t.jsonl", rows, {"prompt": "ask", "response": "reply"})
+    assert pairs(traces) == [("What is 1 + 1?", "2")] and len(rejected) == 60
+
+
 def test_worked_solutions_of_gsm8k_end_in_a_box_and_get_the_recipes_prompt(tmp_path):
     answer = "He pays 9*2 = $<<9*2=18>>18.\nThat is <<18*100=1800>>1,800 cents.\n#### 1,800"
     [trace], _ = read(tmp_path / "g.jsonl", [{"question": "How many cents?", "answer": answer}])

@@ -80,6 +80,16 @@ def test_what_waits_must_be_named_clearly(made, tmp_path):
         in_process("approve", "tiny", "--home", tmp_path)
 
 
+def test_a_damaged_decision_is_named(made, tmp_path):
+    with pytest.raises(Waiting):
+        come_to(tmp_path, made("1", "a"))
+    [file] = (tmp_path / "approvals").iterdir()
+    for text, fault in (('{"recipe": "ti', "the file: Invalid JSON"), ('{"recipe": "tiny"}', "gate: Field required")):
+        file.write_text(text)
+        with pytest.raises(RatchetError, match=rf"{file.name}: {fault}.*delete it and decide again"):
+            in_process("approve", "--home", tmp_path)
+
+
 def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
     problems = made("1", "a")
     with plan_run(RECIPE, load_settings(tmp_path)) as plan:

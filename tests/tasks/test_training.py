@@ -5,12 +5,15 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.flows.pipeline import pipeline
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe import load_recipe
-from ratchet.tasks.pipeline_run import PipelineRun
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import PipelineRun, plan_run
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, check_mixes
+from tests.flows.conftest import MINI
 from tests.training.conftest import sums
 
 
@@ -23,6 +26,26 @@ def test_a_mix_needs_problems_of_each_domain(tmp_path):
         pq.write_table(to_table(sums(rows)), problems[name].kept)
     with pytest.raises(RatchetError, match="the mix of code-48 names code, of which curation kept no problem"):
         check_mixes(recipe, problems)
+
+
+def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):
+    def keys(*settings: str) -> dict[str, str]:
+        recipe = load_recipe(MINI, ["training.stages.0.max_pass_rate=0.5", *settings])
+        with plan_run(recipe, load_settings(str(tmp_path))) as run:
+            pipeline.fn(recipe)
+        return {step.title: step.output.key for step in run.plan}
+
+    before = keys()
+    first, *_ = [title for title in before if title.startswith("pass rates")]
+    for setting, changed, same in (
+        ("training.optimizer.betas=[0.9, 0.99]", {"warm start", first}, set()),
+        ("training.optimizer.max_gradient_norm=2", {"warm start", first}, set()),
+        ("training.optimizer.weight_decay=0.1", {first.replace("pass rates", "train")}, {"warm start", first}),
+        ("training.engine=vllm", {first}, {"warm start"}),
+    ):
+        now = keys(setting)
+        assert {title for title in changed if now[title] == before[title]} == set(), setting
+        assert {title for title in same if now[title] != before[title]} == set(), setting
 
 
 def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(tmp_path):

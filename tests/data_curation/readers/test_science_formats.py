@@ -42,16 +42,18 @@ def test_options_with_the_letter_the_number_or_the_text_of_the_right_one(tmp_pat
         {"question": "Super?", "options": four, "answer": "two", "answer_letter": "B", "discipline": "Science"},
         {"question": "Pro?", "options": [*four, "N/A"], "answer": "C", "answer_index": 2},
         {"question": "By text?", "options": four, "answer": "four"},
+        {"question": "Between?", "options": ["one", "N/A", *four[1:]], "answer": "C"},
         {"question": "By nothing?", "options": four, "answer": "five"},
         {"question": "Beyond?", "options": four, "answer_index": 9, "answer": "J"},
         {"question": "No list?", "options": "one", "answer": "A"},
     ]
     problems, dropped, rejected = read(tmp_path, rows)
-    assert [p.answer for p in problems] == ["B", "C", "D", "five", "option 9"]
+    assert [p.answer for p in problems] == ["B", "C", "D", "C", "five", "option 9"]
+    assert "\nC. two\n" in problems[3].prompt
     assert problems[0].prompt == "Super?\n\nA. one\nB. two\nC. three\nD. four"
-    assert [rule for rule, _ in dropped.values()] == ["no_answer"] * 2 and list(dropped) == ["3", "4"]
-    assert "letter of none of its 4 options" in dropped["3"][1]
-    assert [(e["row"], e["field"]) for e in rejected] == [(5, "options")]
+    assert [rule for rule, _ in dropped.values()] == ["no_answer"] * 2 and list(dropped) == ["4", "5"]
+    assert "letter of none of its 4 options" in dropped["4"][1]
+    assert [(e["row"], e["field"]) for e in rejected] == [(6, "options")]
 
 
 def test_scibench(tmp_path):

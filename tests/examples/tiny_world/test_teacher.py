@@ -103,4 +103,4 @@ def test_token_ids_cannot_be_read():
 
 def test_a_model_it_does_not_have_is_an_error_that_names_those_it_has():
     with pytest.raises(RatchetError, match="'wise': set it to careful or hasty"):
-        ProceduralTeacher.for_teacher(Teacher(model="wise"))
+        ProceduralTeacher.check(Teacher(model="wise"))  # while the run is planned
