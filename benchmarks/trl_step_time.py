@@ -79,7 +79,7 @@ def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
     ranks.join()
     torch.set_num_threads(given.threads[0])
     stage = Stage(name="s", domain="math", max_response_tokens=given.limit, steps=1, learning_rate=RATE)
-    policy = Policy(given.model, Hardware(), Optimizer())
+    policy = Policy(given.model, Hardware(packed=given.packed), Optimizer())
     together = given.rollout_batch
     judge, form = Parity(False), PromptFormat(math="{prompt}")
     worker = RolloutWorker(policy, Sampler(policy, InPlace(policy, together)), judge, form, together)
@@ -236,6 +236,7 @@ def main() -> None:
         "--micro-batches", type=int, nargs="*", default=[32, 64, 256], help="TRL's, in sequences; none: without TRL"
     )
     parser.add_argument("--rollout-batch", type=int, default=256, help="responses that Ratchet decodes together")
+    parser.add_argument("--packed", action="store_true", help="Ratchet's micro-batches, with shared prompts once")
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -244,7 +245,9 @@ def main() -> None:
         return
     artifacts = arguments.home / "artifacts"
     models = [Path(arguments.model)] if arguments.model else sorted(artifacts.glob("checkpoint/start-*/model"))
-    found = [arguments.problems] if arguments.problems else sorted(artifacts.glob("problems/math-curated-*/kept.parquet"))
+    found = (
+        [arguments.problems] if arguments.problems else sorted(artifacts.glob("problems/math-curated-*/kept.parquet"))
+    )
     if not models or not found:
         raise SystemExit(f"{arguments.home} has no warm start of the tiny recipe: run `ratchet run tiny` first")
     with tempfile.TemporaryDirectory() as scratch:
@@ -253,6 +256,7 @@ def main() -> None:
         same = ("rollouts", "limit", "rollout_batch")
         given = ["--model", str(models[-1]), "--problems", str(texts)]
         given += [f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in same]
+        given += ["--packed"] if arguments.packed else []
 
         def ours(prompts: int, threads: int, ranks: int) -> Contender:
             name = f"Ratchet, {prompts} prompts" + (", 2 ranks" if ranks == 2 else "")

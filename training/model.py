@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM
 from transformers.initialization import no_init_weights
 
 from ratchet.infra.inference import attention  # noqa: F401  what takes `sequences`
+from ratchet.infra.inference.attention import whole
 from ratchet.infra.inference.models import (
     check_model,
     read_config,
@@ -85,9 +86,14 @@ class ScoredModel(nn.Module):
             # transformers would make a tokens x tokens mask from the positions, but passes on a four-dimensional one:
             # an empty one, which only our attention accepts.
             no_mask = torch.empty(1, 1, 0, 0, device=batch.input_ids.device)
-            packed = {"position_ids": batch.position_ids, "attention_mask": no_mask, "sequences": batch.sequences}
+            packed = {
+                "position_ids": batch.position_ids, "attention_mask": no_mask, "sequences": batch.sequences,
+                "prompts": batch.prompts,
+            }  # fmt: skip
         # With a cache, packed sequences would attend to one another.
         hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False, **packed).last_hidden_state
+        if batch.prompts:
+            hidden = whole(hidden, batch.prompts, 1)
         head = self.model.get_output_embeddings()
         return ChunkedLogProbabilities.apply(
             hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, self.chunk

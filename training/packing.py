@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+
+from ratchet.infra.inference.attention import Prompts
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,14 @@ class MicroBatch:
 
     Padded on the right, input_ids [sequences, width]: causal attention never sees padding, so it needs no mask and is
     just never a target. Packed, input_ids [1, tokens]: `position_ids` [1, tokens] restart at 0 with every sequence, and
-    `sequences` has their lengths (of the whole row if ranks share it); both are None if padded.
+    `sequences` has their lengths (of the whole row if ranks share it); both are None if padded. Consecutive sequences
+    with the same prompt have it once, unless ranks share the row: `prompts` has each prompt's length with those of its
+    responses, in order; None if every sequence is whole.
 
-    `rows`, `columns` [tokens] locate the hidden state that predicts each response token; targets, weights, mask,
-    sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is all 0 in a micro-batch that only keeps
-    this rank in step with the others. `old_logprobs` is None until computed, NaN at tokens where it is unknown.
+    `rows`, `columns` [tokens] locate the hidden state that predicts each response token, in whole sequences; targets,
+    weights, mask, sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is all 0 in a micro-batch that
+    only keeps this rank in step with the others. `old_logprobs` is None until computed, NaN at tokens where it is
+    unknown.
     """
 
     input_ids: torch.Tensor
@@ -53,11 +59,14 @@ class MicroBatch:
     indices: tuple[int, ...]  # `Sample.index` of each sequence
     domains: tuple[str, ...]  # `Sample.domain` of each sequence
     sequences: tuple[int, ...] | None = None
+    prompts: Prompts | None = None
     old_logprobs: torch.Tensor | None = None
 
 
-def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False) -> MicroBatch:
-    """One micro-batch on `device`, all of whose tokens have this mask."""
+def collate(
+    samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False, once: bool = True
+) -> MicroBatch:
+    """One micro-batch on `device`, all of whose tokens have this mask. `once`: packed sequences share their prompts."""
     lengths = [len(sample.response) for sample in samples]
     if packed:
         starts = np.cumsum([0, *(len(sample) for sample in samples)])
@@ -70,6 +79,14 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
     for row, start, sample in zip(rows_of, starts, samples, strict=False):
         ids[row, start : start + len(sample)] = np.concatenate([sample.prompt, sample.response])
         positions[row, start : start + len(sample)] = np.arange(len(sample))
+    prompts: list[tuple[int, tuple[int, ...]]] = []
+    first = np.ones(width, bool)  # not of a prompt that is in the row already
+    for i, (start, sample) in enumerate(zip(starts, samples, strict=False)):
+        if once and i and np.array_equal(sample.prompt, samples[i - 1].prompt):
+            first[start : start + len(sample.prompt)] = not packed
+            prompts[-1] = prompts[-1][0], (*prompts[-1][1], lengths[i])
+        else:
+            prompts.append((len(sample.prompt), (lengths[i],)))
     # The hidden state left of a token predicts it; the first token of a sequence is never a target.
     columns = np.concatenate(
         [start + np.arange(len(s.prompt) - 1, len(s) - 1) for start, s in zip(starts, samples, strict=False)]
@@ -84,8 +101,10 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
         return torch.as_tensor(values).to(device=device, dtype=dtype)
 
     return MicroBatch(
-        input_ids=tensor(ids, torch.long), position_ids=tensor(positions, torch.long) if packed else None,
+        input_ids=tensor(ids[:, first], torch.long),
+        position_ids=tensor(positions[:, first], torch.long) if packed else None,
         sequences=tuple(map(len, samples)) if packed else None,
+        prompts=tuple(prompts) if packed and not first.all() else None,
         rows=tensor(rows, torch.long), columns=tensor(columns, torch.long),
         targets=tensor(ids[rows, columns + 1], torch.long),
         weights=tensor(np.repeat([s.weight for s in samples], lengths), torch.float32),
@@ -126,15 +145,17 @@ def plan_micro_batches(
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
     Sequences of similar length go together, to avoid padding, and to the ranks in turn, so that two ranks' tokens
-    differ by less than the longest sequence. A pure function: every rank computes the same plan. All ranks get equally
-    many micro-batches, empty ones if needed: under ZeRO-3 the others wait for a missing rank's part of the weights.
+    differ by less than the longest sequence. Packed ones need no padding: those with the same prompt go together, and
+    each rank gets a stretch of as many tokens. A pure function: every rank computes the same plan. All ranks get
+    equally many micro-batches, empty ones if needed: under ZeRO-3 the others wait for a missing rank's part of the
+    weights.
     """
-    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
+    shares = _stretches(samples, ranks) if packed else _in_turn(samples, ranks)
     plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]
     for rank in range(ranks):
         batch: list[Sample] = []
         tokens = 0
-        for sample in by_length[rank::ranks]:
+        for sample in shares[rank]:
             length = len(sample)
             if batch and (tokens + length if packed else length * (len(batch) + 1)) > token_budget:
                 plan[rank].append(batch)
@@ -145,3 +166,21 @@ def plan_micro_batches(
             plan[rank].append(batch)
     most = max(map(len, plan))
     return [share + [[] for _ in range(most - len(share))] for share in plan]
+
+
+def _in_turn(samples: Sequence[Sample], ranks: int) -> list[list[Sample]]:
+    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
+    return [by_length[rank::ranks] for rank in range(ranks)]
+
+
+def _stretches(samples: Sequence[Sample], ranks: int) -> list[list[Sample]]:
+    by_prompt: dict[bytes, list[Sample]] = {}
+    for sample in sorted(samples, key=lambda sample: sample.index):
+        by_prompt.setdefault(sample.prompt.tobytes(), []).append(sample)
+    together = list(chain.from_iterable(by_prompt.values()))
+    shares: list[list[Sample]] = [[] for _ in range(ranks)]
+    total, before = sum(map(len, together)), 0
+    for sample in together:
+        shares[(2 * before + len(sample)) * ranks // (2 * total)].append(sample)  # where its middle falls
+        before += len(sample)
+    return shares

@@ -119,7 +119,7 @@ class Policy:
         plan = plan_micro_batches(samples, self.ranks // together, budget, packed)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         batches = [
-            collate(share or [padding], self.device, mask=float(bool(share)), packed=packed)
+            collate(share or [padding], self.device, float(bool(share)), packed, once=together == 1)
             for share in plan[self.rank // together]
         ]
         return batches if together == 1 else [shard(b, self.rank % together, together) for b in batches]

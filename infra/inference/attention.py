@@ -3,6 +3,7 @@ keys and values; otherwise the same.
 """
 
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -12,15 +13,17 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 KIND = "sdpa"
+Prompts = tuple[tuple[int, tuple[int, ...]], ...]
+"""Of a packed row: the length of each prompt with those of the responses that follow it."""
 
 
 def attention(
     module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
-    *arguments: Any, sequences: tuple[int, ...] | None = None, **settings: Any,
+    *arguments: Any, sequences: tuple[int, ...] | None = None, prompts: Prompts | None = None, **settings: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Transformers' interface: query [rows, heads, tokens, width], key and value [rows, key-value heads, tokens, width]
     to [rows, tokens, heads, width]. `sequences`: lengths of the sequences in a packed row; each attends to itself only,
-    causally, in memory linear in the tokens."""
+    causally, in memory linear in the tokens. `prompts`: they share their prompts, which the row has once."""
     scale = settings.get("scaling")
     if sequences is None:
         if mask is None or key.shape[1] == query.shape[1] or query.device.type != "cpu":
@@ -28,6 +31,10 @@ def attention(
         # With a mask transformers repeats keys and values for the heads that share them, most of the cost on a CPU.
         found = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
         return found.transpose(1, 2).contiguous(), None
+    if prompts is not None:  # every layer but attention computes a shared prompt once
+        query, key, value = (whole(each, prompts, 2) for each in (query, key, value))
+        found, _ = attention(module, query, key, value, mask, *arguments, sequences=sequences, **settings)
+        return _once(found, prompts), None
     if query.is_cuda and query.dtype != torch.float32:
         from torch.nn.attention.varlen import varlen_attn  # flash attention, which has no float32
 
@@ -40,6 +47,29 @@ def attention(
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
     each = [scaled_dot_product_attention(*part, is_causal=True, scale=scale, enable_gqa=True) for part in parts]
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
+
+
+def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:
+    """Every sequence with its prompt, of a row that has shared prompts once; tokens are dimension `dim`. Its gradient,
+    unlike an index's, is added in the same order each time."""
+    parts = iter(row.split([length for prompt, responses in prompts for length in (prompt, *responses)], dim))
+    sequences = []
+    for _, responses in prompts:
+        prompt = next(parts)
+        sequences += [part for _ in responses for part in (prompt, next(parts))]
+    return torch.cat(sequences, dim)
+
+
+def _once(found: torch.Tensor, prompts: Prompts) -> torch.Tensor:
+    """The reverse for [1, tokens, …]: of a shared prompt's copies, which are equal, the first."""
+    lengths = [(prompt, length) for prompt, responses in prompts for length in responses]
+    parts = iter(found.split(list(chain.from_iterable(lengths)), dim=1))
+    kept = []
+    for _, responses in prompts:
+        for number in range(len(responses)):
+            prompt, response = next(parts), next(parts)
+            kept += [response] if number else [prompt, response]
+    return torch.cat(kept, dim=1)
 
 
 @lru_cache(maxsize=4)

@@ -1,8 +1,8 @@
 """Matrix products in float32 on a CPU, by oneDNN.
 
-torch multiplies with MKL, which leaves half of an AMD processor's vector width unused: 90 instead of 200 GFLOP/s of one
-core of an EPYC 9005 (`python -m benchmarks.rollout_engine`). The results differ by rounding. A product's first call with
-new sizes compiles a kernel, so small weights stay with MKL.
+torch multiplies with MKL, which leaves half of an AMD processor's vector width unused: 90 instead of 200 GFLOP/s on one
+core of an EPYC 9005. The results differ by rounding. The first product of new sizes compiles a kernel, so small weights
+stay with MKL.
 """
 
 from typing import Any

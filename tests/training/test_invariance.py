@@ -89,7 +89,9 @@ def test_one_rank(micro_model, alone_gradient, hardware):
     assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
 
 
-@pytest.mark.parametrize("hardware", [{}, {"zero_stage": 3, "packed": True}, {"activation_checkpointing": True}], ids=str)
+@pytest.mark.parametrize(
+    "hardware", [{}, {"zero_stage": 3, "packed": True}, {"activation_checkpointing": True}], ids=str
+)
 def test_products_of_onednn_give_the_same_gradient(micro_model, alone_gradient, hardware, monkeypatch):
     monkeypatch.setattr(products, "LEAST", 0)
     test_one_rank(micro_model, alone_gradient, hardware)

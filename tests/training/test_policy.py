@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ratchet.infra.inference.attention import whole
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
@@ -48,6 +49,28 @@ def test_chunked_is_the_full_computation(temperature, with_bias, chunk):
     wanted_gradients = torch.autograd.grad((wanted * upstream).sum(), inputs)
     for gradient, other in zip(gradients, wanted_gradients, strict=True):
         torch.testing.assert_close(gradient, other, atol=1e-5, rtol=1e-4)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 9)), min_size=1, max_size=30), st.integers(1, 4))
+def test_packed_sequences_share_their_prompts(given_sizes, ranks):
+    """Ids, positions and predicted tokens are those of the whole sequences, and ranks differ by less than two."""
+    given_samples = [
+        Sample(i, np.full(prompt, prompt, np.int32), 100 * i + np.arange(length, dtype=np.int32))
+        for i, (prompt, length) in enumerate(given_sizes)
+    ]
+    plan = plan_micro_batches(given_samples, ranks, 60, packed=True)
+    tokens = [sum(len(s) for batch in share for s in batch) for share in plan]
+    assert max(tokens) - min(tokens) < 2 * max(map(len, given_samples))
+    for batch in (batch for share in plan for batch in share if batch):
+        found, every = collate(batch, CPU, packed=True), collate(batch, CPU, packed=True, once=False)
+        distinct = len({s.prompt.tobytes() for s in batch})
+        assert found.input_ids.shape[1] == sum(len(s.response) for s in batch) + sum({len(s.prompt) for s in batch})
+        assert (found.prompts is None) == (distinct == len(batch))
+        for name in ("input_ids", "position_ids"):
+            values = getattr(found, name)
+            restored = whole(values, found.prompts, 1) if found.prompts else values
+            assert torch.equal(restored, getattr(every, name))
+        assert torch.equal(every.input_ids[0, found.columns + 1], found.targets)
 
 
 class LargestTensor(TorchDispatchMode):
