@@ -1,9 +1,9 @@
 r"""Worked solutions from the equations of MAWPS: `python -m ratchet.examples.word_problems.solutions trainset.json`.
 
-MAWPS gives each problem one equation, `X=((32.0+42.0)-35.0)`. A model learns more easily from its steps, one operation a
-line, `32 + 42 = 74` and `74 - 35 = 39`. Writes `solutions.jsonl` in the current directory with question, answer and
-solution, and says how many rows it left out: those whose equation has another form, another result than the answer, more
-than three operations, or numbers of more than two decimals.
+MAWPS gives each problem one equation, `X=((32.0+42.0)-35.0)`. A model learns more easily from its steps, one operation
+a line: `32 + 42 = 74` and `74 - 35 = 39`. Writes `solutions.jsonl` in the current directory with question, answer and
+solution, and says how many rows it left out: those whose equation has another form, or another result than the answer,
+or more than three operations, or numbers of more than two decimals.
 """
 
 import ast
@@ -35,7 +35,9 @@ def _value(node: ast.expr, steps: list[str]) -> float:
     elif isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
         left, right = _value(node.left, steps), _value(node.right, steps)
         sign = SIGNS[type(node.op)]
-        value = {"+": left + right, "-": left - right, "*": left * right, "/": left / right if right else math.nan}[sign]
+        value = {"+": left + right, "-": left - right, "*": left * right, "/": left / right if right else math.nan}[
+            sign
+        ]
         steps.append(f"{_text(left)} {sign} {_text(right)} = {_text(value)}")
     else:
         raise ValueError("not an arithmetic expression")
