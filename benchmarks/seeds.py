@@ -182,6 +182,13 @@ TEXTS = {
     "tiny-prorl": "ProRL's way of training: five domains at once, a KL term, four clipped updates a batch, dynamic "
     "sampling, hard resets where validation stops rising; 64 held-out problems a domain (63 puzzles), otherwise as "
     "above.",
+    "word-problems-smollm2": "SmolLM2-135M-Instruct on MAWPS, on one of two CPU cores, with the `--set` lines of the "
+    "recipe: a supervised start on 256 solutions, 24 steps of RL with 64 responses each, and 64 questions of the test "
+    "file with 16 responses each before and after, temperature 1. Of 1,898 training problems 1,669 are kept: 84 share "
+    "text with the test file, 145 are copies. 4 rows of the test file repeat another and are not asked twice. ± after "
+    "one seed's score is the standard error across questions; ± after a mean is the standard error across seeds. "
+    "What did not help: MAWPS' equations as published, `X=((22.0-14.0)/4.0)`, as solutions; on another seed and the "
+    "validation file, after 128 of them, at most 11 % of any of the first 9 batches passed.",
 }
 
 if __name__ == "__main__":

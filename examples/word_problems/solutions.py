@@ -6,12 +6,14 @@ solution, and says how many rows it left out: those whose equation has another f
 or more than three operations, or numbers of more than two decimals.
 """
 
+import argparse
 import ast
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
+
+from ratchet.infra.files import write_atomically
 
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MOST_STEPS = 3
@@ -57,12 +59,20 @@ def solved(row: dict[str, Any]) -> dict[str, str] | None:
     return {"question": row["original_text"], "answer": _text(found[1]), "solution": "\n".join(found[0])}
 
 
-def main(path: str) -> None:
-    rows = json.loads(Path(path).read_text())
-    kept = [row for row in map(solved, rows) if row]
-    Path("solutions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="trainset.json of MAWPS")
+    path = parser.parse_args().file
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        kept = [row for row in map(solved, rows) if row]
+    except OSError as error:
+        raise SystemExit(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise SystemExit(f"{path}: not a list of problems with original_text, equation and ans: {error!r}") from error
+    write_atomically(Path("solutions.jsonl"), "".join(json.dumps(row) + "\n" for row in kept))
     print(f"solutions.jsonl: {len(kept)} of {len(rows)} problems, {len(rows) - len(kept)} left out")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

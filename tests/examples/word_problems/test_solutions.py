@@ -59,3 +59,10 @@ def test_the_file_is_read_as_traces(tmp_path):
     assert "1 of 2 problems, 1 left out" in said
     (trace,), rejected = read_traces(tmp_path / "solutions.jsonl", "s", "math", lambda problem: problem.prompt, {})
     assert not rejected and trace.prompt == "How many are 4 and 7?" and trace.response == "4 + 7 = 11\n\\boxed{11}"
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "other.json").write_text('[{"question": "?"}]')
+    command = [sys.executable, "-m", "ratchet.examples.word_problems.solutions", "other.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode and "not a list of problems" in done.stderr and not (tmp_path / "solutions.jsonl").exists()
