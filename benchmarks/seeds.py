@@ -170,7 +170,7 @@ def main() -> None:
 HEADINGS = {
     "tiny": "# Results of the tiny recipe",
     "tiny-prorl": "## Five domains, as ProRL trains",
-    "word-problems-smollm2": "## A real model learns short word problems",
+    "word-problems-smollm2": "## A real model on short word problems",
 }
 TEXTS = {
     "tiny": "Each seed has its own raw problems, teacher answers, model and training, on two CPU cores; 64 held-out "
