@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.evaluation.comparison import paired_difference
+
 ROOT = Path(__file__).resolve().parent.parent
 KS = ("1", "2", "4", "8", "16")
 
@@ -41,6 +43,32 @@ def read_scores(home: Path, seed: int) -> list[tuple[str, dict[str, Any]]]:
     """(label, scores by benchmark) of a seed's evaluations, in pipeline order."""
     scores = [json.loads((path / "scores.json").read_text()) for path in evaluations_of(home, seed)]
     return [(s["label"], s["benchmarks"]) for s in scores]
+
+
+def gains(homes: dict[int, Path]) -> list[str]:
+    """Paired differences between the first and the last evaluation, each seed and all together: a question's seeds are
+    one unit then, because they share its difficulty."""
+    counts: tuple[dict[str, dict[Any, tuple[int, int]]], ...] = ({}, {})
+    for end, found in zip((0, -1), counts, strict=True):
+        for seed, home in homes.items():
+            for row in pq.read_table(evaluations_of(home, seed)[end] / "generations.parquet").to_pylist():
+                of_question = found.setdefault(row["benchmark"], {})
+                place = (seed, row["problem_id"])
+                passed, graded = of_question.get(place, (0, 0))
+                of_question[place] = (passed + (row["outcome"] == "passed"), graded + 1)
+    lines = [
+        "| benchmark | seed | pass@1, end − start | 95 % | pass@16, end − start | 95 % |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for name, before in counts[0].items():
+        for seed in [*homes, *(["all"] if len(homes) > 1 else [])]:
+            chosen = {place: count for place, count in before.items() if seed in ("all", place[0])}
+            cells = []
+            for k in (1, 16):
+                d = paired_difference(chosen, counts[1][name], k, {place: place[1] for place in chosen})
+                cells += [f"{d.difference:+.3f}", f"{d.low:+.3f} to {d.high:+.3f}" if not d.no_interval else "–"]
+            lines.append(f"| {name.removeprefix('tiny-')} | {seed} | {' | '.join(cells)} |")
+    return lines
 
 
 def by_difficulty(homes: dict[int, Path]) -> list[str]:
@@ -129,7 +157,8 @@ def main() -> None:
     for seed in arguments.seeds:
         run_seed(seed, homes / str(seed), arguments.overrides, recipe)
         seeds[seed] = read_scores(homes / str(seed), seed)
-    lines = [*means(seeds), *by_difficulty({seed: homes / str(seed) for seed in seeds}), "", *table(seeds)]
+    own = {seed: homes / str(seed) for seed in seeds}
+    lines = [*means(seeds), "", *gains(own), *by_difficulty(own), "", *table(seeds)]
     print("\n".join(lines))
     if arguments.write:
         named = " ".join(map(str, arguments.seeds))
@@ -138,7 +167,11 @@ def main() -> None:
         arguments.write.write_text(with_section(written, HEADINGS[recipe], [command, "", TEXTS[recipe], "", *lines]))
 
 
-HEADINGS = {"tiny": "# Results of the tiny recipe", "tiny-prorl": "## Five domains, as ProRL trains"}
+HEADINGS = {
+    "tiny": "# Results of the tiny recipe",
+    "tiny-prorl": "## Five domains, as ProRL trains",
+    "word-problems-smollm2": "## A real model on short word problems",
+}
 TEXTS = {
     "tiny": "Each seed has its own raw problems, teacher answers, model and training, on two CPU cores; 64 held-out "
     "problems a benchmark, 16 responses each, temperature 1. ± after one seed's score is the standard error across "
@@ -149,6 +182,13 @@ TEXTS = {
     "tiny-prorl": "ProRL's way of training: five domains at once, a KL term, four clipped updates a batch, dynamic "
     "sampling, hard resets where validation stops rising; 64 held-out problems a domain (63 puzzles), otherwise as "
     "above.",
+    "word-problems-smollm2": "SmolLM2-135M-Instruct on MAWPS, on one of two CPU cores, with the `--set` lines of the "
+    "recipe: a supervised start on 256 solutions, 24 steps of RL with 64 responses each, and 64 questions of the test "
+    "file with 16 responses each before and after, temperature 1. Of 1,898 training problems 1,669 are kept: 84 share "
+    "text with the test file, 145 are copies. 4 rows of the test file repeat another and are not asked twice. ± after "
+    "one seed's score is the standard error across questions; ± after a mean is the standard error across seeds. "
+    "What did not help: MAWPS' equations as published, `X=((22.0-14.0)/4.0)`, as solutions; on another seed and the "
+    "validation file, after 128 of them, at most 11 % of any of the first 10 batches passed.",
 }
 
 if __name__ == "__main__":

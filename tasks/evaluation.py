@@ -242,10 +242,13 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
 
 
 def _set_aside(problems: Artifact) -> dict[str, int]:
-    """Rows of the benchmark's file that could not be used, by reason; not those outside its window."""
+    """Rows of the benchmark's file that are no question of it, by reason; not those outside its window."""
+    asked = pq.read_table(problems.kept, columns=["problem_id"])["problem_id"]
+    repeats = len(asked) - len(asked.unique())
     rows = pq.read_table(problems.rejected, columns=["rule", "evidence"]).to_pylist()
     evidence = [json.loads(row["evidence"]) for row in rows if row["rule"] != "outside_window"]
-    return dict(Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence))
+    reasons = Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence)
+    return {**reasons, **({"row: repeats another": repeats} if repeats else {})}
 
 
 IMPORTED = "imported.parquet"

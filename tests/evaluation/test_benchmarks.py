@@ -27,7 +27,7 @@ def named(problem: str, published: str) -> dict:
     "rows, complaint",
     [
         ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): .*it has no reference answer"),
-        ([GOOD, GOOD], "row 1 .*same problem_id as row 0"),
+        ([GOOD, {**GOOD, "answer": "3"}], "row 1 .*same problem_id as row 0"),
         ([named("p1", "a"), named("p2", "b"), named("p3", "a")], r"row 2 \(problem p3\): the same id as row 0"),
         ([{**GOOD, "domain": "code", "tests": "[]"}], "row 0 .*domain is 'code'"),
         ([], "has no problems"),
@@ -37,6 +37,12 @@ def test_what_cannot_be_graded_is_named(tmp_path, rows, complaint):
     pq.write_table(to_table(rows), tmp_path / "bad.parquet")
     with pytest.raises(RatchetError, match=complaint):
         load_problems(MINE, tmp_path / "bad.parquet")
+
+
+def test_a_repeated_row_is_one_question(tmp_path):
+    rows = [named("p1", "a"), {**GOOD, "problem_id": "p2"}, named("p1", "c")]
+    pq.write_table(to_table(rows), tmp_path / "kept.parquet")
+    assert [problem.problem_id for problem in load_problems(MINE, tmp_path / "kept.parquet")] == ["p1", "p2"]
 
 
 def test_the_users_own_file_and_row_are_named(tmp_path):
