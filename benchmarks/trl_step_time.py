@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument(
         "--micro-batches", type=int, nargs="*", default=[32, 64, 256], help="TRL's, in sequences; none: without TRL"
     )
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="Ratchet's, of one thread")
     parser.add_argument("--rollout-batch", type=int, default=256, help="responses that Ratchet decodes together")
     parser.add_argument("--packed", action="store_true", help="Ratchet's micro-batches, with shared prompts once")
     parser.add_argument("--worker", choices=["ratchet", "trl"], help=argparse.SUPPRESS)
@@ -263,7 +264,9 @@ def main() -> None:
             return Contender(name, ["--worker", "ratchet", *given, "--prompts", str(prompts)], threads, ranks)
 
         for threads in arguments.threads:
-            contenders = [ours(arguments.prompts, threads, ranks) for ranks in ((1, 2) if threads == 1 else (1,))]
+            contenders = [
+                ours(arguments.prompts, threads, ranks) for ranks in (arguments.ranks if threads == 1 else [1])
+            ]
             for size in arguments.micro_batches:
                 command = ["--worker", "trl", *given, "--prompts", str(arguments.prompts), "--micro-batches", str(size)]
                 contenders.append(Contender(f"TRL, {size} a pass", command, threads))

@@ -192,7 +192,9 @@ def estimate(
         sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
     verdict = _verdict_s(stage, machine)
     judging = responses * verdict / machine.cores
-    update = update_seconds(shape, stage, training, machine, ranks, [prompt + length for length in lengths])
+    shared = stage.most_rollouts if hardware.packed and hardware.sequence_ranks == 1 else 1
+    learned = [prompt / shared + length for length in lengths]
+    update = update_seconds(shape, stage, training, machine, ranks, learned)
     # Copied to host memory, and written during the steps until the next one.
     checkpoint, machines = (parameters + trained) * size + state, max(1, ranks // machine.in_one)
     written = checkpoint / rates.disk
@@ -222,7 +224,7 @@ def estimate(
 
 
 def update_seconds(
-    shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[int]
+    shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[float]
 ) -> float:
     """Seconds of forward and backward on the busiest rank, of scoring before it, and of moving weights and gradients
     where arithmetic does not hide that."""
