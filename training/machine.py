@@ -43,7 +43,7 @@ class Rates:
 
 
 CPU = Rates(
-    update=0.7, read=0.4, decode=0.4, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
+    update=0.7, read=0.4, decode=0.65, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
 )  # fmt: skip
 """For toy recipes, whose programs are trivial (`benchmarks.code_judge`)."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
@@ -94,7 +94,7 @@ KNOWN = {
 """GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
 NVLINK = 150e9
 """Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction."""
-CPU_CORE_FLOPS, CPU_BANDWIDTH = 200e9, 20e9
+CPU_CORE_FLOPS, CPU_BANDWIDTH = 155e9, 20e9
 """Of one server core with 512-bit vectors: oneDNN's products of float32 matrices the size of a layer's."""
 
 
