@@ -192,8 +192,10 @@ def estimate(
         sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
     verdict = _verdict_s(stage, machine)
     judging = responses * verdict / machine.cores
-    shared = stage.most_rollouts if hardware.packed and hardware.sequence_ranks == 1 else 1
-    learned = [prompt / shared + length for length in lengths]
+    once = 1.0  # share of the prompts that are computed: a rank reads once what its responses to a problem share
+    if hardware.packed and hardware.sequence_ranks == 1:
+        once = ranks * (1 - (1 - 1 / ranks) ** stage.most_rollouts) / stage.most_rollouts
+    learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
     # Copied to host memory, and written during the steps until the next one.
     checkpoint, machines = (parameters + trained) * size + state, max(1, ranks // machine.in_one)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -145,17 +144,21 @@ def plan_micro_batches(
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
     Sequences of similar length go together, to avoid padding, and to the ranks in turn, so that two ranks' tokens
-    differ by less than the longest sequence. Packed ones need no padding: those with the same prompt go together, and
-    each rank gets a stretch of as many tokens. A pure function: every rank computes the same plan. All ranks get
+    differ by less than the longest sequence, and so does the cost of their attention. Packed ones need no padding: on
+    a rank those with the same prompt go together. A pure function: every rank computes the same plan. All ranks get
     equally many micro-batches, empty ones if needed: under ZeRO-3 the others wait for a missing rank's part of the
     weights.
     """
-    shares = _stretches(samples, ranks) if packed else _in_turn(samples, ranks)
+    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
+    first = {sample.prompt.tobytes(): sample.index for sample in sorted(samples, key=lambda s: -s.index)}
     plan: list[list[list[Sample]]] = [[] for _ in range(ranks)]
     for rank in range(ranks):
         batch: list[Sample] = []
         tokens = 0
-        for sample in shares[rank]:
+        share = by_length[rank::ranks]
+        if packed:
+            share.sort(key=lambda sample: (first[sample.prompt.tobytes()], sample.index))
+        for sample in share:
             length = len(sample)
             if batch and (tokens + length if packed else length * (len(batch) + 1)) > token_budget:
                 plan[rank].append(batch)
@@ -166,21 +169,3 @@ def plan_micro_batches(
             plan[rank].append(batch)
     most = max(map(len, plan))
     return [share + [[] for _ in range(most - len(share))] for share in plan]
-
-
-def _in_turn(samples: Sequence[Sample], ranks: int) -> list[list[Sample]]:
-    by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
-    return [by_length[rank::ranks] for rank in range(ranks)]
-
-
-def _stretches(samples: Sequence[Sample], ranks: int) -> list[list[Sample]]:
-    by_prompt: dict[bytes, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda sample: sample.index):
-        by_prompt.setdefault(sample.prompt.tobytes(), []).append(sample)
-    together = list(chain.from_iterable(by_prompt.values()))
-    shares: list[list[Sample]] = [[] for _ in range(ranks)]
-    total, before = sum(map(len, together)), 0
-    for sample in together:
-        shares[(2 * before + len(sample)) * ranks // (2 * total)].append(sample)  # where its middle falls
-        before += len(sample)
-    return shares
