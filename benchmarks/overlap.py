@@ -9,7 +9,7 @@ of its own and a trainer, which take the same steps both ways in turns; lengths 
 
 LENGTHS.jsonl has a list of recorded response lengths in each line, those of one prompt. Half of a line is the step's,
 half is the prompt's history. Without a file they are drawn: log-normal with median 6,000 and deviation 0.7, of which
-the prompt decides half the variance, cut at 32,768.
+the prompt decides half the variance, truncated at 32,768.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
     learner = Learner(policy, stage)
     problems = [Problem(str(i), "math", text, answer="0") for i, text in enumerate(prompts)]
     turns = Turns()
-    # A response that is cut is not judged, and has no advantage; here it is judged by its parity all the same.
+    # A truncated response is not judged, and has no advantage; here it is judged by its parity all the same.
     judge_all(worker)
     for step in range(10**6):
         turns.begin()

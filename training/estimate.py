@@ -175,16 +175,16 @@ def estimate(
     engine = training.engine.needs(work)
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
     each = prompt + sum(length**2 for length in lengths) / sum(lengths) / 2
-    slots = min(engine.batch, int(engine.room / each)) if engine.continuous else engine.batch
+    slots = min(engine.batch, int(engine.room / each))
     flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
     product = 2 * shape.multiplied / flops
     decoder = Decoder(
         rates.iteration_s, work.weights / bandwidth, work.token / bandwidth, product / rates.decode,
-        product / rates.update,
+        product / rates.update / stage.most_rollouts,  # read once for all responses to it
     )  # fmt: skip
 
     def sampled(part: tuple[int, ...]) -> Sampled:
-        return sample(part, prompt, engine.engines, decoder, max(1, slots), engine.continuous)
+        return sample(part, prompt, engine.engines, decoder, max(1, slots))
 
     found = sampled(lengths)
     sampling = found.seconds

@@ -43,7 +43,7 @@ class Rates:
 
 
 CPU = Rates(
-    update=0.7, read=0.4, decode=0.65, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
+    update=0.7, read=0.4, decode=0.46, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
 )  # fmt: skip
 """For toy recipes, whose programs are trivial (`benchmarks.code_judge`)."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
@@ -94,8 +94,8 @@ KNOWN = {
 """GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
 NVLINK = 150e9
 """Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction."""
-CPU_CORE_FLOPS, CPU_BANDWIDTH = 155e9, 20e9
-"""Of one server core with 512-bit vectors: oneDNN's products of float32 matrices the size of a layer's."""
+WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 155e9, 100e9, 20e9
+"""Of one server core with and without 512-bit vectors: products of float32 matrices the size of a layer's."""
 
 
 def parse_machine(text: str) -> Machine:
@@ -125,7 +125,10 @@ def local_machine() -> Machine:
             name, mebibytes = lines[0].rsplit(",", 1)
             known = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
             return replace(_gpus(known, len(lines), len(lines)), memory=float(mebibytes) * 2**20, cores=cores)
-    return Machine("CPU", 1, memory_bytes(), cores * CPU_CORE_FLOPS, CPU_BANDWIDTH, cores, rates=CPU)
+    facts = Path("/proc/cpuinfo")
+    wide = facts.exists() and "avx512f" in facts.read_text()
+    each = WIDE_CORE_FLOPS if wide else CORE_FLOPS
+    return Machine("CPU", 1, memory_bytes(), cores * each, CPU_BANDWIDTH, cores, rates=CPU)
 
 
 def machine_of(hardware: Hardware) -> Machine:

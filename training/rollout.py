@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ratchet.infra.inference.engine import BATCHES_AT_ONCE
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
@@ -124,8 +125,8 @@ class RolloutWorker:
     ) -> Iterator[Rollout]:  # fmt: skip
         """This rank's judged responses, in the order of their verdicts. Collective; the returned iterator is not.
 
-        The problems are divided into decode batches independently of the ranks, with continuous engines the longest
-        expected first. Every rank decodes an even share of the batches, then takes from ranks that have not started
+        The problems are divided into batches independently of the ranks, with continuous engines the longest expected
+        first. Every rank decodes an even share of the batches, then takes from ranks that have not started
         theirs, so the samples do not depend on the ranks' speed. A response is judged while others are decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
@@ -133,7 +134,8 @@ class RolloutWorker:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
         # Servers decode the requests of all ranks together, so a batch is a problem.
         together = self.sampler.together
-        size = 1 if self.sampler.beside else self._batch_size * together
+        at_once = 1 if self.sampler.continuous else BATCHES_AT_ONCE
+        size = 1 if self.sampler.beside else self._batch_size * together * at_once
         batches = _decode_batches(problems, samples, size, self._policy.ranks // together)
         own, left = (
             (self._requests(batches[turn], samples, seed_parts) for turn in turns)

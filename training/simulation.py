@@ -58,29 +58,26 @@ class Sampled:
 
 
 @lru_cache(64)
-def sample(
-    lengths: tuple[int, ...], prompt: int, engines: int, decoder: Decoder, slots: int, continuous: bool
-) -> Sampled:
-    """All engines to their end, each with an even share of the responses and `slots` decode slots. `continuous`: a
-    response starts when another ends, not when its whole batch has ended."""
+def sample(lengths: tuple[int, ...], prompt: int, engines: int, decoder: Decoder, slots: int) -> Sampled:
+    """All engines to their end, each with an even share of the responses and `slots` decode slots. A response starts
+    when another ends."""
     shares = [lengths[first::engines] for first in range(min(engines, len(lengths), ENGINES))]
     if len(shares) < engines:
         shares[0] = (max(lengths), *shares[0][1:])  # the longest one is among those simulated
-    runs = [_drain(share, prompt, decoder, slots, continuous) for share in shares]
+    runs = [_drain(share, prompt, decoder, slots) for share in shares]
     seconds = max(seconds for seconds, _ in runs)
     offered = seconds * sum(min(slots, len(share)) for share in shares)
     return Sampled(seconds, 1 - sum(busy for _, busy in runs) / offered)
 
 
-def _drain(lengths: Sequence[int], prompt: int, decoder: Decoder, slots: int, continuous: bool) -> tuple[float, float]:
+def _drain(lengths: Sequence[int], prompt: int, decoder: Decoder, slots: int) -> tuple[float, float]:
     """Seconds, and seconds x responses being decoded."""
     waiting = list(reversed(lengths))
     live: list[tuple[int, int]] = []  # (last iteration, length)
     seconds = busy = 0.0
     tick = cached = 0
     while waiting or live:
-        starting = min(len(waiting), slots - len(live)) if continuous or not live else 0
-        for length in (waiting.pop() for _ in range(starting)):
+        for length in (waiting.pop() for _ in range(min(len(waiting), slots - len(live)))):
             heapq.heappush(live, (tick + length, length))
             cached += prompt
             seconds += prompt * decoder.prompt

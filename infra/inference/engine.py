@@ -93,6 +93,11 @@ class TrainedModel(Protocol):
         ...
 
 
+BATCHES_AT_ONCE = 4
+"""Batches handed to an engine together, so that it can replace responses that have ended. What is sampled does not
+depend on requests handed over before or after, so a resumed pass samples the same."""
+
+
 class TrainingEngine(Protocol):
     """An engine that samples from the policy. Each sampling pass starts with `receive` and ends with `sleep`; all ranks
     make the same passes, each with its own requests."""
@@ -107,7 +112,8 @@ class TrainingEngine(Protocol):
     """Whether it samples in its own processes on its own devices: the policy then learns from finished groups while the
     rest is sampled."""
     continuous: bool
-    """Whether a response starts when another ends; prompts with the longest expected responses then go first."""
+    """Whether a response starts when any other ends; prompts with the longest expected responses then go first. If not,
+    it may start when another handed over together with it ends."""
     together: int
     """Neighboring ranks that share one engine, each with the same requests and completions."""
 
@@ -160,8 +166,6 @@ class Needs:
     engines: int
     gpus: int = 1
     """Of one engine."""
-    continuous: bool = True
-    """Whether a response starts when another ends, or when its whole batch has ended."""
     more_room: str = "lower training.hardware.rollout_batch."
     """What to do if `room` is less than one response needs."""
     kept: tuple[str, ...] = ()

@@ -1,11 +1,12 @@
 """The default engine: any Hugging Face causal language model, with torch only.
 
-A batch is decoded together. Each distinct prompt is read once, its keys and values repeated for its samples; the cache
-is allocated once per batch; finished rows are dropped by compaction. A request's random numbers are a function of its
-seed and the token's position, so its response does not depend on its batch, up to the rounding of matrix products.
+Responses are decoded together, a row each. Once enough of them have ended, their rows are dropped and the next requests
+take their place. Each distinct prompt of requests that start together is read once, its keys and values repeated for
+its samples. A request's random numbers are a function of its seed and the token's position, so its response does not
+depend on the others, up to the rounding of matrix products.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,8 +21,10 @@ from ratchet.infra.inference.models import read_model, stop_token_ids
 from ratchet.infra.inference.products import multiply_by_onednn, product
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 
-COMPACT_BELOW = 0.75
-"""Share of unfinished rows at which finished ones are dropped: copying the cache must pay off."""
+REPLACE_BELOW = 0.75
+"""Share of unfinished rows at which finished ones are dropped or replaced: copying the cache must pay off."""
+SPARE = 64
+"""Columns of a cache beyond the longest response, so that it is not copied for every token."""
 BLOCK = 128
 """Tokens of a vocabulary whose probabilities are added before their cumulative sum."""
 
@@ -56,59 +59,53 @@ class TransformersEngine:
     @torch.no_grad()
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield one completion per request as each finishes. Raises RatchetError for a request without `prompt_ids`, or
-        one that does not fit into the model's positions."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
+        one that does not fit into the model's positions, when its turn comes."""
         pending = iter(requests)
-        while batch := list(islice(pending, self.batch_size)):
-            for request in batch:
-                check_tokens(request, sampling, positions)
-            yield from self._decode(batch, sampling)
+        if not (first := list(islice(pending, self.batch_size))):
+            return
+        rows = self._read(first, sampling)
+        forward = self._step(rows)
+        head = self.model.get_output_embeddings()
+        stop_ids = torch.tensor(self.stop_ids, device=head.weight.device)
+        alive = torch.ones(len(rows), dtype=torch.bool, device=head.weight.device)
 
-    def _decode(self, batch: list[Request], sampling: Sampling) -> Iterator[Completion]:
-        model = self.model
-        device = next(model.parameters()).device
-        cache, hidden, lengths, prompt_width = self._prefill(batch, sampling.max_tokens, device)
-        # [rows, 1, 1, width]: -inf for the padding left of a prompt, for every later token of the row.
-        mask = torch.zeros(len(batch), 1, 1, prompt_width + sampling.max_tokens, dtype=hidden.dtype, device=device)
-        mask.masked_fill_(
-            torch.arange(mask.shape[-1], device=device) < (prompt_width - lengths)[:, None, None, None], -torch.inf
-        )
-        noise = uniform_noise([request.seed for request in batch], sampling.max_tokens, device)
-        rows = torch.arange(len(batch), device=device)  # the request of each cache row
-        alive = torch.ones(len(batch), dtype=torch.bool, device=device)
-        stop_ids = torch.tensor(self.stop_ids, device=device)
-        tokens = torch.empty(len(batch), sampling.max_tokens, dtype=torch.long, device=device)
-        logprobs = torch.empty(len(batch), sampling.max_tokens, dtype=torch.float32, device=device)
-        forward = Decoder(model, mask.shape[-1]) if fits(model) else by_modules(model)
-        head = model.get_output_embeddings()
-
-        for step in range(sampling.max_tokens):
-            logits = product(hidden, head.weight, head.bias).float()
-            chosen, logprob = sample(logits, noise[rows, step], sampling)
-            tokens[rows, step], logprobs[rows, step] = chosen, logprob
+        while len(rows):
+            logits = product(rows.hidden, head.weight, head.bias).float()
+            chosen, logprob = sample(logits, rows.noise.gather(1, rows.made[:, None]).squeeze(1), sampling)
+            rows.tokens.scatter_(1, rows.made[:, None], chosen[:, None])
+            rows.logprobs.scatter_(1, rows.made[:, None], logprob[:, None])
+            positions = rows.lengths + rows.made
             stopped = torch.isin(chosen, stop_ids)
-            last = step + 1 == sampling.max_tokens
-            finished = alive if last else alive & stopped
-            if finished.any():
-                for row, ended in zip(rows[finished].tolist(), stopped[finished].tolist(), strict=True):
-                    ids, chances = tokens[row, : step + 1].tolist(), logprobs[row, : step + 1].tolist()
-                    yield completed(batch[row], self.tokenizer, ids, chances, ended)
-                alive = alive & ~stopped
-                remaining = 0 if last else int(alive.sum())
-                if not remaining:
-                    return
-                if remaining <= COMPACT_BELOW * len(rows):
+            ended = alive & (stopped | (rows.made + 1 == sampling.max_tokens))
+            fresh: list[Request] = []
+            if ended.any():
+                for row in ended.nonzero().squeeze(1).tolist():
+                    yield rows.completed(row, self.tokenizer, bool(stopped[row]))
+                alive = alive & ~ended
+                remaining = int(alive.sum())
+                if remaining <= REPLACE_BELOW * len(rows):
+                    fresh = list(islice(pending, self.batch_size - remaining))
                     keep = alive.nonzero().squeeze(1)
-                    rows, chosen, lengths, mask, alive = (t[keep] for t in (rows, chosen, lengths, mask, alive))
-                    cache.keep_rows(keep)
-            hidden = forward(chosen, lengths + step, mask[..., : prompt_width + step + 1], cache)
+                    chosen, positions, alive = chosen[keep], positions[keep], alive[keep]
+                    rows.keep(keep)
+            rows.made += alive
+            if len(rows):
+                rows.hidden = forward(chosen, positions, rows.mask[..., : rows.cache.filled + 1], rows.cache)
+            if fresh:
+                rows.move(self._read(fresh, sampling))
+                forward = self._step(rows)
+                alive = torch.cat((alive, alive.new_ones(len(fresh))))
+            elif rows.cache.filled == rows.cache.capacity:
+                rows.move()
 
-    def _prefill(
-        self, batch: list[Request], max_tokens: int, device: torch.device
-    ) -> "tuple[RowCache, torch.Tensor, torch.Tensor, int]":
-        """Read each distinct prompt once. Returns the cache with one row per request, the hidden states that predict
-        the first tokens [requests, hidden], prompt lengths [requests] and the padded width."""
-        prompts = [request.prompt_ids or () for request in batch]
+    def _step(self, rows: "Rows") -> Callable[..., torch.Tensor]:
+        return Decoder(self.model, rows.cache.capacity) if fits(self.model) else by_modules(self.model)
+
+    def _read(self, requests: Sequence[Request], sampling: Sampling) -> "Rows":
+        """The requests' prompts, read: each distinct one once."""
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        device = self.model.get_output_embeddings().weight.device
+        prompts = [check_tokens(request, sampling, limit) for request in requests]
         distinct = list(dict.fromkeys(prompts))
         number = {prompt: i for i, prompt in enumerate(distinct)}
         row_of = torch.tensor([number[prompt] for prompt in prompts], device=device)
@@ -117,7 +114,7 @@ class TransformersEngine:
         # Padded on the left, so that all rows write their next key at the same place.
         padded = torch.tensor([(0,) * (width - len(prompt)) + prompt for prompt in distinct], device=device)
         positions = (torch.arange(width, device=device) - (width - lengths)[:, None]).clamp(min=0)
-        cache = RowCache(self.model.config.num_hidden_layers, capacity=width + max_tokens)
+        cache = RowCache(self.model.config.num_hidden_layers, width + sampling.max_tokens)
         hidden = self.model.base_model(
             input_ids=padded,
             attention_mask=(torch.arange(width, device=device) >= (width - lengths)[:, None]).long(),
@@ -126,7 +123,59 @@ class TransformersEngine:
             use_cache=True,
         ).last_hidden_state[:, -1]
         cache.keep_rows(row_of)
-        return cache, hidden[row_of], lengths[row_of], width
+        return Rows(list(requests), sampling.max_tokens, cache, hidden[row_of], lengths[row_of])
+
+
+class Rows:
+    """Responses that are decoded together; every tensor has a row for each."""
+
+    STATE = ("hidden", "lengths", "made", "noise", "tokens", "logprobs")
+
+    def __init__(
+        self, requests: list[Request], max_tokens: int, cache: "RowCache", hidden: torch.Tensor, lengths: torch.Tensor
+    ) -> None:
+        self.requests, self.cache = requests, cache
+        self.hidden = hidden
+        """[rows, hidden]: predicts the next token."""
+        self.lengths, self.made = lengths, torch.zeros_like(lengths)
+        """[rows]: tokens of the prompt, and of the response until now."""
+        self.noise = uniform_noise([request.seed for request in requests], max_tokens, hidden.device)
+        self.tokens = torch.empty(len(requests), max_tokens, dtype=torch.long, device=hidden.device)
+        self.logprobs = torch.empty(len(requests), max_tokens, dtype=torch.float32, device=hidden.device)
+        self.mask = self._mask()
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def _mask(self) -> torch.Tensor:
+        """[rows, 1, 1, capacity]: -inf for what is left of a row's prompt, for every later token of the row."""
+        mask = torch.zeros(len(self), 1, 1, self.cache.capacity, dtype=self.hidden.dtype, device=self.hidden.device)
+        first = (self.cache.filled - self.lengths - self.made)[:, None, None, None]
+        return mask.masked_fill_(torch.arange(self.cache.capacity, device=mask.device) < first, -torch.inf)
+
+    def completed(self, row: int, tokenizer: Any, stopped: bool) -> Completion:
+        count = int(self.made[row]) + 1
+        ids, chances = self.tokens[row, :count].tolist(), self.logprobs[row, :count].tolist()
+        return completed(self.requests[row], tokenizer, ids, chances, stopped)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Keep these rows: [n] indices."""
+        self.requests = [self.requests[row] for row in rows.tolist()]
+        for name in (*self.STATE, "mask"):
+            setattr(self, name, getattr(self, name)[rows])
+        self.cache.keep_rows(rows)
+
+    def move(self, others: "Rows | None" = None) -> None:
+        """Drop the columns that no row needs any more, and add the others' rows below."""
+        needed = int((self.lengths + self.made).max()) if len(self) else 0
+        if others is not None:
+            self.requests = self.requests + others.requests
+            for name in self.STATE:
+                setattr(self, name, torch.cat((getattr(self, name), getattr(others, name))))
+        self.cache.move(
+            needed, int(self.lengths.max()) + self.tokens.shape[1] + SPARE, None if others is None else others.cache
+        )
+        self.mask = self._mask()
 
 
 def by_modules(model: Any) -> Callable[..., torch.Tensor]:
@@ -148,10 +197,23 @@ class RowCache(Cache):
         self.rows = [RowCacheLayer(capacity) for _ in range(layers)]
         super().__init__(layers=list(self.rows))
 
+    @property
+    def capacity(self) -> int:
+        return self.rows[0].capacity
+
+    @property
+    def filled(self) -> int:
+        return self.rows[0].filled
+
     def keep_rows(self, rows: torch.Tensor) -> None:
         """Keep these rows, in this order, with repetition: [n] indices into the present rows."""
         for layer in self.rows:
             layer.keep_rows(rows)
+
+    def move(self, needed: int, capacity: int, others: "RowCache | None") -> None:
+        """Keep the last `needed` columns, in `capacity`, and add the others' rows, which end at the same column."""
+        for i, layer in enumerate(self.rows):
+            layer.move(needed, capacity, None if others is None else others.rows[i])
 
 
 class RowCacheLayer(CacheLayerMixin):
@@ -179,12 +241,19 @@ class RowCacheLayer(CacheLayerMixin):
         return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
 
     def keep_rows(self, rows: torch.Tensor) -> None:
-        self.keys, self.values = (self._gathered(states, rows) for states in (self.keys, self.values))
+        self.keys, self.values = (
+            _stacked([getattr(self, name)[rows, :, : self.filled]], self.filled, self.capacity)
+            for name in ("keys", "values")
+        )
 
-    def _gathered(self, states: Any, rows: torch.Tensor) -> torch.Tensor:
-        kept = states.new_empty(len(rows), *states.shape[1:])
-        kept[:, :, : self.filled] = states[rows, :, : self.filled]
-        return kept
+    def move(self, needed: int, capacity: int, other: "RowCacheLayer | None") -> None:
+        parts = [(self, needed)] if other is None else [(self, needed), (other, other.filled)]
+        filled = max(kept for _, kept in parts)
+        self.keys, self.values = (
+            _stacked([getattr(p, name)[:, :, p.filled - kept : p.filled] for p, kept in parts], filled, capacity)
+            for name in ("keys", "values")
+        )
+        self.filled, self.capacity = filled, capacity
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.filled + query_length, 0
@@ -194,6 +263,16 @@ class RowCacheLayer(CacheLayerMixin):
 
     def get_max_length(self) -> int:
         return self.capacity
+
+
+def _stacked(parts: list[torch.Tensor], filled: int, capacity: int) -> torch.Tensor:
+    """Rows of keys or values below each other, right-aligned in the first `filled` of `capacity` columns."""
+    heads, width = parts[0].shape[1], parts[0].shape[-1]
+    together = parts[0].new_empty(sum(len(part) for part in parts), heads, capacity, width)
+    for rows, part in zip(together.split([len(part) for part in parts]), parts, strict=True):
+        rows[:, :, : filled - part.shape[2]] = 0  # what is masked must be finite
+        rows[:, :, filled - part.shape[2] : filled] = part
+    return together
 
 
 def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,8 +26,8 @@ class Transformers(InferenceEngine):
         memory = {"key-value cache": room * work.token}
         if work.adapted or work.hardware.zero_stage == 3:
             memory[COPY] = work.weights
-            return Needs(memory, room, batch, engines=work.ranks, continuous=False, kept=(COPY,))
-        return Needs(memory, room, batch, engines=work.ranks, continuous=False, transfer="")
+            return Needs(memory, room, batch, engines=work.ranks, kept=(COPY,))
+        return Needs(memory, room, batch, engines=work.ranks, transfer="")
 
     @contextmanager
     def open_for_training(

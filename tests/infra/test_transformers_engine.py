@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference import transformers_engine
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.transformers_engine import BLOCK, TransformersEngine, sample, uniform_noise
 
@@ -71,6 +72,29 @@ def test_a_response_does_not_depend_on_its_batch(engine):
         assert together[request.key].token_ids == alone.token_ids == backwards[request.key].token_ids
         assert together[request.key].logprobs == pytest.approx(alone.logprobs, abs=1e-4)
     assert len({c.token_ids for c in together.values()}) > len(asked) / 2
+
+
+def test_ended_responses_are_replaced(engine, monkeypatch):
+    asked, sampling = requests(8, 4), Sampling(max_tokens=24)
+    alone = by_key(completion for request in asked for completion in engine.generate([request], sampling))
+    decoded: list[int] = []
+
+    def counted(logits, *others):
+        decoded.append(len(logits))
+        return sample(logits, *others)
+
+    monkeypatch.setattr(transformers_engine, "sample", counted)
+    monkeypatch.setattr(transformers_engine, "SPARE", 1)  # so that the cache is moved to make room, too
+    monkeypatch.setattr(engine, "batch_size", 8)
+    found = by_key(engine.generate(iter(asked), sampling))
+    assert found.keys() == alone.keys()
+    for key, completion in found.items():
+        assert completion.token_ids == alone[key].token_ids
+        assert completion.logprobs == pytest.approx(alone[key].logprobs, abs=1e-4)
+    assert max(decoded) == 8
+    in_turns = sum(max(alone[r.key].tokens for r in asked[i : i + 8]) for i in range(0, len(asked), 8))
+    assert len(decoded) < 0.85 * in_turns
+    assert list(engine.generate([], sampling)) == []
 
 
 def test_every_stop_token_stops_and_belongs_to_the_response(engine):

@@ -25,19 +25,17 @@ def test_the_distribution_is_that_of_the_published_log():
 
 
 def test_an_engine_takes_as_long_as_its_slots_let_it():
-    apart = sample((10, 20, 30, 40), 0, 4, UNIT, 1, continuous=True)
+    apart = sample((10, 20, 30, 40), 0, 4, UNIT, 1)
     assert apart.seconds == 40 and apart.empty == pytest.approx(1 - 100 / 160)
-    together = sample((10, 20, 30, 40), 0, 1, UNIT, 4, continuous=True)
+    together = sample((10, 20, 30, 40), 0, 1, UNIT, 4)
     assert together.seconds == 40
-    refilled = sample((40, 10, 20, 30), 0, 1, UNIT, 2, continuous=True)
+    refilled = sample((40, 10, 20, 30), 0, 1, UNIT, 2)
     assert refilled.seconds == 60 and refilled.empty == pytest.approx(1 - 100 / 120)
-    batches = sample((40, 10, 20, 30), 0, 1, UNIT, 2, continuous=False)
-    assert batches.seconds == 70
 
 
 def test_iterations_are_bound_by_memory_or_by_arithmetic():
     decoder = Decoder(fixed=0.5, weights=2.0, cached=0.01, row=1.0, prompt=0.1)
     assert decoder.iteration(1, 100) == 0.5 + 3.0
     assert decoder.iteration(8, 100) == 0.5 + 8.0
-    alone = sample((10,), 100, 1, decoder, 1, continuous=True)
+    alone = sample((10,), 100, 1, decoder, 1)
     assert alone.seconds == pytest.approx(100 * 0.1 + 10 * (0.5 + 2.0) + 0.01 * (100 * 10 + 10 * 10 / 2))

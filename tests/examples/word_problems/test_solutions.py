@@ -5,33 +5,39 @@ import sys
 import pytest
 
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.examples.word_problems.solutions import solved, steps_of
+from ratchet.examples.word_problems.solutions import solved
+
+ROW = {"original_text": "How many?", "equation": "X=(4.0+7.0)", "ans": 11.0}
+COMMAND = [sys.executable, "-m", "ratchet.examples.word_problems.solutions", "trainset.json", "testset.json"]
 
 
 @pytest.mark.parametrize(
-    "equation, steps",
+    "equation, answer, steps",
     [
-        ("X=((32.0+42.0)-35.0)", ["32 + 42 = 74", "74 - 35 = 39"]),
-        ("x = 3*6", ["3 * 6 = 18"]),
-        ("X=1.08+4.80", ["1.08 + 4.8 = 5.88"]),
-        ("X=(1215.0*1000.0)", ["1215 * 1000 = 1215000"]),
+        ("X=((32.0+42.0)-35.0)", 39.0, ["32 + 42 = 74", "74 - 35 = 39"]),
+        ("x = 3*6", "18", ["3 * 6 = 18"]),
+        ("X=(9.0-(2.0*3.0))/3.0", 1.0, ["2 * 3 = 6", "9 - 6 = 3", "3 / 3 = 1"]),
     ],
 )
-def test_a_line_for_each_operation_in_the_order_of_the_brackets(equation, steps):
-    found = steps_of(equation)
-    assert found and found[0] == steps and f"{found[1]:.10g}" == steps[-1].split()[-1]
+def test_a_line_for_each_operation_in_the_order_of_the_brackets(equation, answer, steps):
+    found = solved({**ROW, "equation": equation, "ans": answer})
+    assert found == {"question": "How many?", "answer": steps[-1].split()[-1], "solution": "\n".join(steps)}
 
 
 @pytest.mark.parametrize(
     "equation",
     [
-        "X=5.0",
+        "X=11.0",
         "X=0.32=0.21",
-        "X=1.0/3.0",
-        "X=1/0",
-        "X=1+1+1+1+1",
-        "Y=1+1",
-        "X=2**9",
+        "X=33.0/3.0/1.1",
+        "X=22.0/4.0*2.0",
+        "X=100.0-89.0",
+        "X=60.0+50.0-99.0",
+        "X=1.0-2.0+12.0",
+        "X=11/0",
+        "X=7+1+1+1+1",
+        "Y=4+7",
+        "X=2**3+3",
         "X=__import__('os')",
         "X=",
         "X=(",
@@ -39,30 +45,25 @@ def test_a_line_for_each_operation_in_the_order_of_the_brackets(equation, steps)
     ],
 )
 def test_other_equations_give_no_solution(equation):
-    assert steps_of(equation) is None
+    assert solved({**ROW, "equation": equation}) is None
 
 
 def test_an_answer_that_contradicts_its_equation_is_left_out():
-    row = {"original_text": "How many?", "equation": "X=(4.0+7.0)", "ans": 11.0}
-    assert solved(row) == {"question": "How many?", "answer": "11", "solution": "4 + 7 = 11"}
-    assert solved({**row, "ans": 12.0}) is solved({**row, "ans": "eleven"}) is None
+    assert solved(ROW) == {"question": "How many?", "answer": "11", "solution": "4 + 7 = 11"}
+    assert solved({**ROW, "ans": 12.0}) is solved({**ROW, "ans": "eleven"}) is None
 
 
-def test_the_file_is_read_as_traces(tmp_path):
-    rows = [
-        {"original_text": "How many are 4 and 7?", "equation": "X=(4.0+7.0)", "ans": 11.0},
-        {"original_text": "?", "equation": "X=1", "ans": 1},
-    ]
+def test_the_files_are_read_as_traces(tmp_path):
+    rows = [{**ROW, "original_text": "How many are 4 and 7?"}, {"original_text": "?", "equation": "X=1", "ans": 1}]
     (tmp_path / "trainset.json").write_text(json.dumps(rows))
-    command = [sys.executable, "-m", "ratchet.examples.word_problems.solutions", "trainset.json"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert "1 of 2 problems, 1 left out" in said
-    (trace,), rejected = read_traces(tmp_path / "solutions.jsonl", "s", "math", lambda problem: problem.prompt, {})
+    (tmp_path / "testset.json").write_text(json.dumps(rows[1:]))
+    said = subprocess.run(COMMAND, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "train.jsonl: 1 of 2 problems, 1 left out" in said and "test.jsonl: 0 of 1" in said
+    (trace,), rejected = read_traces(tmp_path / "train.jsonl", "s", "math", lambda problem: problem.prompt, {})
     assert not rejected and trace.prompt == "How many are 4 and 7?" and trace.response == "4 + 7 = 11\n\\boxed{11}"
 
 
 def test_another_file_is_refused(tmp_path):
-    (tmp_path / "other.json").write_text('[{"question": "?"}]')
-    command = [sys.executable, "-m", "ratchet.examples.word_problems.solutions", "other.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode and "not a list of problems" in done.stderr and not (tmp_path / "solutions.jsonl").exists()
+    (tmp_path / "trainset.json").write_text('[{"question": "?"}]')
+    done = subprocess.run(COMMAND, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode and "no list of problems" in done.stderr and not (tmp_path / "train.jsonl").exists()
