@@ -30,9 +30,9 @@ from ratchet.training.losses import LOSSES
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-WARM_START = Step("warm_start", 2, "checkpoint", resumable=True)
-STAGE = Step("train", 5, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 4, "pass_rates", resumable=True)
+WARM_START = Step("warm_start", 3, "checkpoint", resumable=True)
+STAGE = Step("train", 6, "checkpoint", resumable=True)
+PASS_RATES = Step("pass_rates", 5, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""

@@ -5,6 +5,7 @@ nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/sc
 published step times. Start-up, validation and evaluation are not counted.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,7 @@ PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
 """Memory that only the update holds; `Rates.memory` scales it."""
-TILE = 4096  # `training.logprobs.VOCABULARY_TILE`, which would import torch
+TILE, PIECES = 4096, 4  # `logprobs.VOCABULARY_TILE` and `packing.PIECES`, which would import torch
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
@@ -157,7 +158,12 @@ def estimate(
         held["reference"] = sharded(trained * size, 3)
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
-    tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, longest * responses / ranks))
+    once = 1.0  # share of the prompts that a step computes
+    if hardware.packed and hardware.sequence_ranks == 1:
+        once = min(1.0, math.ceil(PIECES * ranks / stage.prompts_per_batch) / stage.most_rollouts)
+    most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
+    micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
+    tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
     layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
@@ -192,9 +198,6 @@ def estimate(
         sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
     verdict = _verdict_s(stage, machine)
     judging = responses * verdict / machine.cores
-    once = 1.0  # share of the prompts that are computed: a rank reads once what its responses to a problem share
-    if hardware.packed and hardware.sequence_ranks == 1:
-        once = ranks * (1 - (1 - 1 / ranks) ** stage.most_rollouts) / stage.most_rollouts
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
     # Copied to host memory, and written during the steps until the next one.

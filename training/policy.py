@@ -71,6 +71,8 @@ class Policy:
         of_adapter = f", {own:,} of them in an adapter" if adapter else ""
         self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
         """A checkpoint must be of the same shape."""
+        config = model.config.get_text_config()
+        self._even = parameters / config.num_hidden_layers / config.hidden_size
         self.checkpoint_bytes = 12 * own + 4 * parameters
         """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
@@ -116,7 +118,7 @@ class Policy:
         together = self.hardware.sequence_ranks
         packed = self.hardware.packed or together > 1
         budget = together * (token_budget or self.hardware.micro_batch_tokens)
-        plan = plan_micro_batches(samples, self.ranks // together, budget, packed)
+        plan = plan_micro_batches(samples, self.ranks // together, budget, packed, together == 1, self._even)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         batches = [
             collate(share or [padding], self.device, float(bool(share)), packed, once=together == 1)

@@ -8,7 +8,8 @@ from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Lora, Stage, Training
-from ratchet.training.estimate import TILE, Shape, estimate, pressures, scaled
+from ratchet.training import packing
+from ratchet.training.estimate import PIECES, TILE, Shape, estimate, pressures, scaled
 from ratchet.training.logprobs import VOCABULARY_TILE
 from ratchet.training.machine import (
     CPU,
@@ -42,7 +43,7 @@ def test_parameters_are_those_of_the_model(policy, micro_model):
     assert Shape.of(config).parameters == counted
     assert Shape.of(config).head_dim == MICRO.head_dim
     assert Shape.of(QWEN_14B).parameters == pytest.approx(14.77e9, rel=1e-3)
-    assert TILE == VOCABULARY_TILE
+    assert (TILE, PIECES) == (VOCABULARY_TILE, packing.PIECES)
 
 
 def test_memory_by_hand():

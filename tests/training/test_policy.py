@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import deepspeed
@@ -12,7 +13,7 @@ from ratchet.infra.inference.attention import whole
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
-from ratchet.training.packing import Sample, collate, plan_micro_batches
+from ratchet.training.packing import PIECES, Sample, collate, plan_micro_batches
 from ratchet.training.policy import Policy
 
 CPU = torch.device("cpu")
@@ -51,26 +52,60 @@ def test_chunked_is_the_full_computation(temperature, with_bias, chunk):
         torch.testing.assert_close(gradient, other, atol=1e-5, rtol=1e-4)
 
 
+def computed(batch):
+    """Tokens of a packed micro-batch, in which a prompt is computed once."""
+    return sum(len(s.response) for s in batch) + sum({s.prompt.tobytes(): len(s.prompt) for s in batch}.values())
+
+
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 9)), min_size=1, max_size=30), st.integers(1, 4))
 def test_packed_sequences_share_their_prompts(given_sizes, ranks):
-    """Ids, positions and predicted tokens are those of the whole sequences, and ranks differ by less than two."""
+    """Ids, positions and predicted tokens are those of the whole sequences, and ranks compute about as much."""
     given_samples = [
         Sample(i, np.full(prompt, prompt, np.int32), 100 * i + np.arange(length, dtype=np.int32))
         for i, (prompt, length) in enumerate(given_sizes)
     ]
     plan = plan_micro_batches(given_samples, ranks, 60, packed=True)
-    tokens = [sum(len(s) for batch in share for s in batch) for share in plan]
-    assert max(tokens) - min(tokens) < 2 * max(map(len, given_samples))
+    assert sorted(s.index for share in plan for batch in share for s in batch) == list(range(len(given_samples)))
+    assert len({len(share) for share in plan}) == 1
+    tokens = [sum(computed(batch) for batch in share) for share in plan]
+    assert max(tokens) - min(tokens) <= sum(map(len, given_samples)) / ranks / PIECES + 2 * max(map(len, given_samples))
     for batch in (batch for share in plan for batch in share if batch):
+        assert computed(batch) <= 60
         found, every = collate(batch, CPU, packed=True), collate(batch, CPU, packed=True, once=False)
         distinct = len({s.prompt.tobytes() for s in batch})
-        assert found.input_ids.shape[1] == sum(len(s.response) for s in batch) + sum({len(s.prompt) for s in batch})
+        assert found.input_ids.shape[1] == computed(batch)
         assert (found.prompts is None) == (distinct == len(batch))
         for name in ("input_ids", "position_ids"):
             values = getattr(found, name)
             restored = whole(values, found.prompts, 1) if found.prompts else values
             assert torch.equal(restored, getattr(every, name))
         assert torch.equal(every.input_ids[0, found.columns + 1], found.targets)
+
+
+def test_ranks_share_long_tailed_groups_evenly_and_read_most_prompts_once():
+    """128 groups of 8 responses up to 8K on 32 ranks: the busiest within a twentieth of the mean, and most prompts on
+    one or two ranks."""
+    random = np.random.default_rng(0)
+    lengths = np.clip(random.lognormal(7.8, 0.8, (128, 1)) * random.lognormal(0, 0.6, (128, 8)), 20, 8192).astype(int)
+    prompts = [np.full(256, i, np.int32) for i in range(128)]
+    given_samples = [
+        Sample(8 * i + j, prompts[i], np.zeros(lengths[i, j], np.int32)) for i in range(128) for j in range(8)
+    ]
+    plan = plan_micro_batches(given_samples, 32, 16_384, packed=True, even=35_000)
+    costs = [sum(len(s) * (1 + len(s) / 35_000) for batch in share for s in batch) for share in plan]
+    assert max(costs) < 1.05 * np.mean(costs)
+    assert sum(len({s.prompt[0] for batch in share for s in batch}) for share in plan) < 2.5 * 128
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(100, 400))
+def test_packed_micro_batches_are_of_about_the_same_size(lengths, budget):
+    """As few as the budget allows, or one more, and none is just the rest: the largest one sets the memory."""
+    prompt = np.zeros(10, np.int32)
+    (share,) = plan_micro_batches(
+        [Sample(i, prompt, prompt[:1].repeat(n)) for i, n in enumerate(lengths)], 1, budget, True
+    )
+    sizes, fewest = [computed(batch) for batch in share], math.ceil((10 + sum(lengths)) / budget)
+    assert len(sizes) <= fewest + 1 and max(sizes) <= (10 + sum(lengths)) / fewest + 10 + 30
 
 
 class LargestTensor(TorchDispatchMode):
