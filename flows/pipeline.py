@@ -4,6 +4,7 @@ from ratchet.flows.curate import curate_each
 from ratchet.flows.train import train
 from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.tasks.evaluation import check_evaluation
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.report import report
@@ -13,6 +14,7 @@ from ratchet.tasks.report import report
 def pipeline(recipe: Recipe) -> Artifact:
     """Curate each domain, train through the curriculum, evaluate after its stages; returns the report."""
     with open_run(recipe, "pipeline") as run:
+        check_evaluation(recipe)
         curated = curate_each(recipe)
         trained = train(recipe, curated)
 

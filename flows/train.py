@@ -7,7 +7,7 @@ from ratchet.infra.artifacts import Artifact
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.approval import gate
-from ratchet.tasks.evaluation import evaluate_model, given_checkpoint, validation_problems
+from ratchet.tasks.evaluation import check_evaluation, evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.registration import register
@@ -34,6 +34,8 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
     if only and only not in names:
         raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
+        if not curated:
+            check_evaluation(recipe)
         problems = curated or curate_each(recipe)
         check_mixes(recipe, problems)
         training = list(problems.values())

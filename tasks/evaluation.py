@@ -98,6 +98,17 @@ def require_defined(recipe: Recipe) -> None:
         )
 
 
+def check_evaluation(recipe: Recipe) -> None:
+    """Raises RatchetError for what would end the recipe's evaluations, before hours of curation and training: a k of
+    pass@k above the number of responses, a question that no response can be graded for."""
+    if not recipe.evaluation.after:
+        return
+    require_defined(recipe)
+    for benchmark, problems in chosen_benchmarks(recipe):
+        if problems.finished:  # not in a plan
+            load_problems(benchmark, problems.kept)
+
+
 def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
     """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
     endpoint; and the recipe with that endpoint."""

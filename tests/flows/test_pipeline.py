@@ -40,6 +40,11 @@ def would_run(home: Path, *overrides: str) -> list[str]:
     return [step.title for step in run.plan if not step.cached]
 
 
+def test_a_plan_tells_an_undefined_score(finished_home):
+    with pytest.raises(RatchetError, match="2 responses per question, for pass@4"):
+        would_run(finished_home, "evaluation.pass_at=[4]")
+
+
 def test_every_step_of_the_paper_has_made_its_artifact(finished_home):
     made = by_step(finished_home)
     steps = {

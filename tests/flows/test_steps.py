@@ -129,3 +129,12 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
     assert done.pop("mini-seed1-deduplicate-math")["type"] == "COMPLETED"
     (failed,) = done.values()
     assert failed["type"] == "FAILED" and "seed: Input should be a valid integer" in failed["message"]
+
+
+def test_a_benchmark_that_cannot_be_graded_ends_the_run_before_any_curation(ratchet, ready_home, tmp_path):
+    benchmark = tmp_path / "mine.jsonl"
+    rows = ({"id": "a", "problem": problem, "answer": "2"} for problem in ("1 + 1?", "0 + 2?"))
+    benchmark.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = ratchet("run", MINI, "--set", f"evaluation.benchmarks.0.path={benchmark}", "--home", ready_home)
+    assert done.returncode != 0 and "the same id as row" in done.stderr
+    assert "rules math" not in done.stdout + done.stderr
