@@ -164,11 +164,15 @@ def estimate(
     most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
     micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
     tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
-    layer = tokens * (8 * shape.hidden + 2 * shape.attention + 2 * shape.cache_width + 4 * shape.intermediate) * size
+    # Attention sees whole sequences, also where their prompts are computed once.
+    whole = tokens * longest * responses / ranks / most
+    attended = whole * (2 * shape.attention + 2 * shape.cache_width)
+    layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
     of_a_step = (
-        sharded(trained * size, 2),
+        # Without ZeRO DeepSpeed copies them into one buffer to average them over ranks.
+        sharded(trained * size, 2) * (2 if ranks > 1 and not hardware.zero_stage else 1),
         recomputed if hardware.activation_checkpointing else shape.layers * layer,
         3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     )

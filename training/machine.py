@@ -43,9 +43,10 @@ class Rates:
 
 
 CPU = Rates(
-    update=0.7, read=0.4, decode=0.46, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02}
+    update=0.7, read=0.4, decode=0.46, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02},
+    memory=1.15,
 )  # fmt: skip
-"""For toy recipes, whose programs are trivial (`benchmarks.code_judge`)."""
+"""For toy recipes, whose programs are trivial (`benchmarks.code_judge`). The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
 CORES_PER_GPU = 12

@@ -178,14 +178,15 @@ def _padded(share: Sequence[Sample], budget: int) -> list[list[Sample]]:
 
 def _packed(share: Sequence[Sequence[Sample]], budget: int) -> list[list[Sample]]:
     """Micro-batches of about the same number of tokens. The samples of a group share their prompt."""
-    wanted = sum(len(group[0].prompt) + sum(len(s.response) for s in group) for group in share)
-    wanted /= max(1, math.ceil(wanted / budget))
+    all_tokens = sum(len(group[0].prompt) + sum(len(s.response) for s in group) for group in share)
+    count = math.ceil(all_tokens / budget)
     batches: list[list[Sample]] = []
     tokens = 0
     for group in share:
         for sample in group:
             added = len(sample.response if batches and sample is not group[0] else sample)
-            if not batches or tokens >= wanted or tokens + added > budget:
+            full = len(batches) < count and tokens * count >= all_tokens
+            if not batches or full or tokens + added > budget:
                 batches.append([])
                 tokens, added = 0, len(sample)
             batches[-1].append(sample)
