@@ -195,7 +195,7 @@ def _packed(share: Sequence[Sequence[Sample]], budget: int) -> list[list[Sample]
 
 
 def _shares(samples: Sequence[Sample], ranks: int, once: bool, even: float) -> list[list[list[Sample]]]:
-    """Each rank's groups of samples, which share their prompts if that is computed `once`. What costs most is dealt
+    """Each rank's groups of samples, which share their prompts if that is computed `once`. What costs most is assigned
     first, to the rank with the least so far; costly groups are divided before."""
     groups: dict[Any, list[Sample]] = {}
     for sample in samples:
