@@ -95,7 +95,7 @@ KNOWN = {
 """GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
 NVLINK = 150e9
 """Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction."""
-WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 155e9, 100e9, 20e9
+WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
 """Of one server core with and without 512-bit vectors: products of float32 matrices the size of a layer's."""
 
 
