@@ -22,7 +22,7 @@ PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
 """Memory that only the update holds; `Rates.memory` scales it."""
-TILE, PIECES = 4096, 4  # `logprobs.VOCABULARY_TILE` and `packing.PIECES`, which would import torch
+TILE, PIECES, WHOLE = 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
@@ -165,7 +165,7 @@ def estimate(
     micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
     tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
     # Attention sees whole sequences, also where their prompts are computed once.
-    whole = tokens * longest * responses / ranks / most
+    whole = tokens * min(WHOLE, longest * responses / ranks / most)
     attended = whole * (2 * shape.attention + 2 * shape.cache_width)
     layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size

@@ -138,6 +138,8 @@ def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
     )
 
 
+WHOLE = 3
+"""Tokens of a micro-batch in attention per token of its budget, at most."""
 PIECES = 4
 """Groups that cost more than a rank's share divided by this are divided. At 128 groups of 8 responses up to 8K on 128
 ranks the busiest then has 1.05 of the mean, with whole groups 1.18."""
@@ -177,20 +179,22 @@ def _padded(share: Sequence[Sample], budget: int) -> list[list[Sample]]:
 
 
 def _packed(share: Sequence[Sequence[Sample]], budget: int) -> list[list[Sample]]:
-    """Micro-batches of about the same number of tokens. The samples of a group share their prompt."""
+    """Micro-batches of about the same number of tokens. The samples of a group share their prompt, but attention sees
+    whole sequences: at most `WHOLE` times the budget."""
     all_tokens = sum(len(group[0].prompt) + sum(len(s.response) for s in group) for group in share)
     count = math.ceil(all_tokens / budget)
     batches: list[list[Sample]] = []
-    tokens = 0
+    tokens = whole = 0
     for group in share:
         for sample in group:
-            added = len(sample.response if batches and sample is not group[0] else sample)
+            added = len(sample.response if sample is not group[0] else sample)
             full = len(batches) < count and tokens * count >= all_tokens
-            if not batches or full or tokens + added > budget:
+            if not batches or full or tokens + added > budget or whole + len(sample) > WHOLE * budget:
                 batches.append([])
-                tokens, added = 0, len(sample)
+                tokens, whole, added = 0, 0, len(sample)
             batches[-1].append(sample)
             tokens += added
+            whole += len(sample)
     return batches
 
 
