@@ -193,8 +193,8 @@ TEXTS = {
     "the start answered to test questions of all sizes. What did not help: a learning rate of 5e-5 without warm-up, "
     "which fell from 0.26 to 0.04 of the training responses in three steps; problems of all sizes, of which "
     "the start passed 0.25 of the responses with numbers below 100 and 0.09 of the others; MAWPS' equations as "
-    "published, `X=((22.0-14.0)/4.0)`, as solutions. None of this was chosen by seeds 2 to 4. A seed takes 30 minutes"
-    " on one core with 512-bit vectors, another seed beside it: start 3, RL 22, evaluations 1.4 each. Before RL the "
+    "published, `X=((22.0-14.0)/4.0)`, as solutions. None of this was chosen by seeds 2 to 4. A seed takes 30 minutes "
+    "on one core with 512-bit vectors, another seed beside it: start 3, RL 22, evaluations 1.4 each. Before RL the "
     "most frequent of 16 answers is right for 0.28 to 0.35 of the questions, so most of the gain is that single "
     "responses give it.",
 }
