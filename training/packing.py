@@ -210,16 +210,16 @@ def _shares(samples: Sequence[Sample], ranks: int, once: bool, even: float) -> l
         return prompt + sum(_cost(len(sample), even) - prompt for sample in group)
 
     most = sum(map(cost, groups.values())) / ranks / PIECES
-    pieces: list[tuple[float, int, list[Sample]]] = []
+    pieces: list[tuple[int, list[Sample]]] = []
     for place, group in enumerate(groups.values()):
         count = min(len(group), math.ceil(cost(group) / most))
         by_length = sorted(group, key=len)
-        pieces += [(cost(by_length[first::count]), place, by_length[first::count]) for first in range(count)]
+        pieces += [(place, by_length[first::count]) for first in range(count)]
     loads: list[float] = [0.0] * ranks
     shares: list[dict[int, list[Sample]]] = [{} for _ in range(ranks)]
-    for piece_cost, place, piece in sorted(pieces, key=lambda piece: -piece[0]):
+    for place, piece in sorted(pieces, key=lambda each: -cost(each[1])):
         least = loads.index(min(loads))
-        loads[least] += piece_cost
+        loads[least] += cost(piece)
         shares[least].setdefault(place, []).extend(piece)
     return [[sorted(group, key=lambda s: s.index) for _, group in sorted(share.items())] for share in shares]
 
