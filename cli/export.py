@@ -1,6 +1,5 @@
 """`ratchet export` and `ratchet push`: problems for another trainer, problems and checkpoints for the Hub."""
 
-import json
 import shutil
 from collections import Counter
 from contextlib import ExitStack
@@ -30,9 +29,6 @@ def export(
         str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`: a repository with its card.")
     ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet to.")] = None,
-    croissant: Annotated[
-        bool, typer.Option("--croissant", help="Also write croissant.json: columns and origin.")
-    ] = False,
     license_: License = "other",
     recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
@@ -51,14 +47,13 @@ def export(
 
     from ratchet.data_curation.exports import EXPORTS
     from ratchet.infra.artifacts import ArtifactStore
-    from ratchet.infra.files import disk_errors, replacing, write_atomically
+    from ratchet.infra.files import disk_errors, replacing
     from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
     from ratchet.tasks import publication
     from ratchet.verifiers.domain import NotExpressible, domain_of
 
-    format_ = format_ or ("ratchet" if croissant else "")
     if format_ not in (*EXPORTS, "hub") or output is None:
         raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
     store = ArtifactStore(load_settings(home).artifacts)
@@ -66,7 +61,6 @@ def export(
         _, files = publication.repository(store, store.open(problems), license_)
         _write(files, output)
         return
-    described = store.open(problems) if croissant else None
     source, schema, convert = _kept(problems, home), EXPORTS[format_].schema, EXPORTS[format_].convert
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
     left_out, written = Counter[str](), Counter[str]()
@@ -85,9 +79,6 @@ def export(
                 except NotExpressible as reason:
                     left_out[str(reason)] += 1
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-    if described:
-        description = publication.croissant(store, described, target, target.name, license_)
-        write_atomically(output / publication.CROISSANT, json.dumps(description, indent=1, ensure_ascii=False))
     console.print(f"{written.total():,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
         console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
@@ -122,8 +113,7 @@ def push(
 
     store = ArtifactStore(load_settings(home).artifacts)
     found, hub = store.open(what), hub_address()
-    folder = "" if found.kind == "checkpoint" else "datasets/"
-    kind, files = publication.repository(store, found, license_, f"{hub}/{folder}{repository}")
+    kind, files = publication.repository(store, found, license_)
     added = [
         CommitOperationAdd(name, content if isinstance(content, Path) else content.encode())
         for name, content in files.items()

@@ -67,8 +67,8 @@ def show_result(run: "PipelineRun", result: Any) -> None:
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)
     console.print(f"  artifact {artifact.ref}", soft_wrap=True)
     opens = "`ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts."
-    for line in (not run.tracked and not_received(run.settings, run.root)) or [opens]:
-        console.print(f"  {line}", soft_wrap=True, markup=False)
+    line = (not run.tracked and not_received(run.settings, run.root)) or opens
+    console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
 def show_artifacts(settings: Settings, what: str, as_json: bool) -> None:

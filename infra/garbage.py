@@ -23,7 +23,7 @@ class Garbage:
     directories: Sequence[Path]
     """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
     unsent: Sequence[str]
-    """One line for each run that is kept because MLflow or OpenLineage has not received all of its journal."""
+    """One line for each run that is kept because MLflow has not received all of its journal."""
 
 
 def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days: float | None = None) -> Garbage:
@@ -37,8 +37,8 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
         journal = settings.journals / f"{run.run_id}.jsonl"
         old = older_than_days is not None and time.time() - journal.stat().st_mtime > older_than_days * DAY_S
         forget = run.run_id in named or old
-        if forget and (lines := not_received(settings, run.run_id)):
-            forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {' '.join(lines)}"]
+        if forget and (why := not_received(settings, run.run_id)):
+            forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {why}"]
         (dropped if forget else kept).append(run)
     used = {each.key: each for run in kept for step in run.steps for each in (step.output, *step.inputs)}
     needed = set(used)

@@ -27,7 +27,7 @@ STOP = "stop"
 STATUS = "status.json"
 """A group's result: `state` (finished, failed, or stopped on request) and a `message`."""
 
-OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "OPENLINEAGE_", "PGPASSWORD")
+OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from ratchet.infra.artifacts import Artifact
 from ratchet.infra.files import is_locked, write_atomically
 from ratchet.infra.journal import read_lines
 from ratchet.infra.mlflow_pages import Pages
-from ratchet.infra.openlineage import LineageEvents
 from ratchet.infra.settings import is_server
 from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
@@ -321,14 +320,12 @@ def mirror(directory: Path, tracking_uri: str) -> bool:
 
 
 def _replay_all(directory: Path, client: MlflowClient) -> bool:
-    journals: dict[str, Journal | LineageEvents] = {}
+    journals: dict[str, Journal] = {}
     last_success = time.monotonic()
     while True:
         for path in directory.glob("*.jsonl"):
             if path.name not in journals:
                 journals[path.name] = Journal(path, client)
-                if collector := os.environ.get("OPENLINEAGE_URL"):
-                    journals[f"{path.name} openlineage"] = LineageEvents(path, collector)
         pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
         if not pending:
             return True
@@ -337,7 +334,7 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
             try:
                 sent += journal.replay()
                 last_success = time.monotonic()
-            except Exception as error:  # from the clients of the store, the database or the collector
+            except Exception as error:  # from the clients of the store or the database
                 failed, problem = True, reason(error)
                 if problem != journal.problem:
                     print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
@@ -354,7 +351,7 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
                 time.sleep(0.1)
 
 
-def _alone(journals: Sequence[Journal | LineageEvents]) -> bool:
+def _alone(journals: Sequence[Journal]) -> bool:
     return not any(is_locked(journal.path) for journal in journals)
 
 

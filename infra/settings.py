@@ -45,7 +45,6 @@ def load_settings(home: str | Path | None = None) -> Settings:
     for place in (root, *root.parents):
         if place.exists() and not place.is_dir():
             raise RatchetError(f"{place} is a file: --home (or RATCHET_HOME) takes a directory.")
-    without_login(os.environ.get("OPENLINEAGE_URL", ""), "OPENLINEAGE_URL")  # reports a mistake now
     slurm = os.environ.get("RATCHET_SLURM")
     return Settings(
         home=root,

@@ -90,7 +90,7 @@ class Tracking:
 
 
 def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal of the home into MLflow (and OpenLineage), then exits."""
+    """Start the process that replays every journal of the home into MLflow, then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
         program = [sys.executable, "-P", "-m", "ratchet.infra.mlflow_mirror"]
@@ -98,10 +98,10 @@ def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
         return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
-def read_state(settings: Settings, run_id: str, receiver: str = "") -> dict[str, Any]:
+def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
     """The mirror's position in a journal: `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
-    first event. `receiver` is `.openlineage` for that collector."""
-    state = settings.journals / f"{run_id}{receiver}.state.json"
+    first event."""
+    state = settings.journals / f"{run_id}.state.json"
     return json.loads(state.read_text()) if state.is_file() else {}
 
 
@@ -110,16 +110,13 @@ def mlflow_address(tracking_uri: str) -> str:
     return tracking_uri.rstrip("/") if tracking_uri.startswith("http") else ""
 
 
-def not_received(settings: Settings, run_id: str) -> list[str]:
-    """One line for each receiver that does not have all of a run yet, with the reason."""
-    receivers = {"": f"MLflow at {settings.tracking_uri}", ".openlineage": "OpenLineage at OPENLINEAGE_URL"}
-    lines = []
-    for suffix, receiver in receivers.items():
-        state = read_state(settings, run_id, suffix)
-        if state.get("problem") or (not suffix and not state.get("complete")):
-            why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
-            lines.append(f"{receiver} has not received everything yet: {why}. The next command sends the rest.")
-    return lines
+def not_received(settings: Settings, run_id: str) -> str:
+    """Why MLflow does not have all of a run yet, in one line; empty if it has."""
+    state = read_state(settings, run_id)
+    if state.get("complete") and not state.get("problem"):
+        return ""
+    why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
+    return f"MLflow at {settings.tracking_uri} has not received everything yet: {why}. The next command sends the rest."
 
 
 def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:

@@ -1,21 +1,14 @@
-"""Artifacts for publication: a data set or a model as a repository on the Hub, with its card, and a data set's
-description in Croissant 1.1 with its origin (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
-"""
+"""Artifacts for publication: a data set or a model as a repository on the Hub, with its card."""
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import yaml
 from pydantic_core import to_jsonable_python
 
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore, library_versions
+from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import sha256_file
 from ratchet.infra.pages import Document, Section, to_markdown
 from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.training import Stage
@@ -23,13 +16,9 @@ from ratchet.infra.recipe.training import Stage
 Files = dict[str, Path | str]
 """The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
-CROISSANT = "croissant.json"
-CONTEXT = Path(__file__).with_name("croissant_context.yaml")
-TYPES = {"string": "Text", "large_string": "Text", "int32": "Integer", "int64": "Integer", "double": "Float",
-         "date32[day]": "Date"}  # fmt: skip
 
 
-def repository(store: ArtifactStore, artifact: Artifact, license_: str, url: str = "") -> tuple[str, Files]:
+def repository(store: ArtifactStore, artifact: Artifact, license_: str) -> tuple[str, Files]:
     """The Hub's kind of repository (`dataset`, `model`), and its files. Raises RatchetError for any other artifact."""
     if artifact.kind == "checkpoint":
         weights = sorted(file for file in (artifact.path / "model").rglob("*") if file.is_file())
@@ -37,11 +26,9 @@ def repository(store: ArtifactStore, artifact: Artifact, license_: str, url: str
         return "model", {**files, "README.md": model_card(store, artifact, license_)}
     if artifact.kind != "problems":
         raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint, and cannot go to the Hub.")
-    described = croissant(store, artifact, artifact.kept, TRAIN, license_, url)
     shown = [name for name in artifact.manifest.get("shown", ()) if name.startswith("figures/")]
     return "dataset", {
         TRAIN: artifact.kept,
-        CROISSANT: json.dumps(described, indent=1, ensure_ascii=False),
         "README.md": data_card(store, artifact, license_),
         **{name: artifact.path / name for name in shown},
     }
@@ -116,79 +103,3 @@ def _made(store: ArtifactStore, artifact: Artifact) -> Section:
         maker = "given" if a.kind in GIVEN_KINDS else f"{a.manifest['step']}, code {a.manifest['code']}"
         rows.append({"artifact": a.ref, "made by": maker, "sha256": a.key})
     return Section("Where it came from", "Raw files first.", rows)
-
-
-def croissant(
-    store: ArtifactStore, artifact: Artifact, table: Path, name: str, license_: str, url: str = ""
-) -> dict[str, Any]:
-    """The description of a data set whose rows are in the Parquet file `table`, called `name` beside it."""
-    manifest = artifact.manifest
-    published = datetime.fromtimestamp(manifest["finished_at"], UTC).date().isoformat()
-    behind = store.ancestors([artifact])
-    raw = [a for a in behind if a.kind in (*GIVEN_KINDS, "raw")]
-    owner = url.rstrip("/").split("/")[-2] if url else "not stated"
-    return {
-        "@context": yaml.safe_load(CONTEXT.read_text()),
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": artifact.name,
-        "description": f"{pq.read_metadata(table).num_rows:,} problems whose answers a program can check, made from "
-        f"{', '.join(a.name for a in raw)}.",
-        "license": license_,
-        "url": url or _name(artifact),
-        "creator": {"@type": "sc:Organization", "name": owner},
-        "datePublished": published,
-        "version": f"1.0.0+{artifact.key[:12]}",
-        "distribution": [
-            {
-                "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
-                "contentSize": f"{table.stat().st_size} B", "encodingFormat": "application/x-parquet",
-                "sha256": sha256_file(table),
-            }
-        ],
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet", "@id": "problems", "name": "problems", "key": {"@id": "problems/problem_id"},
-                "field": [_field(column, name) for column in pq.read_schema(table)],
-            }
-        ],
-        "prov:wasDerivedFrom": [
-            {"@type": "prov:Entity", "@id": _name(a), "prov:label": a.name} for a in raw
-        ],
-        "prov:wasGeneratedBy": [_activity(store, a) for a in behind if a.kind not in GIVEN_KINDS],
-        "prov:wasAttributedTo": {
-            "@type": "prov:SoftwareAgent", "prov:label": f"ratchet-rl, code {manifest['code']}, Python "
-            f"{library_versions()['python']}",
-        },
-    }  # fmt: skip
-
-
-def _field(column: pa.Field, file: str) -> dict[str, Any]:
-    many = pa.types.is_list(column.type)
-    inner = str(column.type.value_type if many else column.type)
-    if inner not in TYPES:
-        raise RatchetError(f"Croissant cannot describe the column {column.name} of {inner}: use --format ratchet.")
-    return {
-        "@type": "cr:Field", "@id": f"problems/{column.name}", "name": column.name, "dataType": f"sc:{TYPES[inner]}",
-        "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
-        **({"isArray": True, "arrayShape": "-1"} if many else {}),
-    }  # fmt: skip
-
-
-def _activity(store: ArtifactStore, artifact: Artifact) -> dict[str, Any]:
-    """A step: inputs, output, times, settings and code."""
-    manifest = artifact.manifest
-    settings = ", ".join(f"{name} {value}" for name, value in flat(manifest["parameters"]).items() if value is not None)
-    return {
-        "@type": "prov:Activity",
-        "@id": f"urn:ratchet:step:{artifact.ref}",
-        "prov:label": f"{manifest['step']}, version {manifest['step_version']}, code {manifest['code']}: {settings}",
-        "prov:startedAtTime": datetime.fromtimestamp(manifest["started_at"], UTC).isoformat(),
-        "prov:endedAtTime": datetime.fromtimestamp(manifest["finished_at"], UTC).isoformat(),
-        "prov:used": [{"@id": _name(parent)} for parent in store.parents(artifact)],
-        "prov:generated": {"@id": _name(artifact)},
-    }
-
-
-def _name(artifact: Artifact) -> str:
-    return f"urn:sha256:{artifact.key}" if artifact.kind in GIVEN_KINDS else f"urn:ratchet:{artifact.ref}"

@@ -57,7 +57,7 @@ def test_every_command_teaches_with_an_example(command):
             ["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY],
             "--model: the address contains a password",
         ),
-        (["export", "problems/none", "--croissant", "--output", "x"], "No artifact 'problems/none'"),
+        (["export", "problems/none", "--format", "ratchet", "--output", "x"], "No artifact 'problems/none'"),
         (["show"], "There are no artifacts"),
         (["why", "some text"], "has curated anything"),
     ],
