@@ -221,7 +221,7 @@ def compare(
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more. `ratchet show evaluation` lists them.")
-    arguments = (evaluations, (), not allow_mismatch)
+    arguments = (evaluations, not allow_mismatch)
     _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
@@ -231,17 +231,13 @@ def report(
         list[str] | None,
         artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest)."),
     ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        typer.Option("--corpus", help="Texts that responses may quote, for the creativity index."),
-    ] = None,
     home: Home = None,
 ) -> None:
     """Write the report of stored evaluations: gains, every score with its error bar, the query behind each number.
 
-    Example: `ratchet report report/tiny-1a2b3c4d5e6f --corpus traces.parquet`
+    Example: `ratchet report report/tiny-1a2b3c4d5e6f`
     """
-    _run_flow("report", Recipe(name="reports"), (evaluations or [], corpus or []), False, home)
+    _run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
 for command in (

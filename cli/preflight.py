@@ -1,7 +1,6 @@
 """`ratchet preflight`: whether a recipe's machines can do its work, found out in minutes."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -53,7 +52,6 @@ def preflight(recipe: RecipeName = "tiny", set_: Overrides = None, home: Home = 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     from ratchet.infra.inference.engine import TEACHERS
-    from ratchet.infra.inference.openai_endpoint import check_endpoint
     from ratchet.infra.tracking import mlflow_address
     from ratchet.verifiers.serving.local_pool import open_pool
 
@@ -73,8 +71,6 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
         for name, teacher in teachers.items()
         if teacher.kind != "none"
     }
-    if (rewards := recipe.evaluation.reward_model).model:
-        checks["reward model"] = lambda: check_endpoint(rewards.base_url, os.environ.get(rewards.api_key_env))
     if recipe.training.reward_servers:
         checks["reward servers"] = lambda: open_pool(recipe.training.reward_servers).close()
     if address := mlflow_address(settings.tracking_uri):

@@ -68,7 +68,6 @@ def content_hash(problems: Sequence[Problem]) -> str:
 TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", "tags", "cf_tags", "unique_id",
               "task")  # fmt: skip
 DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")
-RATING_KEYS = ("rating", "cf_rating")
 CLUSTER_KEYS = ("contest_id", "cf_contest_id", "paraphrase_of", "original_id", "seed_question")
 MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # some copies of MATH500 have the subject here
 
@@ -95,12 +94,6 @@ def difficulty_of(problem: Problem) -> float | str | None:
     except ValueError:
         return str(value).strip().lower()
     return number if math.isfinite(number) else None
-
-
-def rating_of(problem: Problem) -> float | None:
-    """Its Codeforces rating, if the file has one."""
-    value = metadata_value(problem, RATING_KEYS)
-    return float(value) if isinstance(value, int | float) else None
 
 
 def cluster_of(problem: Problem) -> str | None:

@@ -53,7 +53,7 @@ class Home:
     def evaluations(self) -> pd.DataFrame:
         """One row per evaluation and benchmark, oldest first: `evaluation`, `name`, `finished`, `benchmark`, `domain`,
         `questions`, `samples` per question, for each k `pass_at_K` with `_standard_error`, `_low` and `_high` (95 %),
-        `majority_at_K`, `best_of_K`, rates such as `truncation_rate`, `accuracy_given_completion` and `response_tokens`
+        `majority_at_K`, rates such as `truncation_rate`, `accuracy_given_completion` and `response_tokens`
         (mean)."""
         rows = []
         for artifact, scores in self._scores():

@@ -1,8 +1,7 @@
 """One evaluation as a child process: `python -m ratchet.evaluation.main SPEC.json`.
 
 Writes into the spec's `work_dir`:
-    generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`) and, with a reward
-                          model, its reward
+    generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
     questions.parquet     one row per question, with the prompt that was sent (`QUESTIONS_SCHEMA`)
     scores.json           settings, and one dictionary per benchmark (`evaluation.scores`)
     progress.jsonl        {"done", "total", "benchmark", "time"} as responses are sampled, {"note"} to the user
@@ -16,8 +15,8 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.imported import ImportedGenerations
-from ratchet.evaluation.rewards import REWARD, Rewarder
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.evaluation.tagging import Tags, tag
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.files import disk_errors, replacing, write_atomically
 from ratchet.infra.launcher import STATUS
@@ -57,7 +54,6 @@ QUESTIONS_SCHEMA = pa.schema(
         pa.field("contaminated", pa.bool_()),  # null: not checked
         pa.field("topics", pa.list_(pa.string())),
         pa.field("difficulty", pa.string()),  # a number or a word
-        pa.field("rating", pa.float64()),
         pa.field("cluster", pa.string()),
     ]
 )
@@ -69,7 +65,6 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     """Sample, grade, score. Raises RatchetError for what the user can fix."""
     work_dir, training = plan.spec.work_dir, plan.spec.training
     (work_dir / STATUS).unlink(missing_ok=True)
-    tagged = _topics(plan)  # first: a wrong address of the tagger costs no sampling
     with (
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
@@ -84,8 +79,8 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         grading.collect()
         grading.require_verdicts(training.max_infra_errors)
         _write_generations(plan, map(grading.graded, generations.in_order()))
-    _write_questions(work_dir / QUESTIONS, plan, tagged)
-    _write_scores(work_dir, plan, tagged)
+    _write_questions(work_dir / QUESTIONS, plan)
+    _write_scores(work_dir, plan)
     shutil.rmtree(work_dir / "sampling", ignore_errors=True)
     with disk_errors(work_dir):
         _status(work_dir, "finished", "")
@@ -93,25 +88,14 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
 
 def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
     """A row group a batch: memory never holds more than one."""
-    path, settings = plan.spec.work_dir / GENERATIONS, plan.spec.evaluation.reward_model
-    schema, journal = GRADED_SCHEMA, plan.spec.store_dir / "rewards.jsonl"
-    with ExitStack() as stack:
-        if settings.model:
-            schema = schema.append(REWARD)
-            rewarder = stack.enter_context(Rewarder(settings, journal, partial(_note, plan.spec.work_dir)))
-            graded = (rewarder.with_rewards(table, plan) for table in graded)
-        stack.enter_context(disk_errors(path))
-        draft = stack.enter_context(replacing(path))
-        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-            for table in graded:
-                writer.write_table(table)
-
-
-def _topics(plan: Plan) -> dict[str, tuple[Tags, str]]:
-    """By benchmark, its questions' topics and who assigned them."""
-    settings, journal = plan.spec.evaluation.topics, plan.spec.store_dir / "topics.jsonl"
-    note = partial(_note, plan.spec.work_dir)
-    return {name: tag(problems, settings, journal, note) for name, problems in plan.problems.items()}
+    path = plan.spec.work_dir / GENERATIONS
+    with (
+        disk_errors(path),
+        replacing(path) as draft,
+        pq.ParquetWriter(draft, GRADED_SCHEMA, compression="zstd") as writer,
+    ):
+        for table in graded:
+            writer.write_table(table)
 
 
 def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
@@ -141,7 +125,7 @@ def _asked(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write_questions(path: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, str]]) -> None:
+def _write_questions(path: Path, plan: Plan) -> None:
     rows = []
     for name, problems in plan.problems.items():
         flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(name, ())
@@ -152,9 +136,8 @@ def _write_questions(path: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, st
                 "prompt": user_message(problem, plan.prompts[name]),
                 "reference": problem.answer,
                 "contaminated": None if flagged is None else problem.problem_id in flagged,
-                "topics": list(tagged[name][0][problem.problem_id]),
+                "topics": list(topics_of(problem)),
                 "difficulty": None if (difficulty := difficulty_of(problem)) is None else str(difficulty),
-                "rating": rating_of(problem),
                 "cluster": cluster_of(problem),
             }
             for problem in problems
@@ -163,9 +146,8 @@ def _write_questions(path: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, st
         pq.write_table(pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA), path)
 
 
-def _write_scores(work_dir: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, str]]) -> None:
+def _write_scores(work_dir: Path, plan: Plan) -> None:
     columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
-    columns += [REWARD.name] if plan.spec.evaluation.reward_model.model else []
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}
@@ -186,9 +168,7 @@ def _write_scores(work_dir: Path, plan: Plan, tagged: Mapping[str, tuple[Tags, s
                 benchmark.pass_at or plan.spec.evaluation.pass_at,
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
-                topics=tagged[name][0],
             ),
-            "topics_by": tagged[name][1],
             **_metrics(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
     with disk_errors(work_dir):

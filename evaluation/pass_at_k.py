@@ -47,21 +47,6 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
-def best_of_every_k(rewards: ArrayLike, right: ArrayLike) -> np.ndarray:
-    """best@1 … best@n of one question, shape [n]: the chance that of k responses drawn without replacement the one with
-    the highest reward is right. Equal rewards share their places; NaN, no reward, is below all others.
-
-    The response at place j by reward, from 0, is the best of k with the chance w_k(j) = C(n-1-j, k-1) / C(n, k);
-    w_k(0) = k/n and w_k(j+1) = w_k(j) (n-k-j) / (n-1-j).
-    """
-    _, place = np.unique(-np.nan_to_num(np.asarray(rewards, float), nan=-np.inf), return_inverse=True)
-    shares = np.bincount(place, np.asarray(right, float)) / np.bincount(place)
-    n = len(place)
-    k, j = np.arange(1, n + 1)[:, None], np.arange(n - 1)[None, :]
-    weights = np.cumprod(np.hstack([k / n, np.maximum(n - k - j, 0) / (n - 1 - j)]), axis=1)
-    return weights @ shares[np.sort(place)]
-
-
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
     """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k
     responses.

@@ -12,11 +12,9 @@ import pandas as pd
 from ratchet.evaluation import figures, responses, tables
 from ratchet.evaluation.boundaries import FEWEST_TASKS, Trained, boundaries_of, gain_correlation
 from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
-from ratchet.evaluation.creativity import LENGTHS, creativity_index
 from ratchet.evaluation.question_list import question_table
 from ratchet.evaluation.regimes import MARGIN
-from ratchet.evaluation.statistics import standard_error_across_clusters, student_interval
-from ratchet.evaluation.tables import Benchmarks, Row, Series, gain_between, interval, number, percent, signed
+from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.files import disk_errors, write_atomically
@@ -54,18 +52,17 @@ def write_report(
     *,
     title: str,
     sections: Sequence[Section] = (),
-    corpus: Sequence[str] = (),
     trained: Trained | None = None,
 ) -> list[Path]:
     """Write `report.html` (self-contained), `report.md`, `figures/*.png`, `responses/*.html`, and for several
     evaluations `questions.csv`, into `directory`; returns the files.
 
-    `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores. `corpus` are
-    texts for the creativity index. `trained` is the training set, None where it is unknown.
+    `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores.
+    `trained` is the training set, None where it is unknown.
     """
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
-    document, linked = compose(evaluated, title, sections, corpus, trained)
+    document, linked = compose(evaluated, title, sections, trained)
     files = {**document.images, **{name: text.encode() for name, text in linked.items()}}
     with disk_errors(directory):
         for name, content in files.items():
@@ -80,7 +77,6 @@ def compose(
     evaluations: Sequence[Evaluated],
     title: str,
     sections: Sequence[Section] = (),
-    corpus: Sequence[str] = (),
     trained: Trained | None = None,
 ) -> tuple[Document, dict[str, str]]:
     """The document, folded sections last, and the files that it links to, by name. Empty sections are left out."""
@@ -107,9 +103,7 @@ def compose(
         "budgets": tables.each(benchmarks, tables.budget_rows),
         "topics": tables.topic_rows(benchmarks, "topics"),
         "months": tables.topic_rows(benchmarks, "months"),
-        "rating": tables.each(benchmarks, tables.rating_rows),
         "contamination": tables.each(benchmarks, tables.contamination_rows),
-        "creativity": _creativity_rows(benchmarks, directories, corpus),
         "review": [
             {"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "reason": p.reason} for p in picks
         ],
@@ -125,9 +119,9 @@ def compose(
     headlines = [card for name, series in benchmarks.items() for card in headline(name, series)]
     document = pages.compose(
         WORDS, headlines, rows, drawings, sections,
-        title=title, evaluations=evaluations, benchmarks=benchmarks, corpus=len(corpus),
+        title=title, evaluations=evaluations, benchmarks=benchmarks,
         differing=[(e.label, different) for e in others if (different := setting_differences(first.scores, e.scores))],
-        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, lengths=LENGTHS, margin=MARGIN, k=k,
+        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN, k=k,
         regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
         correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks if k > 1},
         number=number, signed=signed, percent=percent, interval=interval, repr=repr,
@@ -157,27 +151,6 @@ def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[resp
         for pick in found:
             picks.setdefault((pick.benchmark, pick.question), pick)
     return list(picks.values())
-
-
-def _creativity_rows(benchmarks: Benchmarks, directories: Mapping[str, Path], corpus: Sequence[str]) -> list[Row]:
-    """With the change of each checkpoint from the first, paired over questions."""
-    rows: list[Row] = []
-    first: dict[str, pd.Series] = {}
-    evaluated = [(name, label, scores) for name, series in benchmarks.items() for label, scores in series]
-    for name, label, scores in evaluated if corpus else ():
-        texts = responses.table(directories[label] / "generations.parquet", name, ["problem_id", "text"])
-        texts = texts.assign(index=creativity_index(texts.text.tolist(), corpus))
-        means = pd.Series(texts.groupby("problem_id", sort=False)["index"].mean(), dtype=float)
-        clusters = [scores["clusters"].get(question, (question,)) for question in means.index]
-        row = {"benchmark": name, "checkpoint": label}
-        row["creativity index"] = tables.with_error(means.mean(), standard_error_across_clusters(means, clusters))
-        change = (means - first.setdefault(name, means)).dropna()
-        if change.any():
-            mean, groups = float(change.mean()), [scores["clusters"].get(q, (q,)) for q in change.index]
-            low, high = student_interval(mean, standard_error_across_clusters(change, groups), len(set(groups)))
-            row |= {"change from the first": signed(mean), "95 % interval": interval(low, high, signed)}
-        rows.append(row)
-    return rows
 
 
 def headline(name: str, series: Series) -> list[Headline]:

@@ -6,16 +6,15 @@ Undefined numbers (pass@k for k > n, an error bar of one question) are NaN here 
 import itertools
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, rating_of, topics_of
+from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.grading import RIGHT
-from ratchet.evaluation.pass_at_k import NAN, all_pass_table, best_of_every_k, majority_at_k, pass_at_k_table
-from ratchet.evaluation.rating import map_rating
+from ratchet.evaluation.pass_at_k import NAN, all_pass_table, majority_at_k, pass_at_k_table
 from ratchet.evaluation.statistics import (
     share_interval,
     standard_error_across_clusters,
@@ -32,15 +31,14 @@ def score(
     pass_at: Sequence[int],
     vote: bool,
     contaminated: Collection[str] | None = None,
-    topics: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class`,
-    `empty`, and for best@k `reward`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
+    `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class` and
+    `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
     are counted, and are part of no score. `vote` adds maj@k, for domains whose answers can be compared with one
-    another. `contaminated` are the problem_ids found in the training set, None without a check. `topics` are those of
-    each question, by problem_id; default: those that its file states. pass@1 is always among the scores.
+    another. `contaminated` are the problem_ids found in the training set, None without a check. pass@1 is
+    always among the scores.
     """
     rows = rows.assign(right=rows.outcome == Outcome.PASSED.value).sort_values("sample", kind="stable")
     graded = rows.loc[rows.outcome != Outcome.INFRA_ERROR.value]
@@ -71,13 +69,12 @@ def score(
         "solve_rates": solve_rates(n, c) if n.size else None,
         "topics": by_topic(
             rates,
-            {p.problem_id: topics_of(p) for p in problems} if topics is None else topics,
+            {p.problem_id: topics_of(p) for p in problems},
             {p.problem_id: difficulty_of(p) for p in problems},
             clusters,
         ),
         "months": _by_month(problems, rates, clusters),
         "budgets": _by_budget(graded, groups, answered.index),
-        "rating": _rating(problems, rates),
         "contamination": None,
         "problems": dict(zip(counts.index, counts[["c", "n"]].to_numpy().tolist(), strict=True)),
         "clusters": clusters,
@@ -92,13 +89,6 @@ def score(
         result["majority_at"] = {
             str(k): estimate(np.array([majority_at_k(v, k) for v in votes]), groups) for k in pass_at
         }
-    if "reward" in graded:
-        table = np.full((len(answered), n.max(initial=0)), NAN)
-        each = {question: own for question, own in graded.groupby("problem_id")}
-        for row, question in zip(table, answered.index, strict=True):
-            row[: len(each[question])] = best_of_every_k(each[question].reward, each[question].right)
-        best = Curves(table, groups)
-        result["best_of_at"] = {str(k): best.at(k) for k in pass_at}
     return result
 
 
@@ -163,14 +153,6 @@ def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd
     return rows
 
 
-def _rating(problems: Sequence[Problem], rates: Mapping[str, float]) -> dict[str, float] | None:
-    """`map_rating` from the solve rates of the rated problems, None without any."""
-    rated = {p.problem_id: rating for p in problems if (rating := rating_of(p)) is not None and p.problem_id in rates}
-    if not rated:
-        return None
-    return asdict(map_rating(list(rated.values()), [rates[problem] for problem in rated]))
-
-
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
     """Shares of the graded responses. `no_answer_rate`: complete, with no answer to judge; `empty_rate`: no text beside
     thinking. Rates that depend on the finish reason are undefined where it is unknown, as in imported responses."""
@@ -205,12 +187,11 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, `best_of_K`, rates, the domain's own
-    metrics and `response_tokens`, the mean."""
+    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics
+    and `response_tokens`, the mean."""
     found = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
     found |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
     found |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
-    found |= {f"best_of_{k}": point["value"] for k, point in scores.get("best_of_at", {}).items()}
     found |= {name: value for name, value in scores.items() if name.endswith("_rate")}
     found |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
     return found | {"response_tokens": scores["response_tokens"]["all"]["mean"]}

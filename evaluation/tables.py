@@ -65,9 +65,9 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 def score_rows(scores: Scores) -> list[Row]:
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
-    for name, points in (("maj", scores.get("majority_at", {})), ("best", scores.get("best_of_at", {}))):
-        if k := largest_k(points):
-            row[f"{name}@{k}"] = estimate(points[k])
+    majority = scores.get("majority_at", {})
+    if k := largest_k(majority):
+        row[f"maj@{k}"] = estimate(majority[k])
     row |= {name.replace("_", " "): number(value) for name, value in scores.get("metrics", {}).items()}
     tokens = number(scores["response_tokens"]["all"]["mean"], 0)
     return [row | {"truncated": percent(scores["truncation_rate"]), "mean tokens": tokens}]
@@ -84,9 +84,8 @@ def k_rows(scores: Scores) -> list[Row]:
         row: Row = {"k": int(k), "pass@k": number(point["value"])}
         row["95 % interval"] = interval(point["low"], point["high"])
         row["pass^k"] = estimate(scores["all_pass_at"][k])
-        for name, points in (("maj@k", "majority_at"), ("best@k", "best_of_at")):
-            if points in scores:
-                row[name] = estimate(scores[points][k])
+        if "majority_at" in scores:
+            row["maj@k"] = estimate(scores["majority_at"][k])
         if k == "1":
             row["at fixed questions"] = f"± {number(scores.get('standard_error_at_fixed_questions'))}"
         rows.append(row)
@@ -110,13 +109,6 @@ def length_rows(scores: Scores) -> list[Row]:
 def budget_rows(scores: Scores) -> list[Row]:
     row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores.get("budgets", ())}
     return [row] if row else []
-
-
-def rating_rows(scores: Scores) -> list[Row]:
-    rating = scores["rating"]
-    if not rating:
-        return []
-    return [{"rating": with_error(rating["value"], rating["standard_error"], 0), "problems": rating["problems"]}]
 
 
 def contamination_rows(scores: Scores) -> list[Row]:

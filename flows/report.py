@@ -10,14 +10,12 @@ from ratchet.tasks.pipeline_run import open_run
 
 
 @flow
-def report(recipe: Recipe, evaluations: Sequence[str], corpus: Sequence[str] = (), paired: bool = False) -> Artifact:
-    """The report of these evaluations in order (default: the newest). `corpus`: text files for the creativity index.
-    `paired` refuses evaluations with different settings."""
+def report(recipe: Recipe, evaluations: Sequence[str], paired: bool = False) -> Artifact:
+    """The report of these evaluations in order (default: the newest). `paired` refuses different settings."""
     with open_run(recipe, "report") as run:
         run.phase("Report")
         found = step.stored_evaluations(evaluations)
         if paired:
             step.require_same_settings(found)
-        texts = [run.store.file(path) for path in corpus]
         title = ", ".join(artifact.name for artifact in found)
-        return step.report(recipe, found, title=title, corpus=texts)
+        return step.report(recipe, found, title=title)

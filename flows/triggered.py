@@ -114,18 +114,17 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two evaluations or more.")
-    return _run(reporting.report, Recipe(name="comparisons"), evaluations, (), not allow_mismatch)
+    return _run(reporting.report, Recipe(name="comparisons"), evaluations, not allow_mismatch)
 
 
 @flow(name="report")
-def report(evaluations: tuple[str, ...] = (), corpus: tuple[str, ...] = ()) -> str:
+def report(evaluations: tuple[str, ...] = ()) -> str:
     """Write the report of stored evaluations.
 
     Args:
         evaluations: `evaluation/…`, in order; empty means the newest.
-        corpus: Files of text that responses may quote, for the creativity index.
     """
-    return _run(reporting.report, Recipe(name="reports"), evaluations, corpus)
+    return _run(reporting.report, Recipe(name="reports"), evaluations)
 
 
 def _run(

@@ -213,10 +213,8 @@ def _sampled(subject: Subject) -> bool:
 
 def _check(recipe: Recipe, subject: Subject) -> None:
     """Raises RatchetError if the engine or the endpoint is not available. An endpoint with stored answers is not
-    checked: these may suffice, and the evaluation waits for it. A reward model must answer."""
+    checked: these may suffice, and the evaluation waits for it."""
     settings = active_run().settings
-    if (rewards := recipe.evaluation.reward_model).model:
-        check_endpoint(rewards.base_url, os.environ.get(rewards.api_key_env))
     if _sampled(subject):
         launcher_of(settings).check(recipe.training.hardware.machines)
         recipe.training.engine.check(settings.python)
@@ -246,8 +244,6 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine,
-        **({} if evaluation.topics.by == "file" else {"topics": evaluation.topics}),
-        **({"reward_model": evaluation.reward_model} if evaluation.reward_model.model else {}),
         **judged_math(recipe, [b.domain for b, _ in benchmarks]),
     }  # fmt: skip
 

@@ -31,18 +31,16 @@ def report(
     evaluations: Sequence[Artifact],
     curated: Mapping[str, Artifact] = {},
     title: str = "",
-    corpus: Sequence[Artifact] = (),
 ) -> Artifact:
     """One HTML page, and the same in Markdown: the pipeline's last artifact, with the lineage of all others.
 
-    `curated` are the problems of each domain, `corpus` text files for the creativity index."""
+    `curated` are the problems of each domain."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
     run, store, used = active_run(), active_run().store, active_run().used
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.creativity import read_texts
         from ratchet.evaluation.report import write_report
         from ratchet.tasks.training_report import training_sections
 
@@ -56,7 +54,6 @@ def report(
             draft.path,
             title=title,
             sections=sections,
-            corpus=[text for file in corpus for text in read_texts(file.path)],
             trained=training_tasks(
                 pq.read_table(a.kept, columns=["problem_id", "domain", "prompt", "metadata"])
                 for a in behind
@@ -70,8 +67,8 @@ def report(
         draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
         draft.extra["headline"] = evaluations[-1].manifest["headline"]
 
-    inputs = [*evaluations, *curated.values(), *corpus]
-    parameters = {"recipe": recipe.name, "title": title, "corpus": len(corpus)}
+    inputs = [*evaluations, *curated.values()]
+    parameters = {"recipe": recipe.name, "title": title}
     return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from pydantic import Field, field_validator, model_validator
@@ -90,41 +90,6 @@ class Endpoint(Section):
     """Seconds without any answer after which the evaluation stops; finished answers are kept."""
 
 
-class RewardModel(Endpoint):
-    """A reward model behind vLLM's `/classify`: the score best@k is that of the response with the highest reward."""
-
-    base_url: Where[str] = ""
-    """Address of the server, such as http://127.0.0.1:8001."""
-    concurrency: Where[int] = Field(default=64, ge=1)
-    """Open calls at a time."""
-    timeout_s: Where[float] = 60.0
-    """Seconds per call."""
-    patience_s: Where[float] = 60.0
-    """Seconds of pauses between attempts, after which a failing call stops the evaluation. Rewards so far are kept."""
-
-    @model_validator(mode="after")
-    def _has_an_address(self) -> "RewardModel":
-        if bool(self.model) != bool(self.base_url):
-            raise ValueError("reward_model needs both model and base_url")
-        return self
-
-
-class Topics(Endpoint):
-    """Topics of questions whose benchmark states none, for accuracy by topic."""
-
-    by: Literal["file", "keywords", "endpoint"] = "file"
-    """`file`: only the topics that the benchmark states. `keywords`: a rough guess from the statement. `endpoint`: a
-    model chooses from a fixed list; each reply is kept, so that no question is asked twice."""
-    base_url: Where[str] = ""
-    """Address of the endpoint; default: OpenAI's."""
-
-    @model_validator(mode="after")
-    def _names_a_model(self) -> "Topics":
-        if self.by == "endpoint" and not self.model:
-            raise ValueError("by: endpoint needs model, its name at the endpoint, and base_url")
-        return self
-
-
 class Evaluation(Section):
     benchmarks: tuple[Benchmark, ...] = ()
     """What models are scored on."""
@@ -142,10 +107,6 @@ class Evaluation(Section):
     """Of sampling."""
     endpoint: Endpoint = Endpoint()
     """Settings for a model behind an endpoint."""
-    reward_model: RewardModel = RewardModel()
-    """For best-of-n; default: none."""
-    topics: Topics = Topics()
-    """Topics of questions whose benchmark states none."""
 
     @field_validator("benchmarks")
     @classmethod

@@ -220,9 +220,18 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
     return [int(part)]
 
 
+GONE = {
+    "evaluation.reward_model": "removed. Score the responses of generations.parquet with the reward model yourself.",
+    "evaluation.topics": "removed. Topics are those that the benchmark's file states.",
+}
+"""Fields of earlier versions, and what to do instead."""
+
+
 def explain(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
     location = ".".join(map(str, [*error["loc"], *filter(None, [error.get("ctx", {}).get("key")])]))
+    if location in GONE:
+        return f"{location}: {GONE[location]}"
     if error["type"] == "unknown_key":
         return f"{location}: {error['msg']}"
     if error["type"] == "missing":

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ratchet.evaluation.pass_at_k import (
     all_pass_table,
-    best_of_every_k,
     majority_at_k,
     pass_at_every_k,
     pass_at_k_table,
@@ -92,22 +91,3 @@ def test_majority_at_k_averages_over_subsets(votes):
     every = [majority_of_all(subset) for subset in combinations(votes, 2)]
     spread = np.std(every) / np.sqrt(2000)
     assert abs(majority_at_k(votes, 2, draws=2000) - np.mean(every)) <= 5 * spread + 1e-12
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, math.nan]), st.booleans()), min_size=1, max_size=7))
-def test_best_at_k_is_the_share_of_subsets_whose_highest_reward_is_right(responses):
-    rewards, right = zip(*responses, strict=True)
-    found = best_of_every_k(rewards, right)
-    for k in range(1, len(responses) + 1):
-        shares = []
-        for subset in combinations(responses, k):
-            ranks = [-math.inf if math.isnan(reward) else reward for reward, _ in subset]
-            # Equal rewards share a place over the whole question, so that the order of samples means nothing.
-            best = [r for reward, r in responses if (-math.inf if math.isnan(reward) else reward) == max(ranks)]
-            shares.append(np.mean(best))
-        assert found[k - 1] == pytest.approx(np.mean(shares), abs=1e-12)
-
-
-def test_best_at_k_of_many_responses_stays_finite():
-    found = best_of_every_k(np.arange(1024), np.arange(1024) % 2 == 1)
-    assert found[0] == pytest.approx(0.5) and found[-1] == 1 and np.isfinite(found).all()

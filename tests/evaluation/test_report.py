@@ -17,7 +17,6 @@ from ratchet.evaluation.comparison import paired_difference
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import WORDS, Evaluated, by_benchmark, compose, headline, read_scores, write_report
-from ratchet.evaluation.rewards import REWARD
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Document, Drawing, Section, inline, to_html, to_markdown
@@ -47,7 +46,7 @@ def evaluation(
 ) -> Path:  # fmt: skip
     """Benchmarks as an evaluation leaves them; `skill` is the chance of a right response, and the last question's
     answers are all the same wrong one."""
-    generator, rewards = np.random.default_rng(3), np.random.default_rng(4)
+    generator = np.random.default_rng(3)
     problems = [
         Problem(f"q{q}", "math", f"What is {q}? {NASTY}", answer=str(q), source="file", source_id=str(q),
                 metadata=json.dumps({"subject": "even" if q % 2 else "odd", "difficulty": q % 3}
@@ -67,7 +66,6 @@ def evaluation(
                     "finish_reason": "stop" if generator.random() < 0.9 else "length",
                     "outcome": outcome if passed else "failed", "decided_by": "exact", "fraction": float(passed),
                     "extracted": "77", "empty": False, "answer_class": answer if domain == "math" else None,
-                    "reward": round(rewards.normal(passed), 1),
                 })  # fmt: skip
         rows += own
         benchmarks[f"tiny-{domain}"] = {
@@ -84,7 +82,7 @@ def evaluation(
     path = directory / label
     path.mkdir(parents=True)
     (path / "scores.json").write_text(json.dumps(without_nan(scores)))
-    pq.write_table(pa.Table.from_pylist(rows, schema=GRADED_SCHEMA.append(REWARD)), path / "generations.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=GRADED_SCHEMA), path / "generations.parquet")
     questions = [
         {"benchmark": name, "problem_id": p.problem_id, "source": p.source, "source_id": p.source_id,
          "prompt": p.prompt, "reference": p.answer, "contaminated": p.problem_id == "q3",
@@ -126,9 +124,7 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
         drawing=Drawing("rows", b"\x89PNG"),
         caption="Rows " + NASTY,
     )
-    files = write_report(
-        directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra], corpus=["an answer 1 of old"]
-    )
+    files = write_report(directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra])
 
     page = Page((tmp_path / "report/report.html").read_text())
     assert page.open == []  # every tag is closed, in order

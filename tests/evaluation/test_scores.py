@@ -65,20 +65,6 @@ def test_the_vote_counts_classes():
     assert "majority_at" not in score(ROWS[:4], problems("a"), (4,), vote=False)
 
 
-def test_the_highest_reward_is_the_answer():
-    rows = [
-        {**row, "reward": reward} for row, reward in zip(ROWS, (0.2, 0.9, 0.1, 0.5, 0.4, None, 1.0, 0.1), strict=True)
-    ]
-    points = score(rows, problems("a", "b"), (1, 2, 3, 4), vote=False)["best_of_at"]
-    # a: right at places 2 and 3 of 4; b: its infra error is no response, and right at place 1 of 3
-    assert points["1"]["value"] == pytest.approx((1 / 2 + 1 / 3) / 2)
-    assert points["2"]["value"] == pytest.approx((3 / 6 + 2 / 3) / 2)
-    assert points["3"]["value"] == pytest.approx((1 / 4 + 1) / 2)
-    assert points["4"] | {"low": 0, "high": 0} == {
-        "value": 0, "standard_error": pytest.approx(math.nan, nan_ok=True), "questions": 1, "low": 0, "high": 0
-    }  # fmt: skip
-
-
 def test_infra_errors_are_never_zeros():
     errors = [row("a", i, "infra_error") for i in range(4)]
     assert score([*errors, row("a", 4, "passed")], problems("a"), (1,), vote=False)["pass_at"]["1"]["value"] == 1
@@ -142,14 +128,10 @@ def test_scores_with_and_without_contaminated_questions():
     assert score(ROWS, problems("a", "b"), (1,), vote=False, contaminated=())["contamination"]["flagged"] == []
 
 
-def test_ratings_and_contests_come_from_the_metadata():
-    rated = [replace(p, metadata=json.dumps({"rating": r, "contest_id": "c"})) for p, r in
-             zip(problems("a", "b"), (1200, 2000), strict=True)]  # fmt: skip
-    others = problems("c")
-    scores = score([*ROWS, row("c", 0, "passed")], [*rated, *others], (1,), vote=False)
-    assert scores["rating"]["problems"] == 2 and 1200 < scores["rating"]["value"] < 2000
+def test_contests_come_from_the_metadata():
+    rated = [replace(p, metadata=json.dumps({"contest_id": "c"})) for p in problems("a", "b")]
+    scores = score([*ROWS, row("c", 0, "passed")], [*rated, *problems("c")], (1,), vote=False)
     assert len(set(scores["clusters"].values())) == 1 and set(scores["clusters"]) == {"a", "b"}
-    assert score(ROWS, problems("a", "b"), (1,), vote=False)["rating"] is None
 
 
 def test_every_interval_that_is_shown_is_across_contests():
