@@ -136,7 +136,7 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
     words = " ".join(page.words)
     for expected in (
         f"tiny {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–", "Contamination", "Topics",
-        "Creativity", "Recompute these numbers", "With 0 of 4 correct the solve rate may still be up to 52.7%",
+        "Recompute these numbers", "With 0 of 4 correct the solve rate may still be up to 52.7%",
     ):  # fmt: skip
         assert expected in words
 
