@@ -38,10 +38,11 @@ class TestResult:
 def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
     """Run `source` on the problem's tests.
 
-    Tests share a process. A test that fails there runs once more in its own process, so that shared state cannot fail a
-    right program; tests of a published check share what its own harness shares. If the first failure decides, the
-    longest test comes first, and `Verdict.fraction` counts the tests that passed before it. The default limit for all
-    tests together is `CodeProblem.budget_s`.
+    Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
+    verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
+    program nor give a wrong one a second try. Tests of a published check share what its own harness shares. If the
+    first failure decides, the longest test comes first, and `Verdict.fraction` counts the tests that passed before it.
+    The default limit for all tests together is `CodeProblem.budget_s`; fresh processes have it once more.
 
     A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`. Raises SandboxFault, which
     says nothing about the program: a pool tries again.
@@ -65,6 +66,14 @@ Failure = tuple[str, str, str]
 
 AS_CHECK: Failure = ("not_json", "", "")
 """The value of an exact call is not JSON, and may still equal the expected one: Python must compare them."""
+_Outcome = tuple[int, Failure | None, float]
+"""Of one test: its index, its failure, and the seconds that the program reports."""
+
+
+class _Shares(Exception):
+    """A test failed that passes in a process of its own."""
+
+
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 
@@ -76,13 +85,20 @@ class _Judging:
         self.source = source
         self.sandbox = sandbox
         self.every_test = settings.fraction
-        self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
+        self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.results: list[TestResult] = []
 
     def decide(self) -> Verdict:
+        try:
+            return self._decide(self._shared(self._order()))
+        except _Shares:
+            self.results, self.budget_s = [], self.total_s
+            return self._decide(self._apart())
+
+    def _decide(self, outcomes: Iterator["_Outcome"]) -> Verdict:
         passed = 0
         failure: tuple[str, str] | None = None
-        for index, failed, seconds in self._outcomes():
+        for index, failed, seconds in outcomes:
             seconds = min(max(seconds, 0.0), self.problem.limit_s) if math.isfinite(seconds) else 0.0
             self.results.append(TestResult(index, *(failed or ("passed",)), seconds=seconds))
             if failed is None:
@@ -96,10 +112,13 @@ class _Judging:
         outcome = Outcome.TIMEOUT if failure[0] == "time_limit" else Outcome.FAILED
         return Verdict(outcome, passed / len(self.problem.tests), *failure, extracted=self.source)
 
-    def _outcomes(self) -> Iterator[tuple[int, Failure | None, float]]:
-        """(index, failure, seconds) of each test; runs tests as the caller iterates."""
+    def _order(self) -> list[int]:
+        return sorted(self.problem.requests) if self.every_test else list(self.problem.requests)
+
+    def _shared(self, order: list[int]) -> Iterator["_Outcome"]:
+        """These tests in a process with each other, then the checks; runs tests as the caller iterates. Raises _Shares
+        as soon as a test shows that sharing matters."""
         tests, requests = self.problem.tests, self.problem.requests
-        order = sorted(requests) if self.every_test else list(requests)
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
         while order:
             runs = self._run([requests[index] for index in order], None if self.every_test else self._fails(order))
@@ -112,11 +131,21 @@ class _Judging:
                 # The first test of a process shared it with none; the calls of a check are meant to share.
                 if failed and position > 0 and not tests[index].exact:
                     run = self._run([requests[index]])[0]
-                    failed = self._assess(index, run)
+                    if (failed := self._assess(index, run)) is None:
+                        raise _Shares
                 yield index, failed, run.seconds
             order = order[done:]  # the process may have ended early; the rest get another
         if checks:
             yield from self._check(dict(sorted(checks.items())))
+
+    def _apart(self) -> Iterator["_Outcome"]:
+        """Each test in a process of its own, except those of a published check, which are meant to share."""
+        tests, order = self.problem.tests, self._order()
+        yield from self._shared([index for index in order if tests[index].exact])
+        for index in order:
+            if not tests[index].exact:
+                [run] = self._run([self.problem.requests[index]])
+                yield index, self._assess(index, run), run.seconds
 
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
         return lambda position, run: self._assess(order[position], run) not in (None, AS_CHECK)
@@ -129,12 +158,17 @@ class _Judging:
             self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
         )
         self.budget_s -= execution.spent_s
-        if execution.runs[0].status == "unprepared":  # a program can report this too: try without one
-            alone = {"kind": "stdin", "input": ""}
-            [run] = self.sandbox.run("", [alone], limits, entry_point=None, prelude=prelude).runs
-            if run.status == "unprepared":
-                raise InvalidProblem(f"its prelude fails: {run.detail}")
+        if execution.runs[0].status == "unprepared":
+            self._require_prelude()
         return execution.runs
+
+    def _require_prelude(self) -> None:
+        """Raises InvalidProblem if the prelude fails without a program: a program can report that too."""
+        request = {"kind": "stdin", "input": ""}
+        prelude = self.problem.prelude
+        [run] = self.sandbox.run("", [request], self._limits(), entry_point=None, prelude=prelude).runs
+        if run.status == "unprepared":
+            raise InvalidProblem(f"its prelude fails: {run.detail}")
 
     def _limits(self) -> Limits:
         problem, test_s = self.problem, min(self.problem.limit_s, self.budget_s)
@@ -178,7 +212,8 @@ class _Judging:
         if status == "held":
             return None
         if program is not None and program.status == "unprepared":
-            raise InvalidProblem(f"its prelude fails: {program.detail}")
+            self._require_prelude()
+            return _broken(program)
         if status == "invalid":
             raise InvalidProblem(f"its check cannot be run: {detail}" if "prelude" not in detail else detail)
         if status == "gone" and program is not None and program.status != "exited":
