@@ -77,7 +77,7 @@ def mbpp(row: RawRow) -> Row:
     suite = from_script("\n".join(row.pop("test_list")), setup=setup)
     plus = from_tables(row.pop("test", None) or "", suite.entry_point or "")
     suite = plus or suite
-    suite.prelude = "\n".join(imports).strip() or None
+    suite.prelude = "\n".join(imports).strip()
     header = re.search(rf"^def {suite.entry_point}\(.*?:\s*$", code, re.MULTILINE | re.DOTALL)
     return tested(row, suite) | {
         "prompt": row.take_text("prompt", "text"),
@@ -129,8 +129,35 @@ def code_contests(row: RawRow) -> Row:
     }
 
 
+_LIVECODEBENCH = """\
+from string import *
+from re import *
+from datetime import *
+from collections import *
+from heapq import *
+from bisect import *
+from copy import *
+from math import *
+from random import *
+from statistics import *
+from itertools import *
+from functools import *
+from operator import *
+from io import *
+from sys import *
+from json import *
+from builtins import *
+from typing import *
+import string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools
+import operator, io, sys, json
+sys.setrecursionlimit(50000)
+"""
+"""What its own executor puts before every program, those that read standard input included."""
+
+
 def livecodebench(row: RawRow) -> Row:
     """LiveCodeBench, code generation: public and private tests; the function's name is in the metadata."""
+    row["prelude"] = _LIVECODEBENCH
     row["tests"] = parse_structure(row.take_text("public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
         row["tests"] += decode_private(private)
@@ -190,7 +217,7 @@ def tested(row: RawRow, suite: TestSuite, *programs: str | None) -> Row:
         suite.entry_point = f"Solution().{suite.entry_point}"
     if suite.left_out:
         row["tests_left_out"] = suite.left_out
-    if suite.prelude:
+    if suite.prelude is not None:
         row["prelude"] = suite.prelude
     tests = json.dumps(suite.tests, ensure_ascii=False) if suite.tests else None
     return {"tests": tests, "entry_point": suite.entry_point}

@@ -228,7 +228,7 @@ def test_a_test_that_fails_beside_others_is_run_alone(sandbox, monkeypatch):
     monkeypatch.setattr(sandbox, "run", lambda *a, **k: batches.append(len(a[1])) or run(*a, **k))
     once = "import math\ndef f(x):\n    math.used = getattr(math, 'used', 0) + 1\n    return 2 * x + (math.used == 3)"
     assert judge(doubling(), once, sandbox).passed
-    assert batches == [6, 1]
+    assert batches == [6, 1, *[1] * 6], "and then every test"
 
 
 def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, monkeypatch):

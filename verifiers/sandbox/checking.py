@@ -18,6 +18,14 @@ from ratchet.verifiers.sandbox.evidence import classes_named
 from ratchet.verifiers.sandbox.objects import ANSWERING, COMPARING, NATIVE, Gone, Peer, become, describe, prelude_class
 from ratchet.verifiers.sandbox.values import CHECK, NotData
 
+_READABLE = ANSWERING | COMPARING | {
+    "__annotations__", "__bases__", "__cause__", "__code__", "__context__", "__defaults__", "__dict__", "__doc__",
+    "__eq__", "__func__", "__init__", "__module__", "__mro__", "__name__", "__ne__", "__qualname__", "__self__",
+    "__slots__",
+}  # fmt: skip
+"""Special attributes of the program's objects that a check may read. No others: `__array_interface__` and its relatives
+hand out addresses, which numpy would read in this process, where the expected values are."""
+
 _SHOWN = 300
 _CONTAINERS = (list, dict, set, bytearray, deque)
 _OURS = 3  # references: in the tuple, by name, and the argument
@@ -42,12 +50,26 @@ def run_checks(job: Mapping[str, Any], peer: "CheckEnd", write: Callable[[dict[s
     `got`, the last value from the program. `{"asked": true}` precedes it if the program was used at all. With
     `job["to_first_failure"]` it stops after the first that does not hold."""
     peer.classes = classes_named(job["checks"], job["prelude"])
+    if any("allclose" in source for source in job["checks"]):
+        _compare_shapes()
     for source in job["checks"]:
         peer.begin(write)
         record = _run_check(source, job["entry_point"], peer)
         write(record | {"got": peer.shown})
         if job["to_first_failure"] and record["status"] != "held":
             break
+
+
+def _compare_shapes() -> None:
+    """Make an empty array close to empty ones only. By numpy's rules all of no pairs are close."""
+    import numpy as np  # only here: it is large
+
+    close = np.allclose
+
+    def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+        return bool(np.size(a)) == bool(np.size(b)) and close(a, b, *args, **kwargs)
+
+    np.allclose = allclose
 
 
 def _run_check(source: str, entry_point: str, peer: "CheckEnd") -> dict[str, Any]:
@@ -286,7 +308,7 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name in _QUESTIONS and not self._ratchet_made:
             raise AttributeError(f"an object that the program returned has no {name!r}")
-        if name.startswith("_ratchet"):
+        if name.startswith("_ratchet") or (name[:2] == name[-2:] == "__" and name not in _READABLE):
             raise AttributeError(name)
         return self._ratchet_end.attribute(self, name)
 

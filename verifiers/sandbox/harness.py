@@ -27,17 +27,21 @@ from ratchet.verifiers.sandbox import STOPPED, values
 from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 
-# For LeetCode-style solutions whose problem has no prelude of its own.
 DEFAULT_PRELUDE = """
 import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
+from operator import *
+from string import *
+from math import *
 from bisect import *
 from collections import *
 from functools import *
 from heapq import *
 from itertools import *
-from math import inf, gcd, lcm, sqrt, ceil, floor, comb, perm, factorial, log, log2, isqrt, pi
 from typing import *
+from sortedcontainers import SortedDict, SortedList, SortedSet
 """
+"""What LeetCode gives its solutions, for problems in call form that come without a prelude of their own. It hides no
+built-in name: `math.pow` takes no modulus."""
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
 """An output above the first stays in its file instead of the report, and ends the process's tests. So does a report
@@ -154,7 +158,7 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
     try:
-        names = names_with(job["prelude"], default_names) if job["prelude"] else default_names
+        names = default_names if job["prelude"] is None else names_with(job["prelude"], vars(builtins))
     except BaseException as error:
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
         return
@@ -174,10 +178,12 @@ def read_job(files: Files) -> dict[str, Any]:
 
 def _compiled(job: dict[str, Any], default_names: dict[str, Any]) -> tuple[types.CodeType, Mapping[str, Any]]:
     """The program's code and its built-in names. Raises _Failed."""
+    global _recursion_limit
     try:
-        names = default_names if job["entry_point"] else vars(builtins)
-        if job["prelude"]:
-            names = names_with(job["prelude"], names)
+        # A problem with its own prelude, an empty one included, has what its own harness has, and nothing else.
+        is_default = job["entry_point"] and job["prelude"] is None
+        names = default_names if is_default else names_with(job["prelude"] or "", vars(builtins))
+        _recursion_limit = sys.getrecursionlimit()
     except BaseException as error:
         raise _Failed({"status": "unprepared", "detail": describe(error)}) from None
     try:
@@ -226,7 +232,7 @@ def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
     module.__dict__["__builtins__"] = names
     sys.argv = ["solution.py"]
-    sys.setrecursionlimit(1000)
+    sys.setrecursionlimit(_recursion_limit)
     return module.__dict__
 
 
@@ -241,6 +247,7 @@ def _failed(error: BaseException) -> dict[str, Any]:
     return {"status": "exhausted" if isinstance(error, MemoryError) else "raised", "detail": describe(error)}
 
 
+_recursion_limit = 1000  # unless the prelude sets another
 _output: io.TextIOWrapper | None = None  # our own, flushed even if a program replaces or deletes sys.stdout
 _errors = sys.stderr  # the server's, whose descriptor is now /dev/null
 
@@ -248,13 +255,20 @@ _errors = sys.stderr  # the server's, whose descriptor is now /dev/null
 def _open_streams() -> None:
     """Standard streams as at the start of an interpreter; tests share the one for output while it is open."""
     global _output
-    reader = io.BufferedReader(io.FileIO(0, "r", closefd=False))
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(reader, encoding="utf-8")
+    sys.stdin = sys.__stdin__ = _stream(io.BufferedReader, 0, "r", "<stdin>")
     if _output is None or not _is_open(_output):
-        writer = io.BufferedWriter(io.FileIO(1, "w", closefd=False))
-        _output = io.TextIOWrapper(writer, encoding="utf-8")
+        _output = _stream(io.BufferedWriter, 1, "w", "<stdout>")
     sys.stdout = sys.__stdout__ = _output
     sys.stderr = sys.__stderr__ = _errors
+
+
+def _stream(buffered: Any, descriptor: int, mode: str, name: str) -> io.TextIOWrapper:
+    """With the attributes that the interpreter gives its own: many programs read `sys.stdin.mode`."""
+    raw = io.FileIO(descriptor, mode, closefd=False)
+    raw.name = name
+    stream = io.TextIOWrapper(buffered(raw), encoding="utf-8")
+    stream.mode = mode
+    return stream
 
 
 def _is_open(stream: Any) -> bool:
@@ -310,7 +324,8 @@ def prepare() -> dict[str, Any]:
     sys.set_int_max_str_digits(0)
     for name in ("exit", "quit"):  # from `site`, without which the server starts
         setattr(builtins, name, _sitebuiltins.Quitter(name, ""))
-    names = names_with(DEFAULT_PRELUDE, vars(builtins))
+    default = names_with(DEFAULT_PRELUDE, {})
+    names = {**default, **vars(builtins)}
     for module in ("array", "dataclasses", "decimal", "enum", "fractions", "queue", "statistics", "traceback"):
         importlib.import_module(module)
     _rehearse(names)

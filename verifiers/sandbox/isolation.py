@@ -16,6 +16,8 @@ NOBODY = 65534
 OPEN_FILES = 256
 THREADS = 1024  # of one user, if possible the sandbox's own
 PROCESSES = 64  # instead, if seccomp does not refuse processes
+RESERVED = 512 << 20
+"""Bytes of address space beside the memory limit, half of it for private data."""
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -147,10 +149,15 @@ class Confinement:
         return _works_in_a_child(lambda: (self._apply(layer), then()))
 
     def enter(self, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
-        """Confine this process irrevocably. `memory_bytes` does not include what the interpreter has mapped. Raises
-        OSError if a layer fails that worked at start."""
+        """Confine this process irrevocably. Raises OSError if a layer fails that worked at start.
+
+        `memory_bytes` is for what the program makes resident, which the server watches. The limits here stop it between
+        two looks: they count what is reserved, by a library or for a thread's stack, whether it is used or not.
+        """
+        mapped_bytes, data_bytes = mapped()
         for name, value, hard in (
-            (resource.RLIMIT_AS, mapped_bytes() + memory_bytes, 0),
+            (resource.RLIMIT_AS, mapped_bytes + 2 * memory_bytes + RESERVED, 0),
+            (resource.RLIMIT_DATA, data_bytes + memory_bytes + RESERVED // 2, 0),
             (resource.RLIMIT_FSIZE, file_bytes, 0),
             (resource.RLIMIT_CPU, int(cpu_s) + 2, 1),  # a backstop: the server counts more finely
         ):
@@ -183,7 +190,9 @@ class Confinement:
 
 
 @functools.cache
-def mapped_bytes() -> int:
-    """Address space of the server, and of its children at their start. Measured once, while /proc is visible."""
+def mapped() -> tuple[int, int]:
+    """Bytes of address space of the server, and of its children at their start: all of it, and private data. Measured
+    once, while /proc is visible."""
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+        pages = [int(number) * resource.getpagesize() for number in file.read().split()]
+    return pages[0], pages[5]

@@ -10,7 +10,7 @@ import errno
 import platform
 import struct
 
-from ratchet.verifiers.sandbox.linux import CLONE_THREAD, prctl
+from ratchet.verifiers.sandbox.linux import prctl
 
 # Name, number on x86_64, number on aarch64. Absent on purpose, among all the rest: kill, tgkill, execve, fork, ptrace,
 # socket, connect, bind, sendmsg (passes descriptors), memfd_create and shmget (memory that RLIMIT_AS does not see),
@@ -50,6 +50,8 @@ _PRCTL = (15, 16)  # PR_SET_NAME, PR_GET_NAME
 _FCNTL = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _RESOURCES = tuple(range(1, 16))  # all but RLIMIT_CPU
+_THREAD = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000  # CLONE_VM, FS, FILES, SIGHAND, THREAD: what pthread_create asks for
+_CLOSE_RANGE_CLOEXEC = 4
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE = 1, 1, 0xF
 _WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
 
@@ -87,7 +89,21 @@ def _rules(read_only: bool) -> dict[str, Program]:
         "setrlimit": _one_of(0, _RESOURCES),
         "prlimit64": [_argument(0), _instruction(_EQUAL, 0, 1), _answer(_DENY), *_one_of(1, _RESOURCES)],
         "socketpair": [*stream, *_one_of(0, (_AF_UNIX,))],
-        "clone": [_argument(0), _instruction(_ANY_BIT, CLONE_THREAD, 1), _answer(_DENY), _answer(_ALLOW)],
+        # A thread of the same process, with the same table of descriptors: each table holds megabytes of buffers, which
+        # are in nobody's memory. So does a table that close_range unshares.
+        "clone": [
+            _argument(0),
+            _instruction(_AND, _THREAD),
+            _instruction(_EQUAL, _THREAD, 1),
+            _answer(_DENY),
+            _answer(_ALLOW),
+        ],
+        "close_range": [
+            _argument(2),
+            _instruction(_ANY_BIT, ~_CLOSE_RANGE_CLOEXEC & 0xFFFFFFFF, 0, 1),
+            _answer(_DENY),
+            _answer(_ALLOW),
+        ],
         # clone3 has its flags behind a pointer; ENOSYS makes the C library fall back to clone.
         "clone3": [_answer(_ERRNO | errno.ENOSYS)],
     }

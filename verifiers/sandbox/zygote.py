@@ -12,6 +12,7 @@ judge's socket, the child, and the child's progress at the same time, so it neve
 Started by `Sandbox` as `python -P -S -s -c ... <configuration>`.
 """
 
+import fcntl
 import gc
 import importlib
 import json
@@ -30,6 +31,7 @@ from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, 
 _TICK_S = 0.02
 _GRACE_S = 2.0
 """For a check after its program has ended."""
+_FIONREAD = 0x541B
 _THREADS_READ = 64
 """Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
@@ -102,7 +104,7 @@ class _Server:
         self.run = run
         self.isolated = bool(spaces)
         self.proc = os.open("/proc", os.O_PATH)
-        isolation.mapped_bytes()
+        isolation.mapped()
         self.confinement = isolation.Confinement(readable, private=bool(spaces))
         layers = []
         if spaces:
@@ -125,7 +127,8 @@ class _Server:
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
         """`files` are the program's job, output and report, and for a check also its job and its report."""
-        progress, checker = os.memfd_create("progress"), None
+        # Only the child writes, and only we read, the number of bytes alone: what was reported cannot be taken back.
+        (finished, progress), checker = os.pipe(), None
         if len(files) == 3:
             program = self._start(self.run, limits, [*files, progress])
         else:
@@ -135,8 +138,9 @@ class _Server:
             checker = self._start(harness.run_check, limits, [job, report, report, progress], ends[1])
             for end in ends:
                 end.close()
-        result = self._watch(program, checker, progress, limits)
-        for descriptor in (*files, progress):
+        os.close(progress)
+        result = self._watch(program, checker, finished, limits)
+        for descriptor in (*files, finished):
             os.close(descriptor)
         self.send(result)
 
@@ -164,7 +168,7 @@ class _Server:
             os._exit(71)
 
     def _watch(
-        self, program: "_Child", checker: "_Child | None", progress: int, limits: dict[str, Any]
+        self, program: "_Child", checker: "_Child | None", finished: int, limits: dict[str, Any]
     ) -> dict[str, Any]:
         """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
         it uses the program until it ends.
@@ -195,18 +199,18 @@ class _Server:
             if program.exited in ready and not ended:
                 ended, over_s = "exited", wall
                 watch.unregister(program.exited)
-            # Polled, not waited for: waking up for each of a hundred short tests costs more than they do. By size:
-            # reading a file that a program can write to may block.
-            finished = os.fstat(progress).st_size
-            if done < finished:
-                done = finished
-                if done < limits["tests"]:  # reporting more tests than there are gains no time
-                    test_began, check_began = spent, check_s
+            # Polled, not waited for: waking up for each of a hundred short tests costs more than they do.
+            before, done = done, _unread(finished)
+            if before < done < limits["tests"]:  # reporting more tests than there are gains no time
+                test_began, check_began = spent, check_s
             if self.channel.fileno() in ready:
                 ended = "stopped"
                 break
-            if not ended and (spent - test_began > limits["test_s"] or spent > limits["total_s"]):
-                ended, over_s = "timed_out", wall
+            over = "timed_out" if spent - test_began > limits["test_s"] or spent > limits["total_s"] else ""
+            if not ended and wall > _TICK_S and program.resident() > limits["memory_bytes"]:
+                over = "exhausted"
+            if over and not ended:
+                ended, over_s = over, wall
                 program.kill()
                 if checker is None:
                     break
@@ -224,7 +228,7 @@ class _Server:
         _end_descendants(self.isolated)
         spent = max(spent, program.used_s)
         check = {"check_ended": check_ended, "check_status": statuses[1]} if checker else {}
-        return {"ended": ended, "status": statuses[0], "spent_s": spent} | check
+        return {"ended": ended, "status": statuses[0], "spent_s": spent, "finished": _unread(finished)} | check
 
 
 class _Child:
@@ -235,7 +239,7 @@ class _Child:
         self.waited = self.used_s = 0.0
         """Seconds excused because a thread waited for a core; CPU seconds."""
         self._proc, self._knows_waits = proc, False
-        self._tasks: str | None = None
+        self._pid_there, self._at_start = "", 0
 
     def cpu(self) -> float:
         """CPU time by the process's clock, see clock_getcpuclockid(3); the last known when it has just ended."""
@@ -243,17 +247,29 @@ class _Child:
             self.used_s = time.clock_gettime((~self.pid << 3) | 2)
         return self.used_s
 
+    def resident(self) -> int:
+        """Bytes in memory that it has allocated since its start, shared ones included; 0 when it has just ended."""
+        try:
+            held = _resident(f"{self._there()}/status", self._proc)
+            self._at_start = self._at_start or _resident("self/status", self._proc)  # a fork has what we have
+            return held - self._at_start
+        except (OSError, StopIteration, IndexError, ValueError):
+            return 0
+
+    def _there(self) -> str:
+        """Its pid in the old /proc, reached through that one's descriptor: a pid of our own namespace means nothing
+        there."""
+        if not self._pid_there:
+            details = _read_text(f"self/fdinfo/{self.exited}", self._proc)
+            self._pid_there = next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:"))
+        return self._pid_there
+
     def credit(self, elapsed_s: float) -> None:
         """Count how long the thread that waited longest for a core has waited; `elapsed_s` is the time since the last
         call. Not the sum over threads: hundreds that wake up now and then would gain a minute of sleep. Nor only what
         was added since the last call, at most `elapsed_s`: the kernel counts a wait when it is over."""
         try:
-            if self._tasks is None:
-                # Through the descriptor of the old /proc: a pid of our own namespace means nothing there.
-                details = _read_text(f"self/fdinfo/{self.exited}", self._proc)
-                pid = next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:"))
-                self._tasks = f"{pid}/task"
-            tasks = os.open(self._tasks, os.O_RDONLY, dir_fd=self._proc)
+            tasks = os.open(f"{self._there()}/task", os.O_RDONLY, dir_fd=self._proc)
             try:
                 for thread in os.listdir(tasks)[:_THREADS_READ]:
                     waits = int(_read_text(f"{thread}/schedstat", tasks).split()[1]) / 1e9
@@ -274,6 +290,16 @@ class _Child:
         os.close(self.exited)
         self.used_s = usage.ru_utime + usage.ru_stime
         return status
+
+
+def _unread(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, _FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _resident(path: str, directory: int) -> int:
+    """Bytes of anonymous and shared memory in a /proc/<pid>/status; files, such as libraries, do not count."""
+    lines = _read_text(path, directory).splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
 def _read_text(path: str, directory: int) -> str:
