@@ -45,10 +45,11 @@ def test_responses_without_an_answer():
 
 
 def test_the_cheapest_tier_that_can_decides():
-    tiers = [("7", "7"), ("7", "14/2"), ("(1,2)", "(1, 4/2)"), ("5", "9^{9^9}"), ("\\sqrt{8}", "2\\sqrt{2}")]
+    tiers = [("7", "7"), ("3.5", "14/4"), ("(1,2)", "(1, 2.0)"), ("5", "9^{9^9}"), ("\\sqrt{8}", "2\\sqrt{2}")]
+    tiers.append(("7", "14/2"))
     tiers.append(("\\frac{\\sqrt{3}}{2}", "\\cos\\frac{\\pi}{6}"))
     decided = [verify_math(f"\\boxed{{{answer}}}", reference).decided_by for reference, answer in tiers]
-    assert decided == ["string", "exact", "structure", "cost", "numeric", "numeric"]
+    assert decided == ["string", "exact", "structure", "cost", "numeric", "unevaluated", "numeric"]
 
 
 def test_published_references():

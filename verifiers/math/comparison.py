@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.evaluated import arithmetic_left
 from ratchet.verifiers.math.expression import Node, in_radians, kinds_of, names_of
 from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
@@ -18,9 +19,11 @@ _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", 
 
 @dataclass
 class Evidence:
-    """Whether a comparison evaluated anything, and how much work it has left."""
+    """Whether a comparison evaluated anything, whether it found arithmetic that the answer left undone, and how much
+    work it has left."""
 
     numeric: bool = False
+    unevaluated: bool = False
     work: list[int] = field(default_factory=lambda: [MOST_WORK])
 
 
@@ -47,6 +50,8 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
         if one is not None and other is not None and modulus and modulus == got_modulus:
             return (one - other) % modulus == 0
     if wanted.kind == "ratio":
+        if any(arithmetic_left(two.node, one.node) for one, two in zip(wanted.parts, got.parts, strict=False)):
+            return False
         ours, theirs = ([part.value for part in answer.parts if part.value] for answer in (wanted, got))
         if 0 < len(ours) == len(wanted.parts) == len(got.parts) == len(theirs):
             return all(ours[0] * two == theirs[0] * one for one, two in zip(ours, theirs, strict=True))
@@ -71,6 +76,11 @@ def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
         wanted = with_letter_unit(wanted, apart=got.unit is None)
     is_angle = {wanted.unit, got.unit} == {DEGREE, RADIAN}
     if not is_angle and _units_differ(wanted, got):
+        return False
+    # A rounded reference may stand for an exact value that is no rational number: 1.414 for \sqrt{2}. So may degrees.
+    is_number = wanted.value is not None and wanted.unit not in (DEGREE, RADIAN)
+    if is_number and (wanted.places is None or got.value is not None) and arithmetic_left(got.node, wanted.node):
+        evidence.unevaluated = True
         return False
     scale = got.unit.size / wanted.unit.size if wanted.unit and got.unit else Fraction(1)
     if wanted.value is not None and got.value is not None and not is_angle:

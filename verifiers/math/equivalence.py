@@ -98,6 +98,8 @@ def decide(reference: str, answer: str) -> Decision:
     same = same_answer(wanted, got, evidence)
     if same is None:
         return Decision(False, "cost", f"whether {shown[0]} is {shown[1]} costs too much to decide")
+    if evidence.unevaluated and not same:
+        return Decision(False, "unevaluated", f"{shown[0]} leaves arithmetic to do that {shown[1]} does not")
     both_numbers = wanted.value is not None and got.value is not None
     return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", shown)
 

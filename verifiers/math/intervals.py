@@ -15,7 +15,9 @@ MINUS_INFINITY: Node = ("-", ZERO, INFINITY)
 
 
 def expression(node: Node) -> Answer:
-    return Answer("scalar", node=node, value=rational_value(node))
+    """Of a node that was computed here: a rational one is a number."""
+    value = rational_value(node)
+    return Answer("scalar", node=node if value is None else ("number", value), value=value)
 
 
 def line(low: Answer | None = None, high: Answer | None = None, brackets: str = "()", variable: str = "") -> Answer:

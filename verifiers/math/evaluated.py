@@ -1,0 +1,37 @@
+"""Is an answer a number, or arithmetic that is left to do?
+
+Where the reference is a number, `74-28-29` is no answer for 17: a policy that is paid for it learns to copy the
+question's numbers instead of computing. Evaluated are integers, decimals, mixed numbers, scientific notation, and
+fractions of integers whose value is no integer (`4/6` for 2/3, but not `6/3` for 2). Where the reference is no such
+number itself (`2^{10}`, `5!`, `\\sqrt{8}`), it asks for no more, and its answer may be written in any way.
+"""
+
+from fractions import Fraction
+
+from ratchet.verifiers.math.expression import ZERO, Node
+
+_POWER_OF_TEN = ("^", ("number", Fraction(10)))
+
+
+def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
+    """Whether the answer is not evaluated although the reference is."""
+    return bool(reference and answer) and _is_number(reference) and not _is_number(answer)
+
+
+def _is_number(node: Node) -> bool:
+    """As people write a rational number."""
+    if node[0] == "-" and node[1] == ZERO:
+        node = node[2]
+    if node[0] == "*" and node[1][0] == "number":
+        node = node[2]
+        return node[:2] == _POWER_OF_TEN and _is_integer(node[2])
+    if node[0] == "/":
+        one, other = node[1:]
+        integers = one[0] == other[0] == "number" and one[1].denominator == other[1].denominator == 1
+        return integers and other[1] != 0 and one[1] % other[1] != 0
+    return node[0] == "number" or (node[:2] == _POWER_OF_TEN and _is_integer(node[2]))
+
+
+def _is_integer(node: Node) -> bool:
+    node = node[2] if node[0] == "-" and node[1] == ZERO else node
+    return node[0] == "number" and node[1].denominator == 1
