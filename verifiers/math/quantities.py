@@ -76,8 +76,9 @@ def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
                 found, tries = _suffixed(tokens, position, parse), tries + 1
                 if found is not None or token.kind == "word" or tries == _MOST_TRIES:
                     return found
-    if opened and tokens[-1].isa(")") and words.word(tokens[opened + 1]):
-        return _suffixed(tokens[:opened] + tokens[opened + 1 : -1], opened, parse)  # 9 (apples)
+    if opened and tokens[-1].isa(")") and words.word(tokens[opened + 1]):  # 9 (apples)
+        noun = tokens[opened + 1]._replace(gap=tokens[opened].gap)
+        return _suffixed((*tokens[:opened], noun, *tokens[opened + 2 : -1]), opened, parse)
     return None
 
 
