@@ -15,7 +15,7 @@ from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.pages import to_html
-from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.problems import PROBLEM_SCHEMA, from_table
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
@@ -34,6 +34,7 @@ from ratchet.tasks.row_steps import (
 )
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
+from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -43,7 +44,7 @@ RULES = Step("rules", 7, "problems")
 DECONTAMINATE = Step("decontaminate", 5, "problems")
 DEDUPLICATE = Step("deduplicate", 6, "problems")
 VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
-CURATED = Step("curated", 4, "problems")
+CURATED = Step("curated", 5, "problems")
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
@@ -189,7 +190,8 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         rejected = _on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
         rows_in = int(steps[0].manifest["counts"]["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)
-        draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept)}
+        refused = _refused_numbers(domain, kept)
+        draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "refused_numbers": refused}
         manifests = [step.manifest for step in steps]
         table = funnel.funnel([manifest["summary"] for manifest in manifests])
         pq.write_table(table, draft.path / "funnel.parquet")
@@ -205,3 +207,15 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
     parameters = {"domain": domain, "not_done": list(missing)}
     name, title = f"{domain}-curated", f"curated {domain}"
     return run_step(CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
+
+
+def _refused_numbers(domain: str, kept: pa.Table) -> int:
+    """How many references have a number that alone would be a wrong answer; warns of them."""
+    of = domain_of(domain).refused_number
+    answers = [p.answer for batch in kept.to_batches() for p in from_table(pa.Table.from_batches([batch])) if of(p)]
+    if answers:
+        active_run().watcher.warning(
+            f"{domain}: {len(answers):,} of {len(kept):,} references are a number and words, e.g. {answers[0]!r}, and the "
+            "number alone is no right answer. Correct these references."
+        )
+    return len(answers)

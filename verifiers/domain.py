@@ -88,6 +88,10 @@ class Domain:
         """A stricter `fault`, called once for each problem of a benchmark."""
         return self.fault(problem)
 
+    def refused_number(self, problem: Problem) -> str:
+        """The number in this problem's reference, if it alone would be a wrong answer; "" otherwise."""
+        return ""
+
     def extract(self, response: str) -> str | None:
         """The answer in a response, or None. By default the content of the last closed <answer> tags after the
         thinking."""

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work
-from ratchet.verifiers.math.equivalence import asked_reference, is_open, reference_fault, verify_answer, verify_math
+from ratchet.verifiers.math.equivalence import (
+    asked_reference,
+    is_open,
+    reference_fault,
+    refused_number,
+    verify_answer,
+    verify_math,
+)
 from ratchet.verifiers.math.second_verifier import second_opinion
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.submission import Submission
@@ -24,6 +31,9 @@ class Math(Domain):
 
     def reference_fault(self, problem: Problem) -> str:
         return self.fault(problem) or reference_fault(problem.answer or "")
+
+    def refused_number(self, problem: Problem) -> str:
+        return refused_number(problem.answer or "")
 
     def for_judging(self, problem: Problem) -> Problem:
         answer = problem.answer and asked_reference(problem.answer, problem.prompt)

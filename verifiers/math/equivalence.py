@@ -20,6 +20,7 @@ from ratchet.verifiers.math.tokens import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 _INTEGER = re.compile(r"-?\d{1,18}")
+_NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\]*")
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
 _COUNTED = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
@@ -146,6 +147,12 @@ def asked_reference(reference: str, question: str | None) -> str:
         if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
             return f"{reference_text(reference).rstrip('.')}\\%"
     return reference
+
+
+def refused_number(reference: str) -> str:
+    """The number of a reference that is a number and words (`9 for each`), if it alone would be wrong; else ""."""
+    found = _NUMBER_AND_WORDS.fullmatch(text := reference_text(reference))
+    return found[1] if found and not decide(text, found[1]).same else ""
 
 
 @functools.lru_cache(maxsize=16_384)
