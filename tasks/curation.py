@@ -215,7 +215,7 @@ def _refused_numbers(domain: str, kept: pa.Table) -> int:
     answers = [p.answer for batch in kept.to_batches() for p in from_table(pa.Table.from_batches([batch])) if of(p)]
     if answers:
         active_run().watcher.warning(
-            f"{domain}: {len(answers):,} of {len(kept):,} references are a number and words, e.g. {answers[0]!r}, and the "
-            "number alone is no right answer. Correct these references."
+            f"{domain}: {len(answers):,} of {len(kept):,} references are a number and words, e.g. {answers[0]!r}, and "
+            "the number alone is no right answer. Correct these references."
         )
     return len(answers)
