@@ -127,6 +127,7 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         if one["content_hash"] != other["content_hash"]:
             found.append(f"{name}: the benchmark's content ({one['questions']} and {other['questions']} questions)")
         found += _differing(f"{name}: prompt", one["prompt"], other["prompt"])
+        found += _differing(f"{name}: answer_pattern", *(each.get("answer_pattern", "boxed") for each in (one, other)))
     return found
 
 

@@ -1,5 +1,6 @@
 """The tables of a report, row by row, from the dictionaries of `evaluation.scores`."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 from ratchet.evaluation.boundaries import Task, supported_k
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
+from ratchet.infra.pages import unmarked
 
 Row = dict[str, Any]
 Scores = Mapping[str, Any]  # one benchmark's dictionary of `evaluation.scores`
@@ -62,6 +64,9 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 # ------------------------------------------------------------------------------------------ one checkpoint
 
+MANY_EMPTY = 0.02
+"""Share of empty responses above which the terminal and the report warn."""
+
 
 def score_rows(scores: Scores) -> list[Row]:
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
@@ -99,6 +104,33 @@ def response_rows(scores: Scores) -> list[Row]:
         {name: percent(scores.get(rate)) for name, rate in rates.items()}
         | {"accuracy if complete": number(scores["accuracy_given_completion"]), "infra errors": scores["infra_errors"]}
     ]
+
+
+def warnings(scores: Scores) -> list[str]:
+    """What makes the score of one checkpoint doubtful, for the terminal, the report and MLflow."""
+    said, empty, unread = [], scores.get("empty_rate") or 0, scores.get("without_answers")
+    point = scores["pass_at"]["1"]
+    if empty > MANY_EMPTY:
+        said.append(
+            f"{percent(empty)} of the responses have no text after their thinking and count as wrong: pass@1 is "
+            f"{number(point['value'])}, {number(point['low'])} … {number(point['high'])} with 95 %. The endpoint's "
+            "reasoning parser, a filter or a token limit may have removed the answers: read some first."
+        )
+    if unread:
+        pattern, preset = scores["answer_pattern"], unread["preset"]
+        way = (
+            f"`answer_pattern: {json.dumps(preset)}` of this benchmark would read {percent(unread['reads'])} of them"
+            if preset
+            else "none of the named answer patterns reads most of them"
+        )
+        ends = "; ".join(f"“… {unmarked(end)}”" for end in unread["examples"]) or "without any text"
+        said.append(
+            f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads, and "
+            f"count as wrong; {way}. They end: {ends}"
+        )
+    if point["value"] == 0:
+        said.append("no response passed: is the verifier right, and are the questions within the model's reach?")
+    return said
 
 
 def length_rows(scores: Scores) -> list[Row]:

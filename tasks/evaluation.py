@@ -31,8 +31,6 @@ from ratchet.verifiers.prompts import with_templates
 
 EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
 
-MANY_EMPTY = 0.02
-"""Share of empty responses above which the terminal warns, as the report does."""
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
@@ -159,7 +157,7 @@ def evaluate_model(
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.tables import estimate  # imports pandas, which planning does not need
+        from ratchet.evaluation.tables import estimate, warnings  # imports pandas, which planning does not need
 
         run = active_run()
         spec = {
@@ -189,12 +187,9 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
-        for name, scored in scores["benchmarks"].items():
-            if (scored["empty_rate"] or 0) > MANY_EMPTY:
-                run.watcher.note(
-                    f"{name}: {scored['empty_rate']:.0%} of the responses have no text after their thinking and count "
-                    "as wrong. A reasoning parser, a filter or a limit may have removed the answers: read some first."
-                )
+        draft.extra["warnings"] = [f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)]
+        for words in draft.extra["warnings"]:
+            run.watcher.warning(words)
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
