@@ -233,7 +233,7 @@ def gain_rows(before: Counts, after: Counts, ks: Sequence[int], clusters: Mappin
         row: Row = {
             "metric": f"pass@{k}",
             "difference": f"{signed(gain.difference)} ± {number(gain.standard_error)}",
-            "95 % interval": f"none: {gain.no_interval}" if gain.no_interval else interval(gain.low, gain.high, signed),
+            "95 % interval": interval(gain.low, gain.high, signed),
             "p": p_value(gain),
             "upper limit": signed(gain.upper_limit),
             "questions": gain.questions,
@@ -252,9 +252,8 @@ def p_value(gain: PairedDifference) -> str:
 
 def change(gain: PairedDifference) -> str:
     """In one line: the difference, its 95 % interval and its p-value."""
-    limits = "(too few changed)" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
     p = p_value(gain)
-    return f"{signed(gain.difference)} {limits}, p {p if p[0] == '<' else f'= {p}'}"
+    return f"{signed(gain.difference)} [{signed(gain.low)}, {signed(gain.high)}], p {p if p[0] == '<' else f'= {p}'}"
 
 
 def gain_between(series: Series, k: str | int, first: int = 0, last: int = -1) -> PairedDifference | None:
