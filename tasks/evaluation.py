@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import load_problems
+from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launcher import launcher_of
+from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
@@ -249,12 +250,14 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
 
 def _set_aside(problems: Artifact) -> dict[str, int]:
     """Rows of the benchmark's file that are no question of it, by reason; not those outside its window."""
-    asked = pq.read_table(problems.kept, columns=["problem_id"])["problem_id"]
-    repeats = len(asked) - len(asked.unique())
+    asked = from_table(pq.read_table(problems.kept))
+    different = disagreeing(asked)
+    conflicts = Counter(different[problem.problem_id] for problem in asked if problem.problem_id in different)
+    repeats = len(asked) - conflicts.total() - len({p.problem_id for p in asked} - different.keys())
     rows = pq.read_table(problems.rejected, columns=["rule", "evidence"]).to_pylist()
     evidence = [json.loads(row["evidence"]) for row in rows if row["rule"] != "outside_window"]
     reasons = Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence)
-    return {**reasons, **({"row: repeats another": repeats} if repeats else {})}
+    return {**reasons, **conflicts, **({"row: repeats another": repeats} if repeats else {})}
 
 
 IMPORTED = "imported.parquet"
