@@ -45,7 +45,9 @@ def published(root: Path) -> Iterator[Published]:
         yield Published(f"GSM8K, OpenAI {model}", 100 * sum(r[3] is True for r in rows) / len(rows), "answer:", rows)
     for kind in ("gsm8k", "multiarith", "singleeq", "addsub"):
         text = (root / f"zero_shot_cot/log/{kind}_zero_shot_cot.log").read_text()
-        blocks = re.findall(r"\nQ: (.*?)\nA: (.*?)\npred_before : .*?\npred_mode : (.*?)\nGT : (.*?)\n", text, re.DOTALL)
+        blocks = re.findall(
+            r"\nQ: (.*?)\nA: (.*?)\npred_before : .*?\npred_mode : (.*?)\nGT : (.*?)\n", text, re.DOTALL
+        )
         rows = [(q, gold, said, predicted == gold) for q, said, predicted, gold in blocks]
         score = float(re.findall(r"accuracy : ([\d.]+)", text)[-1])
         yield Published(f"{kind}, zero-shot CoT", score, "the answer is", rows)
@@ -79,7 +81,9 @@ def judged(problem: Problem, answer: str | None) -> bool:
 
 
 def main() -> None:
-    print("| file | responses | published | here | box only | no answer | the warning proposes | verdicts that differ |")
+    print(
+        "| file | responses | published | here | box only | no answer | the warning proposes | verdicts that differ |"
+    )
     print("|---|--:|--:|--:|--:|--:|---|---|")
     for each in published(Path(sys.argv[1])):
         right = boxed = differ_up = differ_down = 0
@@ -95,7 +99,9 @@ def main() -> None:
             if theirs is not None and ours != theirs:
                 differ_up, differ_down = differ_up + ours, differ_down + (not ours)
                 if "-v" in sys.argv:
-                    print("   ", each.name, "ours" if ours else "theirs", repr(gold), repr(answer), repr(response[-90:]))
+                    print(
+                        "   ", each.name, "ours" if ours else "theirs", repr(gold), repr(answer), repr(response[-90:])
+                    )
         n = len(each.rows)
         hint = without_answers("boxed", silent)["preset"] if len(silent) > MANY_WITHOUT * n else "–"
         none = sum(answer_by(each.pattern, r[2]) is None for r in each.rows)

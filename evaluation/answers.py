@@ -24,7 +24,9 @@ def answer_by(pattern: str, response: str) -> str | None:
     """
     if pattern == "boxed":
         return boxed_answer(response)
-    text = "\n".join(folded for line in (after_thinking(response) or "").splitlines() if (folded := " ".join(line.split())))
+    text = "\n".join(
+        folded for line in (after_thinking(response) or "").splitlines() if (folded := " ".join(line.split()))
+    )
     own = _NEXT_QUESTION.search(text)
     matches = list(re.finditer(ANSWER_PATTERNS.get(pattern, pattern), text[: own.start()] if own else text))
     answer = _MARKUP.sub("", matches[-1][1] or "").strip() if matches else ""

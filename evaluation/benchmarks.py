@@ -47,7 +47,9 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
     for problem_id in disagreeing(problems):
         del distinct[problem_id]
     if not distinct:
-        raise RatchetError(f"benchmark {name}: every question of {published or path} is there with different references")
+        raise RatchetError(
+            f"benchmark {name}: every question of {published or path} is there with different references"
+        )
     asked = {*sorted(distinct)[: benchmark.limit]}  # ids are hashes
     return tuple(problem for problem_id, problem in distinct.items() if problem_id in asked)
 

@@ -90,7 +90,11 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
     clusters to each side; else `unseen_half`, wider, replaces it (`python -m benchmarks.coverage`).
     """
     gains = np.asarray(gains, dtype=np.float64)
-    mean, error, sums = float(gains.mean()), standard_error_across_clusters(gains, clusters), cluster_sums(gains, clusters)
+    mean, error, sums = (
+        float(gains.mean()),
+        standard_error_across_clusters(gains, clusters),
+        cluster_sums(gains, clusters),
+    )
     if np.isnan(error):
         return NAN, NAN
     low, high = student_interval(mean, error, sums.size)

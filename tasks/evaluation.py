@@ -30,7 +30,7 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 10, "evaluation", resumable=True)
 
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
@@ -188,7 +188,9 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
-        draft.extra["warnings"] = [f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)]
+        draft.extra["warnings"] = [
+            f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)
+        ]
         for words in draft.extra["warnings"]:
             run.watcher.warning(words)
 
