@@ -54,7 +54,7 @@ def test_the_users_own_file_and_row_are_named(tmp_path):
 
 def test_a_question_with_different_references_is_set_aside_and_one_in_other_notation_is_not(tmp_path):
     other = {**GOOD, "problem_id": "p9", "prompt": "one half?", "answer": "0.5"}
-    rows = [GOOD, {**GOOD, "answer": "3"}, other, {**other, "answer": r"\\frac{1}{2}"}]
+    rows = [GOOD, {**GOOD, "answer": "3"}, other, {**other, "answer": r"\frac{1}{2}"}]
     pq.write_table(to_table(rows), tmp_path / "some.parquet")
     left = load_problems(Benchmark(name="m", domain="math"), tmp_path / "some.parquet")
     assert [problem.problem_id for problem in left] == ["p9"]
