@@ -10,7 +10,7 @@ the share that is given stands beside the coverage.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -96,7 +96,7 @@ def of_differences(
     truth = ((1 - before) ** k - (1 - after) ** k).mean()
     before, after = drawn(sets, clusters)
     gains = pass_at(after, k, generator) - pass_at(before, k, generator)
-    return _cell([paired_interval(each, clusters.tolist())[:2] for each in gains], truth)
+    return _cell([paired_interval(each, clusters.tolist()) for each in gains], truth)
 
 
 def _cell(intervals: list[tuple[float, float]], truth: float) -> Cell:
@@ -109,6 +109,18 @@ def above_the_limit(won: float, questions: int) -> float:
     """How often a gain is above its upper limit, where a share of the questions is won whole."""
     sets = np.random.default_rng(7).random((2000, questions)) < won
     return float(np.mean([gain_limit(gains, range(questions)) < won for gains in sets]))
+
+
+def of_whole_changes(sizes: Sequence[int], share: float, noise: float, sets: int = 2000) -> tuple[float, float]:
+    """A share of the clusters is won whole, the others have noise: how often the interval holds the truth, and how often
+    the upper limit is not below it."""
+    generator, clusters = np.random.default_rng(8), np.repeat(np.arange(len(sizes)), sizes)
+    won = (generator.random((sets, len(sizes))) < share)[:, clusters]
+    gains = np.where(won, 1.0, np.clip(generator.normal(0, noise, won.shape), -1, 1) if noise else 0.0)
+    each = clusters.tolist()
+    intervals = [paired_interval(one, each) for one in gains]
+    within = np.mean([low <= share <= high for low, high in intervals])
+    return float(within), float(np.mean([gain_limit(one, each) >= share for one in gains]))
 
 
 def jumping(share: float, late: bool = False) -> Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]:
@@ -179,6 +191,12 @@ def main() -> None:
             name: [f"{false_claims(name, *cell, clustered, sets // 5):.1%}" for cell in cells[:6]] for name in CLAIMS
         }
         _table(f"false regimes, {kind}", claims, columns[:6])
+    for sizes in ([1] * 64, [4] * 16, [4] * 50, [1, 7, 3, 9, 2, 6] * 5):
+        for share in (0.02, 0.05, 0.1, 0.3):
+            found = " / ".join(
+                "{:.1%}, {:.1%}".format(*of_whole_changes(sizes, share, noise, sets)) for noise in (0, 0.07)
+            )
+            print(f"{share:.0%} of {len(sizes)} clusters ({sum(sizes)} questions) won whole: interval, limit {found}")
     for won, questions in ((0.05, 30), (0.05, 100), (0.1, 30), (0.01, 100)):
         print(f"{won:.0%} of {questions} questions won, above the limit: {above_the_limit(won, questions):.1%}")
 

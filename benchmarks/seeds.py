@@ -67,7 +67,7 @@ def gains(homes: dict[int, Path]) -> list[str]:
             cells = []
             for k in (1, 16):
                 d = paired_difference(chosen, counts[1][name], k, {place: place[1] for place in chosen})
-                cells += [f"{d.difference:+.3f}", f"{d.low:+.3f} to {d.high:+.3f}" if not d.no_interval else "–"]
+                cells += [f"{d.difference:+.3f}", f"{d.low:+.3f} to {d.high:+.3f}"]
             lines.append(f"| {name.removeprefix('tiny-')} | {seed} | {' | '.join(cells)} |")
     return lines
 

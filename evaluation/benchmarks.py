@@ -14,6 +14,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.math.equivalence import equivalent
 
 PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first that a row has is its published id
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
@@ -26,16 +27,15 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
     """A benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the user's own file,
     `benchmark.path`, if there is one.
 
-    A row that repeats another, with the same reference, is one question. Raises RatchetError naming file, row and field
-    when the file is empty, has a problem of another domain, one problem with two references, two problems with one id,
-    or a problem that cannot be graded (no answer or tests, or a reference that does not verify against itself).
+    A row that repeats another, with the same reference, is one question; `disagreeing` ones are left out. Raises
+    RatchetError naming file, row and field when the file is empty, has a problem of another domain, or a problem that
+    cannot be graded (no answer or tests, or a reference that does not verify against itself).
     """
     path, name, published = Path(path), benchmark.name, benchmark.path
     problems = tuple(from_table(pq.read_table(path)))
     if not problems:
         raise RatchetError(f"benchmark {name}: {published or path} has no problems")
     distinct: dict[str, Problem] = {}
-    rows: dict[tuple[str, str], str] = {}  # the row of each problem_id and of each published id
     for number, problem in enumerate(problems):
         row = problem.source_id if published and problem.source_id else str(number)
         where = f"benchmark {name}: {published or path}, row {row} (problem {problem.problem_id})"
@@ -43,16 +43,30 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {benchmark.domain!r}")
         if fault := domain_of(problem.domain).reference_fault(problem):
             raise RatchetError(f"{where}: no response can be graded, {fault}; fix or remove the row")
-        before = distinct.setdefault(problem.problem_id, problem)
-        deciding = REFERENCE if problem.answer or problem.tests else (*REFERENCE, "metadata")
-        if before is not problem and all(getattr(before, name) == getattr(problem, name) for name in deciding):
-            continue
-        for kind, value in (("problem_id", problem.problem_id), ("id", metadata_value(problem, PUBLISHED_IDS))):
-            its_row = row if value is None else rows.setdefault((kind, str(value)), row)
-            if its_row != row:
-                raise RatchetError(f"{where}: the same {kind} as row {its_row}; keep one of them")
+        distinct.setdefault(problem.problem_id, problem)
+    for problem_id in disagreeing(problems):
+        del distinct[problem_id]
+    if not distinct:
+        raise RatchetError(
+            f"benchmark {name}: every question of {published or path} is there with different references"
+        )
     asked = {*sorted(distinct)[: benchmark.limit]}  # ids are hashes
     return tuple(problem for problem_id, problem in distinct.items() if problem_id in asked)
+
+
+def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
+    """By problem_id, why a question whose rows have different references is no question: neither can be trusted. Equal
+    answers in different notation are one reference."""
+    reasons, first = {}, {}
+    for problem in problems:
+        before = first.setdefault(problem.problem_id, problem)
+        deciding = REFERENCE if problem.answer or problem.tests else (*REFERENCE, "metadata")
+        differing = [name for name in deciding if getattr(before, name) != getattr(problem, name)]
+        if differing == ["answer"] and domain_of(problem.domain).answers_vote:
+            differing = [] if equivalent(before.answer or "", problem.answer or "") else differing
+        if differing:
+            reasons[problem.problem_id] = f"{differing[0]}: another row has the same statement with a different one"
+    return reasons
 
 
 def content_hash(problems: Sequence[Problem]) -> str:

@@ -30,14 +30,11 @@ class PairedDifference:
     p_value: float
     upper_limit: float
     """One-sided, at 97.5 %, valid also where few questions changed (`statistics.gain_limit`)."""
-    no_interval: str = ""
-    """Why `low` and `high` are NaN (`statistics.paired_interval`)."""
 
     @property
     def improved(self) -> bool | None:
         """None where the difference is not significant at 5 %."""
-        significant = self.p_value < 0.05 if self.no_interval else self.low > 0 or self.high < 0
-        return self.difference > 0 if significant else None
+        return self.difference > 0 if self.p_value < 0.05 else None
 
 
 def paired_difference(
@@ -47,19 +44,19 @@ def paired_difference(
 
     The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, by
     question). Pairing makes it small: the difficulty of a question is common to both sides and cancels. The interval is
-    Student's at 95 %, or none where too few questions changed; the p-value is the sign-flip test's.
+    `paired_interval`'s at 95 %; the p-value is the sign-flip test's.
     """
     common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
     if not common:
-        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, NAN, "no question has enough responses on both sides")
+        return PairedDifference(0, NAN, NAN, NAN, NAN, NAN, NAN)
     sides = [np.array([counts[q] for q in common]) for counts in (before, after)]
     first, last = (pass_at_k_table(side[:, 1], side[:, 0])[:, k - 1] for side in sides)
     differences = last - first
     names = [clusters.get(q, (q,)) if clusters else q for q in common]
     mean, error = float(differences.mean()), standard_error_across_clusters(differences, names)
-    low, high, reason = paired_interval(differences, names)
+    low, high = paired_interval(differences, names)
     p_value = sign_flip_p_value(cluster_sums(differences, names))
-    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names), reason)
+    return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names))
 
 
 def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
@@ -127,6 +124,7 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         if one["content_hash"] != other["content_hash"]:
             found.append(f"{name}: the benchmark's content ({one['questions']} and {other['questions']} questions)")
         found += _differing(f"{name}: prompt", one["prompt"], other["prompt"])
+        found += _differing(f"{name}: answer_pattern", *(each.get("answer_pattern", "boxed") for each in (one, other)))
     return found
 
 

@@ -41,7 +41,9 @@ def pass_at_k_curves(benchmarks: Benchmarks) -> Drawing | None:
         axes.xaxis.set_major_formatter(lambda k, _: f"{k:.0f}")
         axes.set_xlabel("k, responses per question")
         share_axis(axes, "pass@k")
-        axes.legend(loc="lower right")
+        if len(series) > 1:
+            # Below the axes: with low scores every place inside covers a curve.
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
     several = {name: s for name, s in benchmarks.items() if any(len(scores["pass_curve"]["k"]) > 1 for _, scores in s)}
     return draw("pass-at-k", [(n, partial(paint, s)) for n, s in several.items()]) if several else None

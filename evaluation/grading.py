@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.evaluation.answers import answer_by
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import says_nothing
@@ -36,12 +37,15 @@ MAX_CLASSES = 64
 class Grading:
     """Submits generations to the verifier pool during sampling, and collects the verdicts.
 
-    `problems` and `prefixes` by benchmark; a prefix, such as `<think>`, is the part of each response that the prompt
-    contains, and is judged with it.
+    `problems`, `prefixes` and `patterns` (`Benchmark.answer_pattern`) by benchmark; a prefix, such as `<think>`, is the
+    part of each response that the prompt contains, and is judged with it.
     """
 
-    def __init__(self, pool: Pool, problems: Mapping[str, Sequence[Problem]], prefixes: Mapping[str, str]) -> None:
-        self.pool, self.prefixes = pool, prefixes
+    def __init__(
+        self, pool: Pool, problems: Mapping[str, Sequence[Problem]], prefixes: Mapping[str, str],
+        patterns: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.pool, self.prefixes, self.patterns = pool, prefixes, patterns or {}
         self.problems = {name: {problem.problem_id: problem for problem in each} for name, each in problems.items()}
         self.votes = {name for name, each in problems.items() if all(domain_of(p.domain).answers_vote for p in each)}
         self.verdicts: dict[tuple[str, str, int], Verdict] = {}
@@ -55,8 +59,17 @@ class Grading:
                 self.verdicts[ticket] = Verdict(Outcome.INFRA_ERROR, decided_by="engine", detail=row["text"])
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
-                response = self.prefixes[row["benchmark"]] + row["text"]
-                self.pool.submit(ticket, problem, response, finished=row["finish_reason"] != "length")
+                response, finished = self.prefixes[row["benchmark"]] + row["text"], row["finish_reason"] != "length"
+                pattern = self.patterns.get(row["benchmark"], "boxed")
+                if pattern == "boxed":  # the domain's own extraction
+                    self.pool.submit(ticket, problem, response, finished)
+                elif not finished:
+                    self.verdicts[ticket] = Verdict(Outcome.FAILED, decided_by="truncated")
+                elif (answer := answer_by(pattern, response)) is None:
+                    why = f"answer_pattern {pattern!r} matches nothing"
+                    self.verdicts[ticket] = Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=why)
+                else:
+                    self.pool.submit(ticket, problem, answer, is_program=True)
 
     def collect(self) -> None:
         """Wait for all verdicts, then classify the answers."""

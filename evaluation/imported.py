@@ -37,7 +37,7 @@ STATEMENTS = (
     "messages",
 )
 RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
-             "solution", "predictions", "prediction", "model_output", "resps", "output_list", "text")  # fmt: skip
+             "solution", "predictions", "prediction", "model_output", "generated_text", "resps", "output_list", "text")  # fmt: skip
 """Columns with a response or a list of them; the first that a row has. Qwen-Math has `code`, beside `pred`."""
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 ENDINGS = ("finish_reason", "finish_reasons", "stop_reason")
@@ -222,8 +222,8 @@ class _Finder:
         self.by_statement: dict[str, str] = {}
         for problem in problems:
             for name in (problem.problem_id, *(metadata_value(problem, [key]) for key in PUBLISHED_IDS)):
-                if name is not None:
-                    self.by_id.setdefault(str(name), problem.problem_id)
+                if name is not None and self.by_id.setdefault(str(name), problem.problem_id) != problem.problem_id:
+                    self.by_id[str(name)] = ""  # an id of two questions names neither
             self.by_statement[_folded(problem.prompt)] = problem.problem_id
         # A statement may be part of a longer one.
         self.longest_first = sorted(self.by_statement, key=len, reverse=True)
@@ -237,7 +237,7 @@ class _Finder:
         names = _ids(row)
         if "custom_id" in row:  # unique in a batch, so with a sample number: `aime-60-3`, `aime-60_sample3`
             names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))
-        return next((self.by_id[name] for name in names if name in self.by_id), None)
+        return next((self.by_id[name] for name in names if self.by_id.get(name)), None)
 
 
 def _folded(text: str) -> str:

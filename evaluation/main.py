@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.evaluation.answers import MANY_WITHOUT, without_answers
 from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
@@ -69,7 +70,8 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
     ):
-        grading = Grading(pool, plan.problems, plan.judged_prefixes)
+        patterns = {b.name: b.answer_pattern for b in plan.spec.evaluation.benchmarks}
+        grading = Grading(pool, plan.problems, plan.judged_prefixes, patterns)
         done = 0
         for table in generations.stream():
             grading.submit(table.to_pylist())
@@ -169,12 +171,28 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),
+            "answer_pattern": benchmark.answer_pattern,
+            "without_answers": _without_answers(work_dir, benchmark, plan.judged_prefixes[name]),
             **_metrics(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
     with disk_errors(work_dir):
         write_atomically(
             work_dir / SCORES, json.dumps(without_nan({**_asked(plan), "benchmarks": benchmarks}), indent=1)
         )
+
+
+def _without_answers(work_dir: Path, benchmark: Benchmark, prefix: str) -> dict[str, Any] | None:
+    """`answers.without_answers` where they are more than a fifth of the judged responses, for domains whose answers are
+    read by a pattern; else None."""
+    if not domain_of(benchmark.domain).compares_math:
+        return None
+    judged = [("benchmark", "==", benchmark.name), ("outcome", "!=", Outcome.INFRA_ERROR.value)]
+    outcomes = pq.read_table(work_dir / GENERATIONS, columns=["outcome", "finish_reason"], filters=judged)
+    unread = [("outcome", "==", Outcome.UNPARSEABLE.value), ("finish_reason", "!=", "length")]
+    texts = pq.read_table(work_dir / GENERATIONS, columns=["text"], filters=[*judged[:1], *unread])["text"].to_pylist()
+    if len(texts) <= MANY_WITHOUT * len(outcomes):
+        return None
+    return without_answers(benchmark.answer_pattern, [prefix + text for text in texts])
 
 
 def _metrics(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def compose(
         fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN, k=k,
         regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
         correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks if k > 1},
-        number=number, signed=signed, percent=percent, interval=interval, repr=repr,
+        number=number, signed=signed, percent=percent, interval=interval, repr=repr, warnings=tables.warnings,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip
     linked = responses.pages(directories, picks)

@@ -1,5 +1,6 @@
 """The tables of a report, row by row, from the dictionaries of `evaluation.scores`."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 from ratchet.evaluation.boundaries import Task, supported_k
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
+from ratchet.infra.pages import unmarked
 
 Row = dict[str, Any]
 Scores = Mapping[str, Any]  # one benchmark's dictionary of `evaluation.scores`
@@ -62,6 +64,9 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 # ------------------------------------------------------------------------------------------ one checkpoint
 
+MANY_EMPTY = 0.02
+"""Share of empty responses above which the terminal and the report warn."""
+
 
 def score_rows(scores: Scores) -> list[Row]:
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
@@ -98,6 +103,33 @@ def response_rows(scores: Scores) -> list[Row]:
         {name: percent(scores.get(rate)) for name, rate in rates.items()}
         | {"accuracy if complete": number(scores["accuracy_given_completion"]), "infra errors": scores["infra_errors"]}
     ]
+
+
+def warnings(scores: Scores) -> list[str]:
+    """What makes the score of one checkpoint doubtful, for the terminal, the report and MLflow."""
+    said, empty, unread = [], scores.get("empty_rate") or 0, scores.get("without_answers")
+    point = scores["pass_at"]["1"]
+    if empty > MANY_EMPTY:
+        said.append(
+            f"{percent(empty)} of the responses have no text after their thinking and count as wrong: pass@1 is "
+            f"{number(point['value'])}, {number(point['low'])} … {number(point['high'])} with 95 %. The endpoint's "
+            "reasoning parser, a filter or a token limit may have removed the answers: read some first."
+        )
+    if unread:
+        pattern, preset = scores["answer_pattern"], unread["preset"]
+        way = (
+            f"`answer_pattern: {json.dumps(preset)}` of this benchmark would read {percent(unread['reads'])} of them"
+            if preset
+            else "none of the named answer patterns reads most of them"
+        )
+        ends = "; ".join(f"“… {unmarked(end)}”" for end in unread["examples"]) or "without any text"
+        said.append(
+            f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads, and "
+            f"count as wrong; {way}. They end: {ends}"
+        )
+    if point["value"] == 0:
+        said.append("no response passed: is the verifier right, and are the questions within the model's reach?")
+    return said
 
 
 def length_rows(scores: Scores) -> list[Row]:
@@ -193,7 +225,7 @@ def gain_rows(before: Counts, after: Counts, ks: Sequence[int], clusters: Mappin
         row: Row = {
             "metric": f"pass@{k}",
             "difference": f"{signed(gain.difference)} ± {number(gain.standard_error)}",
-            "95 % interval": f"none: {gain.no_interval}" if gain.no_interval else interval(gain.low, gain.high, signed),
+            "95 % interval": interval(gain.low, gain.high, signed),
             "p": p_value(gain),
             "upper limit": signed(gain.upper_limit),
             "questions": gain.questions,
@@ -212,9 +244,8 @@ def p_value(gain: PairedDifference) -> str:
 
 def change(gain: PairedDifference) -> str:
     """In one line: the difference, its 95 % interval and its p-value."""
-    limits = "(too few changed)" if gain.no_interval else f"[{signed(gain.low)}, {signed(gain.high)}]"
     p = p_value(gain)
-    return f"{signed(gain.difference)} {limits}, p {p if p[0] == '<' else f'= {p}'}"
+    return f"{signed(gain.difference)} [{signed(gain.low)}, {signed(gain.high)}], p {p if p[0] == '<' else f'= {p}'}"
 
 
 def gain_between(series: Series, k: str | int, first: int = 0, last: int = -1) -> PairedDifference | None:

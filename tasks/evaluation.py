@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import load_problems
+from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launcher import launcher_of
+from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
@@ -29,10 +30,8 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 10, "evaluation", resumable=True)
 
-MANY_EMPTY = 0.02
-"""Share of empty responses above which the terminal warns, as the report does."""
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
 
@@ -159,7 +158,7 @@ def evaluate_model(
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.tables import estimate  # imports pandas, which planning does not need
+        from ratchet.evaluation.tables import estimate, warnings  # imports pandas, which planning does not need
 
         run = active_run()
         spec = {
@@ -189,12 +188,11 @@ def evaluate_model(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
         draft.extra["shown"] = ["scores.json"]
-        for name, scored in scores["benchmarks"].items():
-            if (scored["empty_rate"] or 0) > MANY_EMPTY:
-                run.watcher.note(
-                    f"{name}: {scored['empty_rate']:.0%} of the responses have no text after their thinking and count "
-                    "as wrong. A reasoning parser, a filter or a limit may have removed the answers: read some first."
-                )
+        draft.extra["warnings"] = [
+            f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)
+        ]
+        for words in draft.extra["warnings"]:
+            run.watcher.warning(words)
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
@@ -250,12 +248,14 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
 
 def _set_aside(problems: Artifact) -> dict[str, int]:
     """Rows of the benchmark's file that are no question of it, by reason; not those outside its window."""
-    asked = pq.read_table(problems.kept, columns=["problem_id"])["problem_id"]
-    repeats = len(asked) - len(asked.unique())
+    asked = from_table(pq.read_table(problems.kept))
+    different = disagreeing(asked)
+    conflicts = Counter(different[problem.problem_id] for problem in asked if problem.problem_id in different)
+    repeats = len(asked) - conflicts.total() - len({p.problem_id for p in asked} - different.keys())
     rows = pq.read_table(problems.rejected, columns=["rule", "evidence"]).to_pylist()
     evidence = [json.loads(row["evidence"]) for row in rows if row["rule"] != "outside_window"]
     reasons = Counter(f"{e.get('field', 'row')}: {e.get('reason', 'of another domain')}" for e in evidence)
-    return {**reasons, **({"row: repeats another": repeats} if repeats else {})}
+    return {**reasons, **conflicts, **({"row: repeats another": repeats} if repeats else {})}
 
 
 IMPORTED = "imported.parquet"

@@ -206,6 +206,8 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequen
     if artifact.kind == "evaluation":
         for shown_in in (child, run.root):
             tracking.event("tags", shown_in, tags={"ratchet.score": artifact.summary})
+        if warnings := manifest.get("warnings"):
+            tracking.event("tags", child, tags={"ratchet.warnings": "\n".join(warnings)[:5000]})
         if not cached and inputs[0].kind in MODELS:
             benchmarks = [facts["name"] for facts in manifest["parameters"]["benchmarks"]]
             asked = [read for read in inputs if read.kind == "problems"]

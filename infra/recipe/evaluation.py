@@ -17,6 +17,16 @@ CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent
 (`recipe.Generator`)."""
 
 
+ANSWER_PATTERNS: Mapping[str, str] = {
+    "####": r"#### ?([^\n]+?)\.?(?:\n|$)",
+    "choice": r"(?i:\banswer(?: ?\([^)\n]*\))?(?: is)?:?[\s*]*(?:option )?)\(?([A-Z])(?:[).:,*]|\n|$)",
+    "the answer is": r"(?i:\banswer(?: ?\([^)\n]*\))? is):?\s([^\n]+?)(?:\.?(?:\n|$)|\. )",
+    "answer:": r"(?i:(?:^|\n)[ *#]*(?:final answer|answer|A)[ *]*:)[ *]*([^\n]+?)\.?(?:\n|$)",
+    "last number": r"(-?\d[\d,]*(?:\.\d+)?(?:/\d+)?)",
+}
+"""Names of `Benchmark.answer_pattern`, from the strictest to the loosest."""
+
+
 def benchmark_name(name: str) -> str:
     """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
     spellings = {known.replace("-", ""): known for known in CATALOG}
@@ -47,6 +57,10 @@ class Benchmark(Section):
     """Use only this many questions, always the same ones: for a quick look, not for a published number."""
     prompt: dict[str, str] = {}
     """Fields of `model.prompt` that this benchmark replaces."""
+    answer_pattern: str = "boxed"
+    """How a response states its answer, in evaluation only, for responses that are not asked for a box: `####`
+    (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
+    or a regular expression with one group. The last match counts."""
     questions: int | None = Field(default=None, ge=1)
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: date | None = None
@@ -67,6 +81,22 @@ class Benchmark(Section):
             )
         known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
         return {**known, **given, "name": name}
+
+    @field_validator("answer_pattern")
+    @classmethod
+    def _has_one_group(cls, pattern: str) -> str:
+        if pattern == "boxed" or pattern in ANSWER_PATTERNS:
+            return pattern
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression ({error})") from error
+        if groups != 1:
+            raise ValueError(
+                f"{pattern!r} is none of boxed, {', '.join(ANSWER_PATTERNS)}, and as a regular expression it has "
+                f"{groups} groups instead of one, the answer"
+            )
+        return pattern
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
         """The recipe's prompt format with this benchmark's changes."""

@@ -1,9 +1,9 @@
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.evaluation.benchmarks import content_hash, load_problems
+from ratchet.evaluation.benchmarks import content_hash, disagreeing, load_problems
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import to_table
+from ratchet.infra.problems import from_table, to_table
 from ratchet.infra.recipe.evaluation import Benchmark
 
 MINE = Benchmark(name="m", domain="math")
@@ -27,8 +27,7 @@ def named(problem: str, published: str) -> dict:
     "rows, complaint",
     [
         ([GOOD, {**GOOD, "problem_id": "p2", "answer": None}], r"row 1 \(problem p2\): .*it has no reference answer"),
-        ([GOOD, {**GOOD, "answer": "3"}], "row 1 .*same problem_id as row 0"),
-        ([named("p1", "a"), named("p2", "b"), named("p3", "a")], r"row 2 \(problem p3\): the same id as row 0"),
+        ([GOOD, {**GOOD, "answer": "3"}], "with different references"),
         ([{**GOOD, "domain": "code", "tests": "[]"}], "row 0 .*domain is 'code'"),
         ([], "has no problems"),
     ],
@@ -51,3 +50,13 @@ def test_the_users_own_file_and_row_are_named(tmp_path):
         RatchetError, match=r"benchmark m: mine\.jsonl, row 7 \(problem p1\): .*it has no reference answer"
     ):
         load_problems(MINE.model_copy(update={"path": "mine.jsonl"}), tmp_path / "kept.parquet")
+
+
+def test_a_question_with_different_references_is_set_aside_and_one_in_other_notation_is_not(tmp_path):
+    other = {**GOOD, "problem_id": "p9", "prompt": "one half?", "answer": "0.5"}
+    rows = [GOOD, {**GOOD, "answer": "3"}, other, {**other, "answer": r"\frac{1}{2}"}]
+    pq.write_table(to_table(rows), tmp_path / "some.parquet")
+    left = load_problems(Benchmark(name="m", domain="math"), tmp_path / "some.parquet")
+    assert [problem.problem_id for problem in left] == ["p9"]
+    reasons = disagreeing(list(from_table(pq.read_table(tmp_path / "some.parquet"))))
+    assert [*reasons] == [GOOD["problem_id"]] and "answer: another row" in reasons[GOOD["problem_id"]]

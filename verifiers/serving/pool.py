@@ -55,14 +55,16 @@ class Pool(ABC):
         """Finish what is running, drop what is queued (`infra_error`, decided by `closed`), stop all workers. Safe to
         call twice."""
 
-    def submit(self, ticket: Hashable, problem: Problem, response: str, finished: bool = True) -> None:
-        """Queue one response; `results` yields its verdict under `ticket`.
+    def submit(
+        self, ticket: Hashable, problem: Problem, response: str, finished: bool = True, is_program: bool = False
+    ) -> None:
+        """Queue one response, or with `is_program` a bare program or answer; `results` yields its verdict under `ticket`.
 
         `finished` False: the response was truncated at its token limit, which is a failure. A response is judged after
         its last `</think>`; if the prompt itself ends in `<think>`, submit prefix and response joined. Raises
         ValueError if the ticket is in use.
         """
-        submission = Submission(problem, response, finished, settings=self.settings)
+        submission = Submission(problem, response, finished, is_program, self.settings)
         with self._lock:
             if ticket in self._out:
                 raise ValueError(f"ticket {ticket!r} was submitted before and its verdict has not been taken")
