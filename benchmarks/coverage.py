@@ -112,8 +112,8 @@ def above_the_limit(won: float, questions: int) -> float:
 
 
 def of_whole_changes(sizes: Sequence[int], share: float, noise: float, sets: int = 2000) -> tuple[float, float]:
-    """A share of the clusters is won whole, the others have noise: how often the interval holds the truth, and how often
-    the upper limit is not below it."""
+    """A share of the clusters is won whole, the others have noise: how often the interval holds the truth, and how
+    often the upper limit is not below it."""
     generator, clusters = np.random.default_rng(8), np.repeat(np.arange(len(sizes)), sizes)
     won = (generator.random((sets, len(sizes))) < share)[:, clusters]
     gains = np.where(won, 1.0, np.clip(generator.normal(0, noise, won.shape), -1, 1) if noise else 0.0)

@@ -106,7 +106,7 @@ def main() -> None:
         hint = without_answers("boxed", silent)["preset"] if len(silent) > MANY_WITHOUT * n else "–"
         none = sum(answer_by(each.pattern, r[2]) is None for r in each.rows)
         differing = f"{differ_up} right here only, {differ_down} there only" if each.rows[0][3] is not None else "–"
-        print(f"| {each.name}, `{each.pattern}` | {n} | {each.score:.1f} | {100 * right / n:.1f} | {100 * boxed / n:.1f} "
+        print(f"| {each.name}, `{each.pattern}` | {n} | {each.score:.1f} | {100 * right / n:.1f} | {100 * boxed / n:.1f} "  # noqa: E501
               f"| {none / n:.1%} | {hint} | {differing} |", flush=True)  # fmt: skip
 
 

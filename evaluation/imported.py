@@ -37,7 +37,8 @@ STATEMENTS = (
     "messages",
 )
 RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
-             "solution", "predictions", "prediction", "model_output", "generated_text", "resps", "output_list", "text")  # fmt: skip
+             "solution", "predictions", "prediction", "model_output", "generated_text", "resps",
+             "output_list", "text")  # fmt: skip
 """Columns with a response or a list of them; the first that a row has. Qwen-Math has `code`, beside `pred`."""
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 ENDINGS = ("finish_reason", "finish_reasons", "stop_reason")

@@ -18,7 +18,7 @@ from ratchet.evaluation.pass_at_k import NAN
 
 UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (benchmarks.coverage)
 SPREAD, UNSEEN_WHOLE = 10.0, 2.5
-"""Where a paired interval is Student's: the least effective number of changed clusters, and half its width in clusters."""
+"""Where a paired interval is Student's: the least effective number of changed clusters, and half its width in them."""
 
 
 def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> float:
@@ -86,8 +86,8 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
 
     Student's interval is valid where the change is spread over many clusters. Where few changed, or a few changed whole
     beside many with sampling noise, a sample can miss the rare ones and still show some spread. So it is used only
-    where the cluster sums u have an effective number (sum u^2)^2 / sum u^4 of at least `SPREAD` and it reaches `UNSEEN_WHOLE`
-    clusters to each side; else `unseen_half`, wider, replaces it (`python -m benchmarks.coverage`).
+    where the cluster sums u have an effective number (sum u^2)^2 / sum u^4 of at least `SPREAD` and it reaches
+    `UNSEEN_WHOLE` clusters to each side; else `unseen_half`, wider, replaces it (`python -m benchmarks.coverage`).
     """
     gains = np.asarray(gains, dtype=np.float64)
     mean, error, sums = (

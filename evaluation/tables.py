@@ -124,8 +124,8 @@ def warnings(scores: Scores) -> list[str]:
         )
         ends = "; ".join(f"“… {unmarked(end)}”" for end in unread["examples"]) or "without any text"
         said.append(
-            f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads, and "
-            f"count as wrong; {way}. They end: {ends}"
+            f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads "
+            f"and count as wrong; {way}. They end: {ends}"
         )
     if point["value"] == 0:
         said.append("no response passed: is the verifier right, and are the questions within the model's reach?")

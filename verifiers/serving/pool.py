@@ -58,7 +58,8 @@ class Pool(ABC):
     def submit(
         self, ticket: Hashable, problem: Problem, response: str, finished: bool = True, is_program: bool = False
     ) -> None:
-        """Queue one response, or with `is_program` a bare program or answer; `results` yields its verdict under `ticket`.
+        """Queue one response, or with `is_program` a bare program or answer; `results` yields its verdict under
+        `ticket`.
 
         `finished` False: the response was truncated at its token limit, which is a failure. A response is judged after
         its last `</think>`; if the prompt itself ends in `<think>`, submit prefix and response joined. Raises
