@@ -7,7 +7,7 @@ names your own by import path under `domains`: docs/own_domain.md.
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -132,6 +132,10 @@ class Domain:
         """Further numbers of a benchmark, by name; a truncated response is ""."""
         return {}
 
+    def import_paths(self) -> tuple[str, ...]:
+        """The modules whose code decides what becomes of its problems and responses, for the keys of steps."""
+        return type(self).__module__, self.curation
+
     def for_judging(self, problem: Problem) -> Problem:
         """The problem without fields that no verdict depends on, for reward servers."""
         return problem
@@ -174,6 +178,11 @@ def domain_of(name: str) -> Domain:
             raise DOMAINS.unknown(name, own)
         _instances[name] = (own.get(name) or DOMAINS.get(name))()
     return _instances[name]
+
+
+def code_of(domains: Iterable[str]) -> list[str]:
+    """Of all these domains, for `infra.own_code`."""
+    return [path for name in domains for path in domain_of(name).import_paths()]
 
 
 def known_domains() -> list[str]:
