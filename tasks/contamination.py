@@ -16,7 +16,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
-from ratchet.verifiers.domain import code_of
+from ratchet.verifiers.domain import domain_of
 
 CONTAMINATION = Step("contamination", 3, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
@@ -61,7 +61,7 @@ def contamination(
     inputs = [*(problems for _, _, problems in benchmarks), *training]
     return run_step(
         CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
-        code=code_of(domain for _, domain, _ in benchmarks),
+        code=[domain_of(domain).curation for _, domain, _ in benchmarks],
     )  # fmt: skip
 
 

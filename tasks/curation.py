@@ -34,7 +34,7 @@ from ratchet.tasks.row_steps import (
 )
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
-from ratchet.verifiers.domain import code_of
+from ratchet.verifiers.domain import code_of, domain_of
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -94,7 +94,7 @@ def benchmark_problems(
         name = source.replace("/", "-")
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
-    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=code_of([domain]))
+    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain))
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
@@ -111,14 +111,19 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
         return read_files(paths, domain, columns, partial(in_batches, recipe, NORMALISE, domain)), {}
 
     check = partial(check_runner, recipe.runner)
-    return split_step(NORMALISE, recipe, domain, raw, parameters, work, check, code_of([domain]))
+    return split_step(NORMALISE, recipe, domain, raw, parameters, work, check, _reads(domain))
+
+
+def _reads(domain: str) -> list[str]:
+    """Import paths of the code that reads problems and rejects them."""
+    return [*code_of([domain]), domain_of(domain).curation]
 
 
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
     rules.applied(plan_of(domain).rules, settings.rules)  # wrong names are reported before any work
     work = partial(rules.filter_by_rules, rules=plan_of(domain).rules, limits=settings.rules)
-    return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}), code=code_of([domain]))
+    return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}), code=_reads(domain))
 
 
 def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:

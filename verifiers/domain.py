@@ -133,8 +133,8 @@ class Domain:
         return {}
 
     def import_paths(self) -> tuple[str, ...]:
-        """The modules whose code decides what becomes of its problems and responses, for the keys of steps."""
-        return type(self).__module__, self.curation
+        """The modules that ask and judge; those of its curation are behind `curation`."""
+        return (type(self).__module__,)
 
     def for_judging(self, problem: Problem) -> Problem:
         """The problem without fields that no verdict depends on, for reward servers."""
@@ -181,7 +181,7 @@ def domain_of(name: str) -> Domain:
 
 
 def code_of(domains: Iterable[str]) -> list[str]:
-    """Of all these domains, for `infra.own_code`."""
+    """Import paths of the code that asks and judges in these domains, for `infra.own_code`."""
     return [path for name in domains for path in domain_of(name).import_paths()]
 
 
