@@ -92,7 +92,7 @@ class Artifact:
         try:
             return json.loads((self.directory / MANIFEST).read_text())
         except ValueError as error:
-            raise RatchetError(f"{self.directory / MANIFEST} is damaged ({error}). {self.advice}") from error
+            raise RatchetError(f"{self.directory / MANIFEST} cannot be read ({error}). {self.advice}") from error
 
     @property
     def advice(self) -> str:

@@ -63,7 +63,9 @@ def test_our_own_modules_and_libraries_add_nothing(tmp_path, monkeypatch):
     assert own_code(ours) == {}
     assert own_code(["x==1.2"]) == {"x": "1.2"}
     root = Path(__file__).parents[2]  # a lab in a checkout of ours is the user's, our folders are not
-    site = laid(tmp_path / "site-packages", monkeypatch, {"lib/__init__.py": "import other", "other.py": "", "lib/b.py": ""})
+    site = laid(
+        tmp_path / "site-packages", monkeypatch, {"lib/__init__.py": "import other", "other.py": "", "lib/b.py": ""}
+    )
     (lab := tmp_path / "lab").mkdir()
     (lab / "mine.py").write_text("import other, lib, verifiers, pytest\n")
     monkeypatch.setenv(IMPORT_PATH, os.pathsep.join(map(str, (site, lab))))

@@ -8,13 +8,13 @@ import pytest
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra import artifacts
 from ratchet.infra.recipe.load import load_recipe
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.registry import IMPORT_PATH
 from ratchet.infra.settings import load_settings
 from ratchet.tasks import step as steps
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.domain import OWN_DOMAINS, use_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
-from ratchet.infra.recipe.recipe import Recipe
 
 LAB = {
     "k_domain.py": """
@@ -86,7 +86,9 @@ evaluation:
     - {name: held, domain: sums, path: "generated://made/test.jsonl"}
   after: [own]
 """
-RECIPE = RECIPE.replace("generate:\n", 'generate:\n  tiny: {by: "ratchet.examples.tiny_world.world:generate_world"}\n', 1)
+RECIPE = RECIPE.replace(
+    "generate:\n", 'generate:\n  tiny: {by: "ratchet.examples.tiny_world.world:generate_world"}\n', 1
+)
 TRAINED = {"train own", "pass_rates own", "train theirs", "train of-others", "evaluate own"}
 OF_PLAN = {"held_out test", "normalise sums", "rules sums", "contamination benchmarks"}
 OF_DOMAIN = {
