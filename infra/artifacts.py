@@ -438,9 +438,9 @@ def code_version() -> str:
     git = ["git", "-C", str(here.parent.parent)]
     try:
         for question in (["ls-files", "--error-unmatch", str(here)], ["rev-parse", "HEAD"]):
-            told = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
+            reply = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
-        return told[:12] + ("+changes" if changed.stdout.strip() else "")
+        return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         installed = distribution("ratchet-rl")
         files = [file for file in installed.files or () if file.parts[0] == "ratchet" and file.hash]

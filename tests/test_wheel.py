@@ -99,20 +99,20 @@ def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
     for command in (["init", "-q"], ["add", "pyvenv.cfg"], ["commit", "-qm", "mine"]):
         subprocess.run([*git, *command], check=True)
 
-    def told():
+    def code_version():
         return subprocess.run(
             [installed, "-P", "-c", tell], cwd=home, capture_output=True, text=True, check=True
         ).stdout
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    first = told()
+    first = code_version()
     assert re.fullmatch(rf"{re.escape(version)}\+wheel\.[0-9a-f]{{12}}\n", first)
     (record,) = home.glob("lib/python*/site-packages/ratchet_rl-*/RECORD")
     before = record.read_text()
     record.write_text(before + "../../../bin/ratchet,sha256=abc,9\nratchet/cli/__pycache__/main.cpython-313.pyc,,\n")
-    assert told() == first, "of what pip adds, nothing counts"
+    assert code_version() == first, "of what pip adds, nothing counts"
     record.write_text(before.replace("ratchet/cli/main.py,sha256=", "ratchet/cli/main.py,sha256=0"))
-    assert told() != first
+    assert code_version() != first
     record.write_text(before)
 
 

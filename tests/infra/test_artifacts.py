@@ -135,7 +135,7 @@ def test_a_flipped_bit_is_found_before_a_step_reads_it(tmp_path):
             RatchetError, match=rf"{file.name} was changed after the step finished: its content.*Delete"
         ):
             store.check_content(made, whole=True)
-    with pytest.raises(RatchetError, match="kept.parquet was changed"):
+    with pytest.raises(RatchetError, match=r"kept\.parquet was changed"):
         store.check_content(made)
 
 

@@ -131,7 +131,7 @@ def lab(tmp_path, monkeypatch):
 def test_an_edit_runs_the_steps_that_run_the_edited_code(lab, monkeypatch):
     codes = {}
 
-    def spy(step, version, name, parameters, inputs, whole=(), code={}):
+    def spy(step, version, name, parameters, inputs, whole, code):
         codes[f"{step} {name.removesuffix(f'-{step}')}"] = code
         return artifacts.artifact_key(step, version, name, parameters, inputs, whole, code)
 

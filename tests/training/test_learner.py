@@ -124,7 +124,9 @@ def measured(policy: Policy, rollouts: list[Rollout]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"entropy_bonus": 1e-9}, {"kl_coefficient": 1e-9}, {"updates_per_batch": 2}, {"early": True}], ids=str
+    "settings",
+    [{}, {"entropy_bonus": 1e-9}, {"kl_coefficient": 1e-9}, {"updates_per_batch": 2}, {"early": True}],
+    ids=str,
 )
 def test_entropy_and_mismatch_are_of_every_token_that_counts(alone, micro_model, settings):
     early = settings.pop("early", False)

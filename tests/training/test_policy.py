@@ -16,7 +16,7 @@ from ratchet.training.losses.loss import part_of_step
 from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import PIECES, WHOLE, Sample, collate, plan_micro_batches
 from ratchet.training.policy import Policy
-from tests.training.batch import gradient
+from tests.training.batch import gradient as gradient_of
 
 CPU = torch.device("cpu")
 
@@ -229,7 +229,7 @@ def test_in_bfloat16_the_sum_over_micro_batches_is_in_float32(alone, micro_model
             exact[name] += weight.grad.double()
     policy.accumulate(batches, loss, 1.0)
     policy.step(0.0, divisor=3.0)
-    found = gradient(policy)
+    found = gradient_of(policy)
     error = sum(float((3 * found[n].reshape(g.shape) - g).square().sum()) for n, g in exact.items())
     assert (error / sum(float(g.square().sum()) for g in exact.values())) ** 0.5 < 1e-5
 

@@ -66,7 +66,7 @@ class LossOutputs:
     divisor: float | torch.Tensor = 1.0
     """Divide by this too, a number or [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Values [tokens] by name, without gradient; the step's metrics have their means over the tokens with an advantage."""
+    """Values [tokens] by name, without gradient; the step's metrics have their means over tokens with an advantage."""
 
 
 Loss = Callable[[LossInputs, Stage], LossOutputs]
