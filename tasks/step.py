@@ -106,7 +106,8 @@ def _find_or_make(
     found = run.store.find(target.kind, target.name, target.key)
     cached = found is not None and step.name not in run.steps.refresh
     child = tracking.start_run(
-        planned.title, parent=run.root, tags={"ratchet.step": step.name}, parameters={**flat(decisive(parameters)), **own},
+        planned.title, parent=run.root, tags={"ratchet.step": step.name},
+        parameters={**flat(decisive(parameters)), **own},
         output=target, cached=cached, inputs=inputs,
         behind=tuple(run.store.ancestors(inputs, run.used)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
