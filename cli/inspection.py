@@ -109,7 +109,7 @@ def _show_one(store: ArtifactStore, artifact: Artifact, as_json: bool) -> None:
     console.print(f"{artifact.ref}\n{artifact.path}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
     _print_rows(manifest.get("summary_table"))
     table = columns("parameter", "value")
-    for name, value in manifest["parameters"].items():
+    for name, value in (manifest["parameters"] | manifest.get("own_code", {})).items():
         table.add_row(name, Text(str(value)))
     print_whole(table)
     if artifact.rejected.is_file():

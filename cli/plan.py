@@ -124,7 +124,7 @@ class Plan:
     def show(self) -> None:
         found, hardware = self.summary(), self.training.hardware
         console.print(
-            f"{self.shape.parameters:,} parameters on {self.machine}, ZeRO {hardware.zero_stage}, {hardware.dtype}"
+            f"{self.shape.parameters:,} parameters on {self.machine}, ZeRO {hardware.sharding}, {hardware.dtype}"
         )
         if self.assumed:
             console.print(

@@ -12,7 +12,9 @@ from pydantic import Field, ValidationError
 from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Sampling, derive_seed
+from ratchet.infra.own_code import own_code
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.evaluation import Endpoint, Evaluation
 from ratchet.infra.recipe.keys import in_key
@@ -163,9 +165,12 @@ class Plan:
     def _decides(self, benchmark: str) -> dict[str, Any]:
         """Everything that decides a generation, except for the prompt, which is in each request's key, and the batch,
         which changes a text only by rounding."""
+        engine = self.spec.training.engine
+        own = {} if self.spec.model.endpoint else own_code([ENGINES.path(engine.kind)])
         return {
             "model": self.spec.model.identity,
-            "engine": "endpoint" if self.spec.model.endpoint else in_key(self.spec.training.engine),
+            "engine": "endpoint" if self.spec.model.endpoint else in_key(engine),
+            **({"own_code": own} if own else {}),
             "dtype": None if self.spec.model.endpoint else self.hardware.dtype,
             "benchmark": benchmark,
             "sampling": asdict(self.sampling),

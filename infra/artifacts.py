@@ -4,9 +4,9 @@
         …                the step's files; for data sets kept.parquet and rejected.parquet
         manifest.json    written last, before the directory gets its name
 
-`key = sha256(step, its version, name, parameters that differ from the defaults, content of the inputs)`. The key is
-known before the work is done, so a finished step is found instead of run again, and a plan needs no run. An input that
-is made again with the same content changes no key.
+`key = sha256(step, its version, name, parameters that differ from the defaults, content of the inputs, the user's own
+code that it runs)`. The key is known before the work is done, so a finished step is found instead of run again, and a
+plan needs no run. An input that is made again with the same content changes no key.
 Work in progress is in `<root>/.drafts`, under a lock that dies with its process, and gets its final name by one rename:
 an interrupted step cannot look finished.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,22 @@ class Artifact:
         return f"{self.kind}/{self.name}" + (f"-{self.key[:12]}" if self.key_known else "")
 
     @property
-    def _directory(self) -> Path:
+    def directory(self) -> Path:
+        """Its own, or that of the raw material it is one file of."""
         return self.path.parent if self.path.is_file() else self.path
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        return json.loads((self._directory / MANIFEST).read_text())
+        """Raises RatchetError if it is damaged."""
+        try:
+            return json.loads((self.directory / MANIFEST).read_text())
+        except ValueError as error:
+            raise RatchetError(f"{self.directory / MANIFEST} cannot be read ({error}). {self.advice}") from error
+
+    @property
+    def advice(self) -> str:
+        """What to do about a damaged artifact."""
+        return f"Delete {self.directory} and run again: only this step and what depends on it is redone."
 
     @property
     def kept(self) -> Path:
@@ -99,7 +109,7 @@ class Artifact:
 
     @property
     def finished(self) -> bool:
-        return self.kind in GIVEN_KINDS or (self._directory / MANIFEST).is_file()
+        return self.kind in GIVEN_KINDS or (self.directory / MANIFEST).is_file()
 
     @property
     def key_known(self) -> bool:
@@ -138,13 +148,15 @@ Parameters = Mapping[str, Any] | BaseModel
 
 def artifact_key(
     step: str, step_version: int, name: str, parameters: Parameters, inputs: Sequence[Artifact],
-    whole: Sequence[Artifact] = (),
+    whole: Sequence[Artifact] = (), code: Mapping[str, str] = {},
 ) -> str:  # fmt: skip
-    """sha256 over canonical JSON; `whole` are the inputs of which the step reads more than `READ` says."""
+    """sha256 over canonical JSON; `whole` are the inputs of which the step reads more than `READ` says, `code` is what
+    `own_code` gives."""
     contents = [artifact.content(artifact in whole) for artifact in inputs]
     made_of = {
         "step": step, "version": step_version, "name": name, "parameters": in_key(parameters), "inputs": contents
     }  # fmt: skip
+    made_of |= {"own_code": code} if code else {}
     unknown = any(content.startswith(UNKNOWN) for content in contents)
     return (UNKNOWN if unknown else "") + _json_hash(made_of)
 
@@ -215,6 +227,7 @@ class Draft:
 class ArtifactStore:
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._intact: set[Path] = set()
 
     @property
     def _drafts(self) -> Path:
@@ -234,10 +247,10 @@ class ArtifactStore:
 
     def check(self, artifact: Artifact) -> None:
         """Raise RatchetError unless the manifest is readable and has this key, and every file has its recorded size."""
-        advice = f"Delete {artifact.path} and run again: only this step and what depends on it is redone."
+        advice = artifact.advice
         try:
             files, key = artifact.manifest["files"], artifact.manifest["key"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, KeyError, TypeError) as error:
             raise RatchetError(f"{artifact.path / MANIFEST} cannot be read ({error}). {advice}") from error
         if key != artifact.key:
             raise RatchetError(f"{artifact.path} belongs to key {key[:12]}, not {artifact.key[:12]}. {advice}")
@@ -245,6 +258,22 @@ class ArtifactStore:
             file = artifact.path / name
             if not file.is_file() or file.stat().st_size != facts["bytes"]:
                 raise RatchetError(f"{file} is missing or was changed after the step finished. {advice}")
+
+    def check_content(self, artifact: Artifact, whole: bool = False) -> None:
+        """Raise RatchetError unless the files that a step reads of its input have their recorded hashes. Each file is
+        read once in a process."""
+        if artifact.kind in GIVEN_KINDS:
+            return
+        single = artifact.path.name if artifact.path.is_file() else ""
+        part = single or ("" if whole else READ.get(artifact.kind, ""))
+        for name, facts in artifact.manifest["files"].items():
+            file = artifact.directory / name
+            if not name.startswith(part) or file in self._intact:
+                continue
+            if not file.is_file() or sha256_file(file) != facts["sha256"]:
+                raise RatchetError(f"{file} was changed after the step finished: its content is not the recorded one. "
+                                   f"{artifact.advice}")  # fmt: skip
+            self._intact.add(file)
 
     def file(self, path: str | Path) -> Artifact:
         """A raw input file as an artifact: its key is the hash of its content. A link keeps its own name, because the
@@ -329,7 +358,8 @@ class ArtifactStore:
                 yield Draft(path)
 
     def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Parameters,
-               inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = ()) -> Artifact:  # fmt: skip
+               inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = (),
+               code: Mapping[str, str] = {}) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
         finished_at = time.time()
         for left in draft.path.rglob(f"*{HALF_WRITTEN}"):  # only now: another process may have been writing it
@@ -344,6 +374,7 @@ class ArtifactStore:
             "step": step,
             "step_version": step_version,
             "code": code_version(),
+            "own_code": code,
             "parameters": decisive(parameters),
             "inputs": [artifact.facts | {"content": artifact.content(artifact in whole)} for artifact in inputs],
             "counts": draft.counts,
@@ -357,6 +388,7 @@ class ArtifactStore:
         with disk_errors(self.root):
             (draft.path / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False))
             replace_directory(draft.path, target.path)
+        self._intact |= {target.path / name for name in files}
         return target
 
     def unfinished(self) -> list[Path]:
@@ -400,14 +432,21 @@ def _exclusive(lock_file: Path, target: Artifact) -> Iterator[None]:
 
 @cache
 def code_version() -> str:
-    """The git commit (with `+changes` when the tree differs from it), or the installed version."""
-    git = ["git", "-C", str(Path(__file__).resolve().parent.parent)]
+    """The git commit (with `+changes` when the tree differs from it) where git tracks this file; otherwise the
+    installed version and, of a wheel, the first digits of the hash of its files."""
+    here = Path(__file__).resolve()
+    git = ["git", "-C", str(here.parent.parent)]
     try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        for question in (["ls-files", "--error-unmatch", str(here)], ["rev-parse", "HEAD"]):
+            reply = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
-        return commit[:12] + ("+changes" if changed.stdout.strip() else "")
+        return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
-        return version("ratchet-rl")
+        installed = distribution("ratchet-rl")
+        files = [file for file in installed.files or () if file.parts[0] == "ratchet" and file.hash]
+        digest = _json_hash(sorted(f"{file},{file.hash}" for file in files))
+        of_wheel = Path(str(installed.locate_file("ratchet/infra/artifacts.py"))).resolve() == here
+        return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")
 
 
 @cache

@@ -29,11 +29,13 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The member of this name or import path. Raises RatchetError that lists the known names."""
-        if name in self.shipped:
-            return self.load(self.shipped[name])
-        if "." not in name and ":" not in name:
+        if name not in self.shipped and "." not in name and ":" not in name:
             raise self.unknown(name)
-        return self.load(name)
+        return self.load(self.path(name))
+
+    def path(self, name: str) -> str:
+        """The import path of this name."""
+        return self.shipped.get(name, name)
 
     def load(self, path: str) -> T:
         """The member at this import path. Raises RatchetError as `get` does."""
@@ -42,7 +44,7 @@ class Registry(Generic[T]):
         return self._loaded[path]
 
     def _load(self, path: str) -> T:
-        sys.path.extend(d for d in os.environ.get(IMPORT_PATH, "").split(os.pathsep) if d and d not in sys.path)
+        search_import_path()
         module_name, _, member = path.partition(":")
         try:
             module = importlib.import_module(module_name)
@@ -88,6 +90,11 @@ def takes_two(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def search_import_path() -> None:
+    """Let this process find modules in the directories of `IMPORT_PATH`, after installed packages."""
+    sys.path.extend(d for d in os.environ.get(IMPORT_PATH, "").split(os.pathsep) if d and d not in sys.path)
 
 
 def add_to_import_path(directory: Path) -> None:

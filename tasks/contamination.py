@@ -16,6 +16,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
+from ratchet.verifiers.domain import domain_of
 
 CONTAMINATION = Step("contamination", 3, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
@@ -58,7 +59,10 @@ def contamination(
 
     parameters = {"benchmarks": [[name, domain] for name, domain, _ in benchmarks], "settings": settings}
     inputs = [*(problems for _, _, problems in benchmarks), *training]
-    return run_step(CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination")
+    return run_step(
+        CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
+        code=[domain_of(domain).curation for _, domain, _ in benchmarks],
+    )  # fmt: skip
 
 
 def flagged_items(items: pa.Table, training: Iterable[pa.Table], settings: Decontamination) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from ratchet.tasks.row_steps import (
 )
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domain import code_of, domain_of
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -94,7 +94,7 @@ def benchmark_problems(
         name = source.replace("/", "-")
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
-    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title)
+    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain))
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
@@ -110,14 +110,20 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
         return read_files(paths, domain, columns, partial(in_batches, recipe, NORMALISE, domain)), {}
 
-    return split_step(NORMALISE, recipe, domain, raw, parameters, work, lambda: check_runner(recipe.runner))
+    check = partial(check_runner, recipe.runner)
+    return split_step(NORMALISE, recipe, domain, raw, parameters, work, check, _reads(domain))
+
+
+def _reads(domain: str) -> list[str]:
+    """Import paths of the code that reads problems and rejects them."""
+    return [*code_of([domain]), domain_of(domain).curation]
 
 
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
     rules.applied(plan_of(domain).rules, settings.rules)  # wrong names are reported before any work
     work = partial(rules.filter_by_rules, rules=plan_of(domain).rules, limits=settings.rules)
-    return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}))
+    return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}), code=_reads(domain))
 
 
 def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
@@ -150,7 +156,7 @@ def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
         verdicts, facts = deduplication.judge(table, settings)
         return deduplication.splits(table, verdicts), facts
 
-    return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work)
+    return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work, code=code_of([domain]))
 
 
 def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Table:
@@ -176,7 +182,8 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
         journal.unlink(missing_ok=True)
         return split
 
-    return judge_table(VALIDATE_TESTS, recipe, domain, problems, settings, apply, runs_code=True, here=True)
+    code = code_of([domain])
+    return judge_table(VALIDATE_TESTS, recipe, domain, problems, settings, apply, runs_code=True, here=True, code=code)
 
 
 def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:

@@ -14,6 +14,7 @@ from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launcher import launcher_of
 from ratchet.infra.problems import from_table
@@ -27,7 +28,7 @@ from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_model, run_worker
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domain import code_of, domain_of
 from ratchet.verifiers.prompts import with_templates
 
 EVALUATE = Step("evaluate", 10, "evaluation", resumable=True)
@@ -197,10 +198,12 @@ def evaluate_model(
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
     parameters = {**settings, "endpoint": subject} if isinstance(subject, Endpoint) else settings
+    engine = [ENGINES.path(recipe.training.engine.kind)] if _sampled(subject) else []
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
         check=lambda: _check(recipe, subject),
+        code=[*code_of(b.domain for b, _ in benchmarks), *engine],
     )  # fmt: skip
 
 

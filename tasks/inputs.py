@@ -17,6 +17,8 @@ from ratchet.infra.recipe.recipe import Generator, Recipe
 from ratchet.infra.registry import Registry
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
 from ratchet.tasks.step import Step, run_step
+from ratchet.verifiers.domain import code_of
+from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
 
 GENERATE = Step("generate", 1, "raw")
 GENERATED = "generated://"
@@ -40,7 +42,9 @@ def generated(recipe: Recipe, name: str) -> Artifact:
         known = ", ".join(recipe.generate) or "none"
         raise RatchetError(f"{GENERATED}{name}/…: the recipe generates no {name!r} (under `generate`: {known}).")
     function = GENERATORS.get(generator.by)
-    module = sys.modules[function.__module__]
+    module, code = sys.modules[function.__module__], [GENERATORS.path(generator.by)]
+    if generator.by == ENVIRONMENT:
+        code += code_of([name])
     version, checked = getattr(module, "VERSION", 1), getattr(module, "CHECK", None)
     parameters = {"by": generator.by, "version": version, "settings": generator.settings, "seed": recipe.seed}
 
@@ -58,7 +62,9 @@ def generated(recipe: Recipe, name: str) -> Artifact:
         draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
     check = checked and partial(checked, **generator.settings)
-    return run_step(GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}", check=check)
+    return run_step(
+        GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}", check=check, code=code
+    )
 
 
 def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:

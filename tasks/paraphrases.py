@@ -17,7 +17,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
-from ratchet.tasks.teacher import ask_judge, check_judge
+from ratchet.tasks.teacher import ask_judge, check_judge, teacher_code
 
 PARAPHRASES = Step("paraphrases", 4, "problems")
 
@@ -72,6 +72,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     return run_step(
         PARAPHRASES, f"{domain}-paraphrases", parameters=settings, inputs=[problems, *benchmarks], make=make,
         title=f"paraphrases {domain}", check=lambda: _check(settings),
+        code=teacher_code(settings.judge),
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
 
 def judge_rows(
     step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
-    prepare: Callable[[], tuple[RowWise, dict[str, Any]]], others: Sequence[Artifact] = (),
+    prepare: Callable[[], tuple[RowWise, dict[str, Any]]], others: Sequence[Artifact] = (), code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
     """A step that judges each row by itself, in batches, where the recipe's `runner` says. `prepare` returns the
     function for a batch, and facts for the summary."""
@@ -43,7 +43,7 @@ def judge_rows(
         return in_batches(recipe, step, domain, judge, row_batches(problems.kept), rows), facts
 
     inputs = [problems, *others]
-    return split_step(step, recipe, domain, inputs, parameters, work, lambda: check_runner(recipe.runner))
+    return split_step(step, recipe, domain, inputs, parameters, work, lambda: check_runner(recipe.runner), code)
 
 
 def in_batches(
@@ -62,7 +62,7 @@ def in_batches(
 def judge_table(
     step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
     apply: Callable[[pa.Table, Draft], Split], others: Sequence[Artifact] = (), runs_code: bool = False,
-    here: bool = False, check: Callable[[], None] | None = None,
+    here: bool = False, check: Callable[[], None] | None = None, code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
     """A step that needs all rows at once; `apply` gets them and the draft."""
 
@@ -71,12 +71,13 @@ def judge_table(
             record_isolation(draft, recipe, here)
         return [apply(pq.read_table(problems.kept), draft)], {}
 
-    return split_step(step, recipe, domain, [problems, *others], parameters, work, check)
+    return split_step(step, recipe, domain, [problems, *others], parameters, work, check, code)
 
 
 def split_step(
     step: Step, recipe: Recipe, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
     work: Callable[[Draft], tuple[Iterable[Split], dict[str, Any]]], check: Callable[[], None] | None = None,
+    code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
     """`work` returns the splits to write, and facts for the summary."""
 
@@ -90,8 +91,9 @@ def split_step(
 
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
-        step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, check=check
-    )
+        step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, check=check,
+        code=code,
+    )  # fmt: skip
 
 
 def warn_of_losses(draft: Draft) -> None:

@@ -5,7 +5,7 @@ task run, the draft and its lock, the MLflow child run with its data sets and mo
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.own_code import own_code
 from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
@@ -54,15 +55,17 @@ def run_step(
     estimate: Callable[[], str] | None = None,
     check: Callable[[], None] | None = None,
     whole: Sequence[Artifact] = (),
+    code: Iterable[str] = (),
 ) -> Artifact:
     """Find or make the artifact of this step, called `name` in the store and `title` in the display.
 
     `make` fills the draft. `estimate` describes its cost in a plan. `check` is called before a run's first step, and
-    raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`.
+    raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`;
+    `code` are the import paths of domains, losses, engines and the like that it runs, perhaps the user's own.
     """
     run = active_run()
-    inputs = tuple(inputs)
-    key = artifact_key(step.name, step.version, name, parameters, inputs, whole)
+    inputs, own = tuple(inputs), own_code(code)
+    key = artifact_key(step.name, step.version, name, parameters, inputs, whole, own)
     target = run.store.locate(step.kind, name, key)
     title = title or f"{step.name} {name}"
     if target.key in run.made:
@@ -80,7 +83,7 @@ def run_step(
         return target
 
     def execute(*_read: Artifact) -> Artifact:  # Prefect draws the arrows from its arguments
-        return _find_or_make(run, step, planned, parameters, make, whole)
+        return _find_or_make(run, step, planned, parameters, make, whole, own)
 
     if not outside_prefect():
         from prefect import task
@@ -94,7 +97,7 @@ def run_step(
 
 def _find_or_make(
     run: PipelineRun, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None],
-    whole: Sequence[Artifact],
+    whole: Sequence[Artifact], own: Mapping[str, str],
 ) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
     assert tracking is not None
@@ -103,7 +106,8 @@ def _find_or_make(
     found = run.store.find(target.kind, target.name, target.key)
     cached = found is not None and step.name not in run.steps.refresh
     child = tracking.start_run(
-        planned.title, parent=run.root, tags={"ratchet.step": step.name}, parameters=flat(decisive(parameters)),
+        planned.title, parent=run.root, tags={"ratchet.step": step.name},
+        parameters={**flat(decisive(parameters)), **own},
         output=target, cached=cached, inputs=inputs,
         behind=tuple(run.store.ancestors(inputs, run.used)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
@@ -112,12 +116,14 @@ def _find_or_make(
         for artifact in inputs:
             _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
         if not cached:
+            for artifact in inputs:
+                run.store.check_content(artifact, artifact in whole)
             with run.store.draft(target, resumable=step.resumable) as draft:
                 run.current_child = child
                 make(draft)
                 run.store.finish(
                     target, draft, step=step.name, step_version=step.version, parameters=parameters,
-                    inputs=inputs, started_at=started_at, whole=whole,
+                    inputs=inputs, started_at=started_at, whole=whole, code=own,
                 )  # fmt: skip
         _log_data(tracking, child, target, "output")
         _log_output(run, child, target, inputs, cached)

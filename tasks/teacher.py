@@ -20,13 +20,14 @@ from ratchet.infra.artifacts import KEPT, Artifact, Draft
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
+from ratchet.infra.own_code import own_code
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Judge, Teacher
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import judge_table, row_batches
 from ratchet.tasks.step import Step, judged_math, not_done, run_step
-from ratchet.verifiers.domain import Domain, domain_of
+from ratchet.verifiers.domain import Domain, code_of, domain_of
 from ratchet.verifiers.math.equivalence import verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.prompts import with_templates
@@ -79,7 +80,7 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
 
     return run_step(
         TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
-        title=f"teacher attempts {domain}",
+        title=f"teacher attempts {domain}", code=[*teacher_code(teacher), *code_of([domain])],
         estimate=lambda: _known(recipe, problems, teacher, "curation", more_needed).estimate(),
         check=lambda: check_teacher(recipe, teacher, problems, "curation", more_needed),
     )  # fmt: skip
@@ -130,8 +131,15 @@ def teacher_seed(recipe: Recipe, teacher: Teacher, purpose: str = "") -> int:
     return derive_seed(recipe.seed, purpose) if purpose else recipe.seed
 
 
+def teacher_code(*teachers: Teacher) -> list[str]:
+    """Import paths of these teachers' engines."""
+    return [TEACHERS.path(teacher.kind) for teacher in teachers if teacher.kind != "none"]
+
+
 def journal_of(teacher: Teacher) -> Path:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{teacher.kind}-{teacher.model}")
+    """Free answers belong to the code that gave them; those that were paid for are kept whatever it is now."""
+    code = () if TEACHERS.get(teacher.kind).paid else own_code(teacher_code(teacher)).values()
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([teacher.kind, teacher.model, *(digits[:12] for digits in code)]))
     return active_run().settings.home / "teacher" / f"{name}.jsonl"
 
 
@@ -232,6 +240,7 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
     return judge_table(
         DIFFICULTY, recipe, domain, problems, parameters, apply, [attempts],
         runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(settings.judge),
+        code=[*teacher_code(settings.judge), *code_of([domain])],
     )  # fmt: skip
 
 

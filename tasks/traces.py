@@ -23,7 +23,8 @@ from ratchet.infra.recipe.training import WarmStart
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step
-from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_seed
+from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
+from ratchet.verifiers.domain import code_of
 from ratchet.verifiers.prompts import user_message, with_templates
 
 TEACHER_TRACES = Step("teacher_traces", 3, "traces")
@@ -90,7 +91,10 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         "seed": recipe.seed,
     }
     inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
-    return run_step(OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces")
+    return run_step(
+        OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
+        code=code_of([domain]),
+    )  # fmt: skip
 
 
 def without_held_out(
@@ -147,7 +151,7 @@ def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Arti
     inputs = list(problems.values())
     return run_step(
         TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces",
-        check=check,
+        check=check, code=[*teacher_code(*teachers.values()), *code_of(wanted)],
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,8 @@ import pyarrow.parquet as pq
 
 from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import sha256_file, write_atomically
+from ratchet.infra.files import write_atomically
+from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.journal import read_lines
 from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
 from ratchet.infra.process_group import last_lines
@@ -27,11 +27,11 @@ from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.interventions import RULE
 from ratchet.training.losses import LOSSES
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domain import code_of, domain_of
 from ratchet.verifiers.prompts import with_templates
 
-WARM_START = Step("warm_start", 3, "checkpoint", resumable=True)
-STAGE = Step("train", 6, "checkpoint", resumable=True)
+WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
+STAGE = Step("train", 7, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 5, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
@@ -93,26 +93,23 @@ def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
                 )
 
 
-def check_choices(stage: Stage) -> dict[str, str]:
-    """Hashes of the files of the user's own loss and advantage, so that a change retrains the stage; none for shipped
-    ones. Raises RatchetError for an unknown loss or advantage."""
-    hashes = {}
-    for registry, name in ((LOSSES, stage.loss), (ADVANTAGES, stage.advantage)):
-        if name in registry:  # not imported here, because that imports torch
-            continue
-        try:
-            chosen = registry.get(name)
-        except RatchetError as error:
-            raise RatchetError(f"The stage {stage.name}: {error}") from error
-        file = sys.modules[chosen.__module__].__file__
-        hashes[f"{registry.kind}_sha256"] = sha256_file(Path(file)) if file else ""
-    return hashes
+def check_choices(stage: Stage) -> list[str]:
+    """Import paths of the stage's loss and advantage. Raises RatchetError if one is unknown."""
+    chosen = ((LOSSES, stage.loss), (ADVANTAGES, stage.advantage))
+    for registry, name in chosen:
+        if name not in registry:  # shipped ones are not imported here, because that imports torch
+            try:
+                registry.get(name)
+            except RatchetError as error:
+                raise RatchetError(f"The stage {stage.name}: {error}") from error
+    return [registry.path(name) for registry, name in chosen]
 
 
 def train_stage(
     recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
-    own_code = check_choices(stage)
+    engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
+    code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
     problems = {domain: problems[domain] for domain in stage.domains}
     blend = {name: str(artifact.kept) for name, artifact in validation.items()}
     spec = _spec(recipe, "stage", stage, start, problems, validation=blend)
@@ -123,19 +120,19 @@ def train_stage(
         inputs.append(measured)
     parameters = {
         "seed": recipe.seed,
-        "prompt": with_templates(recipe.model.prompt, stage.domains),
+        "prompt": with_templates(recipe.model.prompt, [*stage.domains, *validated]),
         "stage": stage,
         "optimizer": recipe.training.optimizer,
         "hardware": recipe.training.hardware,
-        "engine": recipe.training.engine,
+        "engine": engine,
         "max_infra_errors": recipe.training.max_infra_errors,
         **_lora(recipe),
-        **own_code,
-        **judged_math(recipe, stage.domains),
+        **judged_math(recipe, [*stage.domains, *validated]),
     }
     return run_step(
-        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), check=lambda: _check(recipe)
-    )
+        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code,
+        check=lambda: _check(recipe),
+    )  # fmt: skip
 
 
 def _check(recipe: Recipe) -> None:
@@ -166,6 +163,7 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     return run_step(
         PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(spec),
         title=f"pass rates {stage.name}", check=lambda: _check(recipe),
+        code=[ENGINES.path(recipe.training.engine.kind), *code_of(stage.domains)],
     )  # fmt: skip
 
 

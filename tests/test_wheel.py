@@ -92,6 +92,30 @@ def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, t
     assert "was imported" not in logs and str(ROOT) not in logs
 
 
+def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
+    """As in `git init; python -m venv .venv; pip install`: the commit is the user's, and says nothing of our code."""
+    home, tell = installed.parents[1], "from ratchet.infra.artifacts import code_version; print(code_version())"
+    git = ["git", "-C", home, "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "pyvenv.cfg"], ["commit", "-qm", "mine"]):
+        subprocess.run([*git, *command], check=True)
+
+    def code_version():
+        return subprocess.run(
+            [installed, "-P", "-c", tell], cwd=home, capture_output=True, text=True, check=True
+        ).stdout
+
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    first = code_version()
+    assert re.fullmatch(rf"{re.escape(version)}\+wheel\.[0-9a-f]{{12}}\n", first)
+    (record,) = home.glob("lib/python*/site-packages/ratchet_rl-*/RECORD")
+    before = record.read_text()
+    record.write_text(before + "../../../bin/ratchet,sha256=abc,9\nratchet/cli/__pycache__/main.cpython-313.pyc,,\n")
+    assert code_version() == first, "of what pip adds, nothing counts"
+    record.write_text(before.replace("ratchet/cli/main.py,sha256=", "ratchet/cli/main.py,sha256=0"))
+    assert code_version() != first
+    record.write_text(before)
+
+
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory):
     """A random model with a tokenizer and a chat template, where a page names one of the Hub's."""

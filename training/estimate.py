@@ -149,7 +149,7 @@ def estimate(
     state = trained * (12 if size == 2 else 8)
 
     def sharded(size: float, from_stage: int) -> float:
-        return size / ranks if hardware.zero_stage >= from_stage else size
+        return size / ranks if hardware.sharding >= from_stage else size
 
     held = {"weights": sharded((parameters + adapter) * size, 3)}
     if not hardware.cpu_offload:
@@ -171,8 +171,8 @@ def estimate(
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(hardware.logprob_chunk_tokens, tokens)
     of_a_step = (
-        # Without ZeRO DeepSpeed copies them into one buffer to average them over ranks.
-        sharded(trained * size, 2) * (2 if ranks > 1 and not hardware.zero_stage else 1),
+        # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
+        sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
         recomputed if hardware.activation_checkpointing else shape.layers * layer,
         3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     )

@@ -18,7 +18,7 @@ from ratchet.training.losses.terms import adapted_entropy_coefficient, importanc
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 
-TOKEN_METRICS = {"tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
+TOKEN_METRICS = {"trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
 """Metrics of every token, which a loss must not define."""
 
 
@@ -47,6 +47,7 @@ class Learner:
         self._waiting += groups
         samples = self._samples(self._waiting)
         if sum(map(len, samples)) >= self._policy.ranks * self._policy.hardware.micro_batch_tokens:
+            self._measure(self._waiting, temperature)
             self._policy.accumulate(self._policy.micro_batches(samples), self._loss(None, temperature), temperature)
             self._waiting = []
 
@@ -61,6 +62,7 @@ class Learner:
         if len(parts) == 1:
             self._check_on_policy(groups)
         early = self._early_share(groups)
+        self._measure(self._waiting if early else groups, temperature)
         work = [self._samples(self._waiting if early else part) for part in parts]
         work = [self._policy.micro_batches(samples) if samples else [] for samples in work]
         if len(parts) > 1:
@@ -141,24 +143,29 @@ class Learner:
         left, all_tokens = (sum(map(len, self._samples(each))) for each in (self._waiting, self._early))
         return {"learned_early": 1 - left / all_tokens if all_tokens else 0.0}
 
-    def _samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """The samples to compute, the same on all ranks. Without KL term and entropy bonus those of advantage zero have
-        no gradient and are left out, but count in the denominator."""
+    def _samples(self, groups: Sequence[Group], learned: bool = True) -> list[Sample]:
+        """The samples to learn from, the same on all ranks; or the other valid ones. Without KL term and entropy bonus
+        those of advantage zero have no gradient and are left out, but count in the denominator."""
         all_valid = bool(self.stage.kl_coefficient or self._entropy)
         samples = []
         for members in groups:
             old = members.old_logprobs or (None,) * len(members.rollouts)
             each = zip(members.rollouts, members.advantages.values, members.valid, old, strict=True)
             for rollout, advantage, valid, before in each:
-                if advantage or (all_valid and valid):
+                if valid and bool(advantage or all_valid) == learned:
                     given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before, rollout.domain)
                     samples.append(Sample(len(samples), *given))
         return samples
 
+    def _measure(self, groups: Sequence[Group], temperature: float) -> None:
+        """The metrics of every valid token at the tokens without a gradient, by a forward pass. Collective."""
+        samples = self._samples(groups, learned=False)
+        for batch in self._policy.micro_batches(samples) if samples else []:
+            now, entropies = self._policy.score(batch, temperature)
+            self._watch.observe(now, _old(batch, now), entropies, batch)
+
     def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
-        now = self._policy.score(batch, temperature)[0]
-        old = now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
-        return replace(batch, old_logprobs=old)
+        return replace(batch, old_logprobs=_old(batch, self._policy.score(batch, temperature)[0]))
 
     def _loss(self, counts: Mapping[str, int] | None, temperature: float) -> TokenLoss:
         """The stage's loss with its additional terms. `counts`: valid tokens and responses of the optimizer step; None:
@@ -179,25 +186,27 @@ class Learner:
             found = self._policy_loss(given, stage)
             self._check_outputs(found, given)
             values = found.values
+            taught = batch.mask * (batch.weights != 0)  # with a bonus and without, the same tokens are averaged
             for name, metric in found.metrics.items():
-                watch.add(name, metric, batch)
+                watch.add(name, metric, taught)
             if stage.importance_cap is not None:
-                weights = importance_weights(old, batch.sampled_logprobs, stage.importance_cap)
+                log_ratios = old - batch.sampled_logprobs
+                if found.ratio == "response":
+                    log_ratios = given.sequence_mean(log_ratios)
+                weights = importance_weights(log_ratios, stage.importance_cap)
                 values = values * weights
-                watch.add("importance_weight", weights, batch)
+                watch.add("importance_weight", weights, taught)
             if reference is not None:
                 divergence = kl(logprobs, reference, stage.kl_estimator)
                 values = values + stage.kl_coefficient * divergence
-                watch.add("kl", divergence.detach(), batch)
+                watch.add("kl", divergence.detach(), batch.mask)
             if self._entropy:
                 values = values - self._entropy * entropies
             if stage.mismatch_limit is not None and stage.mismatch_action == "mask":
                 masked = given.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.mismatch_limit
                 values = values.masked_fill(masked, 0.0)
-                watch.add("mismatch_masked", masked.float(), batch)
-            watch.add("entropy", entropies.detach(), batch)
-            watch.add_by_domain("entropy", entropies.detach(), batch)
-            watch.compare(now, old, batch)
+                watch.add("mismatch_masked", masked.float(), taught)
+            watch.observe(now, old, entropies.detach(), batch, learned=True)
             if counts is None:
                 self._undivided = found.per
             total = counts[found.per] if counts else 1
@@ -237,29 +246,39 @@ class Learner:
         self._entropy = self._adapted if entropy < stage.entropy_target else 0.0
 
 
+def _old(batch: MicroBatch, now: torch.Tensor) -> torch.Tensor:
+    """The log-probabilities before the batch's first update; `now` at tokens where none are known."""
+    return now if batch.old_logprobs is None else batch.old_logprobs.where(~batch.old_logprobs.isnan(), now)
+
+
 class _TokenWatch:
-    """Sums over the computed tokens of one batch, all updates and ranks."""
+    """Sums over the tokens of one batch, all updates and ranks."""
 
     def __init__(self, domains: Sequence[str]) -> None:
         self._domains = domains
-        self._sums: dict[str, float] = {"tokens": 0.0, "entropy": 0.0, "mismatch_kl": 0.0}
+        self._sums: dict[str, tuple[float, float]] = {}  # of values, of their tokens
+        self._learned = {"trained_tokens": 0.0}
         self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
-    def add(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
-        self._sums[name] = self._sums.get(name, 0.0) + float((values * batch.mask).sum())
+    def add(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
+        total, tokens = self._sums.get(name, (0.0, 0.0))
+        self._sums[name] = total + float((values * mask).sum()), tokens + float(mask.sum())
 
-    def add_by_domain(self, name: str, values: torch.Tensor, batch: MicroBatch) -> None:
+    def observe(
+        self, now: torch.Tensor, old: torch.Tensor, entropies: torch.Tensor, batch: MicroBatch, learned: bool = False
+    ) -> None:
+        """What is measured at every valid token, once: its entropy, and the trainer before the first update against the
+        sampling engine, and against the trainer now."""
+        parts = {"": batch.mask}
         for domain in self._domains:
             own = torch.as_tensor(np.repeat([each == domain for each in batch.domains], batch.lengths))
-            mask = batch.mask * own.to(batch.mask.device)
-            for sum_name, value in ((name, (values * mask).sum()), ("tokens", mask.sum())):
-                self._sums[f"{domain}/{sum_name}"] = self._sums.get(f"{domain}/{sum_name}", 0.0) + float(value)
-
-    def compare(self, now: torch.Tensor, old: torch.Tensor, batch: MicroBatch) -> None:
-        """The trainer before the first update against the sampling engine, and against the trainer now."""
-        difference = ((old - batch.sampled_logprobs) * batch.mask).double()
-        self._sums["tokens"] += float(batch.mask.sum())
-        self._sums["mismatch_kl"] += float(mismatch(difference, torch.zeros_like(difference)).sum())
+            parts[f"{domain}/"] = batch.mask * own.to(batch.mask.device)
+        for prefix, mask in parts.items():
+            self.add(f"{prefix}entropy", entropies, mask)
+            name = f"{prefix}trained_tokens"
+            self._learned[name] = self._learned.get(name, 0.0) + learned * float(mask.sum())
+        difference = (old - batch.sampled_logprobs).double() * batch.mask
+        self.add("mismatch_kl", mismatch(difference, torch.zeros_like(difference)), batch.mask)
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
             if len(values):  # a rank's stretch of a sequence may be prompt only
@@ -267,11 +286,11 @@ class _TokenWatch:
 
     def metrics(self) -> Metrics:
         """Means over all ranks' tokens, if any, and the largest differences. Collective."""
-        everyone = ranks.gather((self._sums, self._largest))
-        names = dict.fromkeys(name for sums, _ in everyone for name in sums)
-        total = {name: sum(sums.get(name, 0.0) for sums, _ in everyone) for name in names}
-        tokens = {name.removesuffix("tokens"): total.pop(name) for name in names if name.split("/")[-1] == "tokens"}
-        counts = {name: tokens[name[: name.rfind("/") + 1]] for name in total}  # of all domains, or one
-        means = {name: value / counts[name] for name, value in total.items() if counts[name]}
-        largest = {name: max(each[name] for _, each in everyone) for name in self._largest}
-        return {**means, **largest, **{f"{prefix}trained_tokens": count for prefix, count in tokens.items()}}
+        everyone = ranks.gather((self._sums, self._largest, self._learned))
+        found: Metrics = {}
+        for name in dict.fromkeys(name for sums, _, _ in everyone for name in sums):
+            total, tokens = map(sum, zip(*(sums.get(name, (0.0, 0.0)) for sums, _, _ in everyone), strict=True))
+            found |= {name: total / tokens} if tokens else {}
+        found |= {name: max(largest[name] for _, largest, _ in everyone) for name in self._largest}
+        names = dict.fromkeys(name for _, _, learned in everyone for name in learned)
+        return found | {name: sum(learned.get(name, 0.0) for _, _, learned in everyone) for name in names}

@@ -80,7 +80,7 @@ class Policy:
             learned, lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
         )
         # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
-        self._plain = hardware.zero_stage == 0 and hardware.dtype == "float32"
+        self._plain = hardware.sharding == 0
         if self._plain:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
@@ -94,7 +94,7 @@ class Policy:
         self.engine: Any = engine
 
     def _configuration(self) -> dict[str, Any]:
-        zero: dict[str, Any] = {"stage": self.hardware.zero_stage}
+        zero: dict[str, Any] = {"stage": self.hardware.sharding}
         if self.hardware.cpu_offload:
             zero["offload_optimizer"] = {"device": "cpu"}
         return {
@@ -106,6 +106,7 @@ class Policy:
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's optimizer would take minutes to compile
             "bf16": {"enabled": self.hardware.dtype == "bfloat16"},
+            "data_types": {"grad_accum_dtype": "fp32"},
             "steps_per_print": 10**9,
         }
 
@@ -169,7 +170,7 @@ class Policy:
     def _divided(self, divisor: float) -> Iterator[None]:
         """`engine.step` then divides the gradient before computing its norm. ZeRO's optimizers divide it by the scale
         of the loss, wherever they keep it."""
-        if self.hardware.zero_stage:
+        if self.hardware.sharding:
             self.engine.optimizer.loss_scale = divisor
         elif divisor != 1:
             for weight in self.model.parameters():
@@ -178,7 +179,7 @@ class Policy:
         try:
             yield
         finally:
-            if self.hardware.zero_stage:
+            if self.hardware.sharding:
                 self.engine.optimizer.loss_scale = 1.0
 
     def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
@@ -306,7 +307,7 @@ class Policy:
     def load_state(self, directory: Path, other_ranks: bool = False) -> None:
         """The reverse of `snapshot`, bit for bit. If another number of ranks wrote it, through DeepSpeed's universal
         form. Collective."""
-        if other_ranks and self.hardware.zero_stage:
+        if other_ranks and self.hardware.sharding:
             self._load_universal(directory)
         else:
             self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)

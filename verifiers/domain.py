@@ -7,7 +7,7 @@ names your own by import path under `domains`: docs/own_domain.md.
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -136,6 +136,10 @@ class Domain:
         """Further numbers of a benchmark, by name; a truncated response is ""."""
         return {}
 
+    def import_paths(self) -> tuple[str, ...]:
+        """The modules that ask and judge; those of its curation are behind `curation`."""
+        return (type(self).__module__,)
+
     def for_judging(self, problem: Problem) -> Problem:
         """The problem without fields that no verdict depends on, for reward servers."""
         return problem
@@ -178,6 +182,11 @@ def domain_of(name: str) -> Domain:
             raise DOMAINS.unknown(name, own)
         _instances[name] = (own.get(name) or DOMAINS.get(name))()
     return _instances[name]
+
+
+def code_of(domains: Iterable[str]) -> list[str]:
+    """Import paths of the code that asks and judges in these domains, for `infra.own_code`."""
+    return [path for name in domains for path in domain_of(name).import_paths()]
 
 
 def known_domains() -> list[str]:

@@ -236,7 +236,8 @@ class Hardware(Section):
     processes: int = Field(default=1, ge=1)
     """Ranks on each machine, one per GPU or CPU core."""
     zero_stage: int = Field(default=0, ge=0, le=3)
-    """DeepSpeed's sharding: 1 optimizer, 2 also gradients, 3 also weights."""
+    """DeepSpeed's sharding: 1 optimizer, 2 also gradients, 3 also weights. In bfloat16 0 and 1 are 2, DeepSpeed's first
+    that sums gradients in float32 and divides them by any number."""
     cpu_offload: bool = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -256,6 +257,11 @@ class Hardware(Section):
     """Responses decoded together on one rank."""
     timeout_minutes: Where[float] = Field(default=30, gt=0)
     """A rank that waits longer for the others stops the run."""
+
+    @property
+    def sharding(self) -> int:
+        """DeepSpeed's stage in use."""
+        return max(2, self.zero_stage) if self.dtype == "bfloat16" else self.zero_stage
 
     @property
     def ranks(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key
 from ratchet.infra.errors import RatchetError
+from ratchet.infra.files import sha256_file
 
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
 
@@ -110,6 +111,42 @@ def test_an_unreadable_manifest_is_an_error_that_names_it(tmp_path):
     (made.path / "manifest.json").write_text("{half")
     with pytest.raises(RatchetError, match=r"manifest\.json cannot be read"):
         store.find("problems", "math", made.key)
+
+
+def test_a_truncated_manifest_is_one_line_wherever_it_is_read(tmp_path):
+    made = make(store := ArtifactStore(tmp_path), {"a": 1})
+    (made.path / "manifest.json").write_text((made.path / "manifest.json").read_text()[:300])
+    for read in (Artifact.content, lambda found: found.summary, store.parents):
+        with pytest.raises(RatchetError, match=r"manifest\.json cannot be read \(.*line.*Delete .*math-.*run again"):
+            read(store.locate("problems", "math", made.key))
+
+
+def test_a_flipped_bit_is_found_before_a_step_reads_it(tmp_path):
+    made = make(store := ArtifactStore(tmp_path), {"a": 1})
+    for file in (made.rejected, made.kept):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        store = ArtifactStore(tmp_path)  # as in a later run
+        store.check(made)  # it has its size
+        if file == made.rejected:
+            store.check_content(made)
+        with pytest.raises(
+            RatchetError, match=rf"{file.name} was changed after the step finished: its content.*Delete"
+        ):
+            store.check_content(made, whole=True)
+    with pytest.raises(RatchetError, match=r"kept\.parquet was changed"):
+        store.check_content(made)
+
+
+def test_an_input_is_read_once_in_a_process(tmp_path, monkeypatch):
+    made = make(first := ArtifactStore(tmp_path), {"a": 1})
+    read = []
+    monkeypatch.setattr("ratchet.infra.artifacts.sha256_file", lambda file: read.append(file.name) or sha256_file(file))
+    first.check_content(made, whole=True)  # it wrote them itself
+    (again := ArtifactStore(tmp_path)).check_content(made)
+    again.check_content(made, whole=True)
+    assert read == ["kept.parquet", "rejected.parquet"]
 
 
 def test_an_error_inside_a_draft_leaves_nothing_that_looks_finished(tmp_path):

@@ -84,7 +84,7 @@ def gradient(policy: Policy) -> dict[str, torch.Tensor]:
     """The gradient of the first update, from what AdamW remembers of it: its first moment is (1 - β₁) g. Collective."""
     found = {}
     for name, weight in policy.model.named_parameters():
-        if policy.hardware.zero_stage:
+        if policy.hardware.sharding:
             moment = safe_get_full_optimizer_state(weight, "exp_avg")
         else:
             moment = policy._adam.state[weight]["exp_avg"]

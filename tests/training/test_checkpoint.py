@@ -191,9 +191,14 @@ def held(monkeypatch):
     return go_on
 
 
-@pytest.mark.parametrize("stage", [0, 2, 3])
-def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(alone, micro_model, tmp_path, held, stage):
-    policy = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+@pytest.mark.parametrize(
+    ("stage", "dtype"), [(0, "float32"), (2, "float32"), (3, "float32"), (0, "bfloat16"), (3, "bfloat16")]
+)
+def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(
+    alone, micro_model, tmp_path, held, stage, dtype
+):
+    hardware = Hardware(zero_stage=stage, dtype=dtype)
+    policy = Policy(micro_model, hardware, Optimizer())
     update(policy, 1)
     with Checkpoints(tmp_path, policy) as checkpoints:
         checkpoints.save(1, {"note": "first"})
@@ -203,7 +208,7 @@ def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(alon
         later = whole(policy)
         held.set()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
-    other = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+    other = Policy(micro_model, hardware, Optimizer())
     assert Checkpoints(tmp_path, other).restore() == (1, {"note": "first"}) and equal(whole(other), then)
     update(other, 2)
     assert equal(whole(other), later) and not equal(then, later)

@@ -52,6 +52,12 @@ def test_memory_by_hand():
     training = Training(hardware=Hardware(zero_stage=3, dtype="bfloat16", rollout_batch=4))
     needs = estimate(shape, stage(), training, parse_machine("128xH100"))
     assert needs.updating["optimizer"] == pytest.approx(shape.parameters * 12 / 128)
+    assert needs.updating["gradients"] == pytest.approx(shape.parameters * 4 / 128), "summed in float32"
+    for zero in (0, 1, 2):  # in bfloat16 0 and 1 are 2
+        asked = Training(hardware=Hardware(zero_stage=zero, dtype="bfloat16"))
+        of_two = estimate(shape, stage(), asked, parse_machine("2xH100")).updating
+        sizes = [of_two[name] / shape.parameters for name in ("weights", "gradients", "optimizer")]
+        assert sizes == pytest.approx([2, 2, 6])
     assert needs.sampling["key-value cache"] == pytest.approx(4 * (8192 + 256) * 48 * 2 * 8 * 128 * 2)
     assert needs.sampling["whole copy to sample with"] == shape.parameters * 2
     assert needs.updating["logits, in chunks"] < 1 * GIB
@@ -226,7 +232,7 @@ def test_an_adapter_by_hand():
     found, all_of_it = (estimate(shape, stage(kl_coefficient=0.1), each, machine) for each in (lora, full))
     assert (
         found.updating["optimizer"] == 12 * own
-        and found.updating["gradients"] == found.updating["reference"] == 2 * own
+        and found.updating["gradients"] == 2 * found.updating["reference"] == 4 * own
     )
     assert found.updating["weights"] == 2 * (shape.parameters + own)
     assert found.sampling["whole copy to sample with"] == 2 * shape.parameters

@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,12 @@ from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
 from ratchet.training.groups import group
 from ratchet.training.learner import Learner
+from ratchet.training.model import ScoredModel
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
-from tests.training.batch import FAILED, INFRA, PASSED, groups, learner, rollout, stage
+from tests.training.batch import FAILED, INFRA, PASSED, groups, learn_in_parts, learner, rollout, stage
 
 
 def learned(micro_model: str, rollouts: list[Rollout], **settings):
@@ -100,6 +102,84 @@ def test_mismatch_is_measured_against_what_the_engine_reported(alone, micro_mode
     # The rollouts claim what a random model gives, plus or minus; the model is random in its own way.
     assert 0.01 < metrics["mismatch_kl"] < metrics["mismatch_largest"] < 5
     assert 4 < metrics["entropy"] < np.log(320)
+
+
+def half_taught() -> list[Rollout]:
+    """Two groups with an advantage, two without, and two responses that do not count."""
+    same = [rollout(problem, s, outcome) for problem, outcome in ((2, PASSED), (3, FAILED)) for s in range(3)]
+    return [*mixed(0), *mixed(1), rollout(1, 9, INFRA), *same, rollout(3, 9, INFRA)]
+
+
+def measured(policy: Policy, rollouts: list[Rollout]) -> tuple[float, float]:
+    """Entropy and mismatch over the tokens of these responses that count, in float64, one response at a time."""
+    model, entropies, differences = copy.deepcopy(policy.model).double(), [], []
+    for r in (r for r in rollouts if r.outcome is not INFRA):
+        ids, first = torch.tensor([*r.prompt.tolist(), *r.response.tolist()]), len(r.prompt)
+        with torch.no_grad():
+            log = model(input_ids=ids[None]).logits[0, first - 1 : -1].log_softmax(-1)
+        entropies.append(-(log.exp() * log).sum(-1))
+        difference = log[range(len(r.response)), ids[first:]] - torch.tensor(r.logprobs)
+        differences.append(difference.expm1() - difference)
+    return float(torch.cat(entropies).mean()), float(torch.cat(differences).mean())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"entropy_bonus": 1e-9}, {"kl_coefficient": 1e-9}, {"updates_per_batch": 2}, {"early": True}],
+    ids=str,
+)
+def test_entropy_and_mismatch_are_of_every_token_that_counts(alone, micro_model, settings):
+    early = settings.pop("early", False)
+    policy, learns = learner(micro_model, Hardware(micro_batch_tokens=30), learning_rate=0.0, **settings)
+    batch = group(half_taught(), stage())
+    metrics = learn_in_parts(learns, batch, 1.0) if early else learns.learn(batch, 1.0)
+    found = metrics["entropy"], metrics["mismatch_kl"]
+    assert found == pytest.approx(measured(policy, half_taught()), rel=1e-5)
+    assert early == bool(metrics.get("learned_early"))
+
+
+def test_nothing_is_computed_twice_or_for_no_reason(alone, micro_model, monkeypatch):
+    passes = []
+    forward = ScoredModel.forward
+
+    def counted(self, batch, temperature):
+        passes.append((torch.is_grad_enabled(), sum(batch.lengths)))
+        return forward(self, batch, temperature)
+
+    monkeypatch.setattr(ScoredModel, "forward", counted)
+
+    def tokens(rollouts, **settings):
+        passes.clear()
+        _, learns = learner(micro_model, **settings)
+        learns.learn(group(rollouts, stage()), 1.0)
+        return [sum(n for with_gradient, n in passes if with_gradient is kind) for kind in (True, False)]
+
+    each = [sum(len(r.response) for r in half_taught()[part]) for part in (slice(6), slice(7, 13))]
+    assert tokens(half_taught()) == each
+    assert tokens(half_taught(), entropy_bonus=0.1) == [sum(each), 0]
+    assert tokens(mixed(0) + mixed(1)) == [each[0], 0]
+
+
+def test_the_entropy_controller_reads_the_same_with_its_bonus_on_and_off(alone, micro_model):
+    _, learns = learner(micro_model, learning_rate=0.0, entropy_target=100.0)
+    batch = half_taught()
+    read = []
+    for step in range(2):
+        rollouts = [replace(r, version=step) for r in batch]
+        metrics = learns.learn(group(rollouts, stage()), 1.0)
+        read.append((metrics["entropy_coefficient"] > 0, metrics["entropy"]))
+    assert [on for on, _ in read] == [False, True]
+    assert read[0][1] == pytest.approx(read[1][1], rel=1e-6)
+
+
+def test_each_domains_entropy_is_of_its_own_tokens(alone, micro_model):
+    rollouts = [replace(r, domain="code" if r.problem_id in ("p1", "p3") else "math") for r in half_taught()]
+    policy, learns = learner(micro_model, learning_rate=0.0, mix={"math": 0.5, "code": 0.5})
+    metrics = learns.learn(group(rollouts, learns.stage), 1.0)
+    for domain in ("math", "code"):
+        own = [r for r in rollouts if r.domain == domain]
+        assert metrics[f"{domain}/entropy"] == pytest.approx(measured(policy, own)[0], rel=1e-5)
+    assert metrics["trained_tokens"] == metrics["math/trained_tokens"] + metrics["code/trained_tokens"]
 
 
 @pytest.fixture

@@ -51,7 +51,11 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                 if settings.loss == "cispo":
                     objective = clipped.detach() * advantage * token
                 if settings.importance_cap is not None:
-                    weight, cap = math.exp(old - float(rollout.logprobs[t])), settings.importance_cap
+                    log_weight, cap = old - float(rollout.logprobs[t]), settings.importance_cap
+                    if settings.loss == "gspo":  # π_old / π_engine of the response, as its ratio is
+                        log_weight = sum(float(before[n]) - float(rollout.logprobs[n]) for n in range(len(own)))
+                        log_weight /= len(own)
+                    weight = math.exp(log_weight)
                     inside = isinstance(cap, tuple) and cap[0] <= weight <= cap[1]
                     objective = objective * (weight * inside if isinstance(cap, tuple) else min(weight, cap))
                 loss = -objective
@@ -83,6 +87,11 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
         },
         {"loss": "dr_grpo", "advantage": "grpo", "kl_coefficient": 0.1},
         {"loss": "gspo", "updates_per_batch": 2, "clip_low": 0.02, "clip_high": 0.04, "kl_coefficient": 0.1},
+        {"loss": "gspo", "importance_cap": 1.02},
+        {
+            "loss": "gspo", "updates_per_batch": 2, "clip_low": 0.02, "clip_high": 0.04,
+            "importance_cap": (0.95, 1.1),
+        },
         {"loss": "cispo", "updates_per_batch": 2, "clip_low": 0.05, "clip_high": 0.1, "entropy_bonus": 0.02},
     ],
     ids=str,
@@ -148,7 +157,7 @@ def test_k3_survives_a_token_the_policy_has_given_up():
 
 def test_importance_weights_are_capped_and_have_no_gradient():
     trainer = torch.tensor([-1.0, -2.0, -3.0], requires_grad=True)
-    weights = importance_weights(trainer, torch.tensor([-1.0, -1.5, -9.0]), cap=2.0)
+    weights = importance_weights(trainer - torch.tensor([-1.0, -1.5, -9.0]), cap=2.0)
     torch.testing.assert_close(weights, torch.tensor([1.0, math.exp(-0.5), 2.0]))
     assert not weights.requires_grad
 

@@ -42,13 +42,6 @@ def test_a_loss_by_its_import_path_trains(alone, micro_model, my_losses, path):
     assert ("above_cap" in metrics) == path.startswith("my_losses")
 
 
-def test_another_file_is_another_stage(my_losses):
-    shipped, own = check_choices(stage()), check_choices(stage(loss="my_losses:better_only"))
-    assert not shipped and own.keys() == {"loss_sha256"}
-    my_losses.write_text(my_losses.read_text() + "# changed\n")
-    assert check_choices(stage(loss="my_losses:better_only")) != own
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

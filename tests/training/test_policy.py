@@ -13,8 +13,10 @@ from ratchet.infra.inference.attention import whole
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
+from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import PIECES, WHOLE, Sample, collate, plan_micro_batches
 from ratchet.training.policy import Policy
+from tests.training.batch import gradient as gradient_of
 
 CPU = torch.device("cpu")
 
@@ -207,6 +209,29 @@ def test_zero_stages_make_the_same_update(alone, micro_model, stage):
     assert other_norm == pytest.approx(norm, rel=1e-4)
     for name, weight in policy.whole_model().named_parameters():
         torch.testing.assert_close(weight.detach(), weights[name], atol=3e-5, rtol=0)
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_in_bfloat16_the_sum_over_micro_batches_is_in_float32(alone, micro_model, stage):
+    """Against the float64 sum of the same micro-batches' gradients; summed in bfloat16 the error is 0.4 %."""
+    policy = Policy(micro_model, Hardware(zero_stage=stage, dtype="bfloat16"), Optimizer(max_gradient_norm=1e9))
+    batches = [batch for sample in samples(24) for batch in policy.micro_batches([sample])]
+
+    def loss(batch, logprobs, _):
+        return -(batch.weights * logprobs).sum()
+
+    alone_one = load_model(micro_model, "bfloat16")[0]
+    exact = {name: torch.zeros(weight.shape, dtype=torch.float64) for name, weight in alone_one.named_parameters()}
+    for batch in batches:
+        alone_one.zero_grad()
+        loss(batch, *ScoredModel(alone_one, 1024)(batch, 1.0)).backward()
+        for name, weight in alone_one.named_parameters():
+            exact[name] += weight.grad.double()
+    policy.accumulate(batches, loss, 1.0)
+    policy.step(0.0, divisor=3.0)
+    found = gradient_of(policy)
+    error = sum(float((3 * found[n].reshape(g.shape) - g).square().sum()) for n, g in exact.items())
+    assert (error / sum(float(g.square().sum()) for g in exact.values())) ** 0.5 < 1e-5
 
 
 def test_gradient_is_reinforce(alone, micro_model):

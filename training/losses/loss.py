@@ -60,10 +60,13 @@ class LossOutputs:
     per: Literal["token", "response"] = "token"
     """Divide by the optimizer step's valid response tokens, or by its valid responses, over all micro-batches and
     ranks; that number may be known only when the last response has ended."""
+    ratio: Literal["token", "response"] = "token"
+    """What has one probability ratio, and so one importance weight: each token with its own, or a response with that of
+    its mean log-probability."""
     divisor: float | torch.Tensor = 1.0
     """Divide by this too, a number or [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Values [tokens] by name, without gradient; the step's metrics have their means over the computed tokens."""
+    """Values [tokens] by name, without gradient; the step's metrics have their means over tokens with an advantage."""
 
 
 Loss = Callable[[LossInputs, Stage], LossOutputs]

@@ -25,13 +25,14 @@ def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) 
     return d.clamp(max=LARGEST_LOG_RATIO).expm1() - d
 
 
-def importance_weights(trainer: torch.Tensor, engine: torch.Tensor, cap: float | tuple[float, float]) -> torch.Tensor:
-    """π_trainer / π_engine of each token, from log-probabilities under the same weights, any shape, without gradient.
+def importance_weights(log_ratios: torch.Tensor, cap: float | tuple[float, float]) -> torch.Tensor:
+    """π_trainer / π_engine from log π_trainer - log π_engine under the same weights, any shape, without gradient: of
+    each token, or of each response, for a loss with one ratio for it.
 
     Corrects for an engine whose rounding differs from the trainer's. `cap` bounds the variance: the ratio is truncated
     there (truncated importance sampling, Ionides 2008), or, with two bounds, zero outside (IcePop, arXiv 2510.18855).
     """
-    ratio = (trainer - engine).detach().exp()
+    ratio = log_ratios.detach().exp()
     if isinstance(cap, tuple):
         return ratio.where((cap[0] <= ratio) & (ratio <= cap[1]), 0.0)
     return ratio.clamp(max=cap)

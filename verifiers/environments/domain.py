@@ -18,6 +18,7 @@ from ratchet.verifiers.extraction import after_thinking
 
 GENERATOR = "verifiers"
 """`by` of a generator whose rows are an environment's."""
+LIBRARY = "verifiers"
 ENVIRONMENTS = "RATCHET_ENVIRONMENTS"
 """JSON, in the environment for child processes: `environment` and `arguments` by the name of the domain."""
 
@@ -34,6 +35,9 @@ class Environment(Domain):
     def __init__(self) -> None:
         check_library()
         self._loaded: Any = None
+
+    def import_paths(self) -> tuple[str, ...]:
+        return loader_of(self.path), f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
 
     def fault(self, problem: Problem) -> str:
         facts = json.loads(problem.metadata or "{}")
@@ -60,10 +64,16 @@ class Environment(Domain):
         return self._loaded.score(facts["messages"], facts["row"], answer)
 
 
+def loader_of(path: str) -> str:
+    """The import path of an environment's function; a hub of environments has it as OWNER/my-environment."""
+    module, _, function = path.partition(":")
+    return f"{module.split('/')[-1].replace('-', '_')}:{function or 'load_environment'}"
+
+
 def check_library() -> None:
     """Raises RatchetError that says what to install."""
     try:
-        found = importlib.metadata.version("verifiers")  # an import would find our folder of that name in a checkout
+        found = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
     except importlib.metadata.PackageNotFoundError:
         found = ""
     if not found.startswith("0.3."):

@@ -19,7 +19,7 @@ from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.process_group import run_child
-from ratchet.verifiers.environments.domain import check_library
+from ratchet.verifiers.environments.domain import check_library, loader_of
 from ratchet.verifiers.environments.scoring import LoadedEnvironment, Message, responses_of
 
 VERSION = 1
@@ -140,7 +140,7 @@ def _folded(messages: list[Message]) -> str:
 
 
 def _versions(environment: str) -> dict[str, str]:
-    package = environment.partition(":")[0].split("/")[-1].replace("-", "_").partition(".")[0]
+    package = loader_of(environment).partition(":")[0].partition(".")[0]
     of = importlib.metadata.packages_distributions()
     return {name: importlib.metadata.version(name) for name in sorted({"verifiers", *of.get(package, ())})}
 

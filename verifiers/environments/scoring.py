@@ -18,6 +18,7 @@ from typing import Any
 
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.registry import Registry
+from ratchet.verifiers.environments.domain import loader_of
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.logic.evaluation_guard import data_only
 
@@ -158,9 +159,7 @@ def _library() -> ModuleType:
 
 
 def _load(path: str, arguments: Mapping[str, Any]) -> Any:
-    module, _, function = path.partition(":")
-    module = module.split("/")[-1].replace("-", "_")  # names of an environments hub: OWNER/my-environment
-    loader = LOADERS.load(f"{module}:{function or 'load_environment'}")
+    loader = LOADERS.load(loader_of(path))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         return loader(**arguments)

@@ -1,0 +1,100 @@
+"""The user's own modules that a step runs, as hashes for its key: the step runs again when one of their files changes.
+
+Found by reading files, not by importing them: an environment of others is imported only where it is confined.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from itertools import accumulate
+from pathlib import Path
+
+from ratchet.infra.files import content_key
+from ratchet.infra.registry import search_import_path
+
+_OURS = Path(__file__).resolve().parents[1]
+_LIBRARIES = ("site-packages", "dist-packages")
+
+
+def own_code(paths: Iterable[str]) -> dict[str, str]:
+    """The hash of each import path's module (`my_lab.losses` of `my_lab.losses:clipped`) and of all that it imports, by
+    the module's name; nothing for Ratchet's own modules. A library that matters is `NAME==VERSION`.
+
+    Covered are files outside of the standard library and of site-packages, and the module's own package wherever it is;
+    imports in functions too, and `import_module` of a literal name. Not covered: computed names, and data files.
+    """
+    search_import_path()
+    found: dict[str, str] = {}
+    for path in paths:
+        module, is_library, version = path.partition("==")
+        module = module.partition(":")[0]
+        if module not in found and module.partition(".")[0] != "ratchet":
+            found[module] = version if is_library else content_key(_sources(module))
+    return found
+
+
+def _sources(root: str) -> list[tuple[str, str]]:
+    """Name and sha256 of the module, of its packages, and of what they import."""
+    own_package, sources, waiting = root.partition(".")[0], [], [root]
+    specs: dict[str, ModuleSpec | None] = {}
+    while waiting:
+        for name in accumulate(waiting.pop().split("."), "{}.{}".format):
+            if name in specs:
+                continue
+            parent, _, own_name = name.rpartition(".")
+            specs[name] = spec = _find(name, specs.get(parent)) if specs.get(parent) or own_name == name else None
+            if spec is None or spec.origin is None or not spec.has_location:
+                continue
+            if name.partition(".")[0] != own_package and not _is_users(Path(spec.origin)):
+                specs[name] = None
+                continue
+            source = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]  # of a file or a zip
+            sources.append((name, hashlib.sha256(source).hexdigest()))
+            waiting += _imports(source, name if spec.submodule_search_locations else parent)
+    return sources
+
+
+def _find(name: str, package: ModuleSpec | None) -> ModuleSpec | None:
+    """Where the import system finds the module; nothing is imported."""
+    if name in sys.stdlib_module_names or name == "ratchet":
+        return None
+    where = package.submodule_search_locations if package else None
+    if package and where is None:
+        return None
+    return next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, where))), None)
+
+
+def _is_users(file: Path) -> bool:
+    if any(part in _LIBRARIES for part in file.parts):
+        return False
+    file = file.resolve()
+    if not file.is_relative_to(_OURS):
+        return True
+    return importlib.util.find_spec(f"ratchet.{Path(file.relative_to(_OURS).parts[0]).stem}") is None
+
+
+@lru_cache(maxsize=4096)
+def _imports(source: bytes, package: str) -> tuple[str, ...]:
+    """Names that may be modules: `from a import b` gives a and a.b. Nothing for what is not Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    names: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                names += [each.name for each in node.names]
+            case ast.ImportFrom() if node.level <= package.count(".") + bool(package):
+                above = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                names += [above, *(f"{above}.{each.name}" for each in node.names)]
+            case ast.Call(
+                func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ) if not name.startswith("."):
+                names.append(name)
+    return tuple(names)
