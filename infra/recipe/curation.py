@@ -161,6 +161,8 @@ class Deduplication(Section):
     """MinHash permutations: more find more near copies, and cost time in proportion."""
     jaccard: float = Field(default=0.8, gt=0, le=1)
     """Smallest exact Jaccard similarity of near copies; numbers, answers and deciding words must agree as well."""
+    reworded: bool = True
+    """Find copies in other words too, by their numbers, their answer and a share of their words."""
     drop_disagreeing: bool = False
     """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
 

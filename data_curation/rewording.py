@@ -1,0 +1,78 @@
+"""Copies in other words, with other names or in another order: their n-grams differ, their numbers and answers do not.
+
+Candidates have the same digits, the same answer and a word in common that MinHash draws, so that their number grows
+with the number of copies. The words of a text are a set; `same_problem.reworded` decides. Texts in scripts without
+spaces have no words here.
+"""
+
+import numpy as np
+
+from ratchet.data_curation import minhash
+from ratchet.data_curation.minhash import Shingles
+from ratchet.data_curation.same_problem import INSTRUCTION_WORDS
+from ratchet.data_curation.tokens import Tokens, mixed, tokenise
+from ratchet.verifiers.math.tokens import VOCABULARY
+
+LEAST = 0.25
+"""Candidates have at least this Jaccard similarity of their words; `same_problem.reworded` wants more of most."""
+MIN_WORDS = 4
+"""A text with fewer words is compared by its n-grams only."""
+DRAWS = 12
+"""Words that MinHash draws from each text: of pairs at `LEAST`, three in a hundred have none in common."""
+_NUMBERS = VOCABULARY["numbers"]
+_VALUES = {word: value for value, word in enumerate(_NUMBERS["ones"].split())}
+_VALUES |= {word: 10 * value for value, word in enumerate(_NUMBERS["tens"].split(), 2)}
+_VALUES |= {f"{word}s": value for word, value in _NUMBERS["parts"].items()}  # "two thirds"; the third one is no number
+_VALUES |= _NUMBERS["magnitudes"] | {"half": 2}
+_VALUES |= dict.fromkeys(("twice", "double", "doubles", "doubled"), 2)
+_VALUES |= dict.fromkeys(("thrice", "triple", "triples", "tripled"), 3)
+# By character: digits add up, in any order. 0 and 1 count for nothing: "200" is "two hundred", and "one" a pronoun.
+_WEIGHTS = np.zeros(256, np.uint64)
+_WEIGHTS[ord("2") : ord("9") + 1] = mixed(np.arange(2, 10, dtype=np.uint64))
+
+
+def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
+    texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
+    first = data[tokens.starts]
+    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~_is_ideograph(data, tokens.starts)
+    known, weights = _known()
+    place = np.minimum(np.searchsorted(known, tokens.hashes), len(known) - 1)
+    is_known = known[place] == tokens.hashes
+    digits = _sums(_WEIGHTS[data], tokens.offsets)
+    digits += _sums(np.where(is_known, weights[place], np.uint64(0)), tokens.bounds)
+
+    said = np.flatnonzero(is_word & ~is_known)
+    counts = np.bincount(tokens.texts[said], minlength=texts)
+    silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
+    hashes = np.insert(tokens.hashes[said].astype(np.uint32), silent, 0)
+    counts[counts == 0] = 1
+    return hashes, counts, digits
+
+
+def buckets(said: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(text, bucket) pairs, as `minhash.buckets`, of texts with an answer."""
+    (nothing,) = minhash.shingle([[""]], minhash.ngrams(1))
+    keys = minhash.band_keys(said, DRAWS, DRAWS, 1)
+    keys += mixed(said.wholes) + mixed(mixed(answers.wholes))
+    fit = (answers.wholes != nothing.wholes[0]) & (np.diff(said.bounds) >= MIN_WORDS)
+    return minhash.buckets(keys, texts[fit[texts]])
+
+
+def _is_ideograph(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    return (data[starts] >= 0xE3) & (data[starts] <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
+
+
+def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values)])
+    return sums[bounds[1:]] - sums[bounds[:-1]]
+
+
+def _known() -> tuple[np.ndarray, np.ndarray]:
+    """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
+    listed = [*_VALUES, *(word for word in INSTRUCTION_WORDS.split() if word not in _VALUES)]
+    tokens = tokenise(listed)
+    weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
+    hashes = tokens.hashes[tokens.bounds[:-1]]
+    order = np.argsort(hashes)
+    return hashes[order], np.array(weights, np.uint64)[order]
