@@ -34,25 +34,13 @@ from ratchet.infra.recipe.curation import Deduplication
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 FILES = ("math_raw/math_train.json", "word_problems/gsm8k_train.jsonl.gz", "word_problems/svamp.jsonl.gz")
-NAMES = [
-    "Amara",
-    "Bence",
-    "Chidi",
-    "Daria",
-    "Emeka",
-    "Freya",
-    "Goran",
-    "Hanna",
-    "Imani",
-    "Jonas",
-    "Kenji",
-    "Leila",
-    "Milos",
-    "Nadia",
-    "Omar",
-    "Petra",
-    "Quinn",
-]
+NAMES = (
+    "Amara", "Bence", "Chidi", "Daria", "Emeka", "Freya", "Goran", "Hanna", "Imani", "Jonas", "Kenji", "Leila", "Milos",
+    "Nadia", "Omar", "Petra", "Quinn",
+)  # fmt: skip
+NO_NAMES = frozenset(
+    ["What", "How", "The", "Each", "Every", "There", "They", "She", "Let", "Find", "And", "His", "Her"]
+)
 SMALL = VOCABULARY["numbers"]["ones"].split()
 SAME_MEANING = """
     buys=purchases bought=purchased sells=offers sold=traded gives=hands gave=handed has=owns have=own had=owned

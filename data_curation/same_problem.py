@@ -70,7 +70,7 @@ _OPPOSITES = """
     with | without
     boys men | girls women
     profit gain | loss
-    minutes | hours | days | weeks | months | years"""
+    minute minutes | hour hours | day days | week weeks | month months | year years"""
 _SIDES = [
     [frozenset(side.split()) for side in line.split("|")] for line in re.sub(r"\n {8}", " ", _OPPOSITES).splitlines()
 ]
@@ -79,6 +79,7 @@ _SIGNS = re.compile(
     r"[+*/<>≤≥]|(?<![a-z])-|-(?![a-z])|\\?(?<![a-z])(?:sin|cos|tan|cot|sec|csc|ln|log|sum|prod|int|lim)(?![a-z])"
 )
 _VARIABLES = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
+_LETTERS, _NUMBER, _SENTENCE_END = re.compile(r"[a-z]+"), re.compile(r"\d+"), re.compile(r"(?<=[.?!])\s+")
 _NUMBER_AND_WORD = re.compile(r"(\d+)[\s\\$%,]*([a-z]{2,})")
 
 
@@ -99,7 +100,9 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
         _same_tests(one["tests"], other["tests"]),
     )
     other_function = one["tests"] and other["tests"] and one["entry_point"] != other["entry_point"]
-    if agree is False or shared is False or (other_function and not shared) or _opposite(mine.text, its.text):
+    if agree is False or shared is False or (other_function and not shared):
+        return False
+    if _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
         return False
     if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
         return True
@@ -142,20 +145,23 @@ def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
 
 def _opposite(text: str, its_text: str) -> bool:
     """Whether words that only one of two texts has are opposites of words that only the other has: most and least."""
-    words, its = (
-        Counter(re.findall(r"[a-z]+", each.lower().replace("in all", "altogether"))) for each in (text, its_text)
-    )
+    words, its = (Counter(_LETTERS.findall(each.lower().replace("in all", "altogether"))) for each in (text, its_text))
+    only, its_only = words - its, its - words
     for sides in _SIDES:
-        mine, theirs = (
-            {at for at, side in enumerate(sides) if side & only.keys()} for only in (words - its, its - words)
-        )
+        mine, theirs = ({at for at, side in enumerate(sides) if side & each.keys()} for each in (only, its_only))
         if mine and theirs and not mine & theirs:
             return True
     return False
 
 
 def _exchanged(text: str, its_text: str) -> bool:
-    """Whether two words follow the number that the other one follows in the other text: 3 hours at 5 miles."""
+    """Whether a sentence has other numbers, or two words follow other numbers: 3 hours at 5 miles, and the reverse."""
+    sentences, its_sentences = (
+        {_NUMBER.sub("#", sentence): _NUMBER.findall(sentence) for sentence in _SENTENCE_END.split(each.lower())}
+        for each in (text, its_text)
+    )
+    if any(sentences[same] != its_sentences[same] for same in sentences.keys() & its_sentences.keys()):
+        return True
     follows, its = defaultdict(set), defaultdict(set)
     for numbers, each in ((follows, text), (its, its_text)):
         for number, word in _NUMBER_AND_WORD.findall(each.lower()):
