@@ -156,8 +156,10 @@ def test_near_copies_are_the_same_problem(domain, other, columns, is_copy):
     assert len(split.kept) == 2 - is_copy
 
 
-RIDE = "Tom rode 14 miles on Monday and 23 miles on Tuesday. On Friday he rode twice as far as on both days. How far "
-    "was it?"
+RIDE = (
+    "Tom rode 14 miles on Monday and 23 miles on Tuesday. "
+    "On Friday he rode twice as far as on both days. How far was it?"
+)
 
 
 @pytest.mark.parametrize(
