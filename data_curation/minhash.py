@@ -60,6 +60,13 @@ class Shingles:
     bounds: np.ndarray
     wholes: np.ndarray
 
+    def followed_by(self, others: "Shingles") -> "Shingles":
+        bounds = np.append(self.bounds, others.bounds[1:] + self.bounds[-1])
+        hashes, wholes = (
+            np.concatenate([getattr(each, name) for each in (self, others)]) for name in ("hashes", "wholes")
+        )
+        return Shingles(hashes, bounds, wholes)
+
     def sets(self, texts: np.ndarray) -> Sets:
         texts = np.unique(texts)
         hashes, counts = [np.empty(0, np.uint32)], [np.zeros(1, np.int64)]

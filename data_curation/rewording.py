@@ -1,15 +1,17 @@
 """Copies in other words, with other names or in another order: their n-grams differ, their numbers and answers do not.
 
-Candidates have the same digits, the same answer and a word in common that MinHash draws, so that their number grows
-with the number of copies. The words of a text are a set; `same_problem.reworded` decides. Texts in scripts without
-spaces have no words here.
+Candidates have the same digits. Those of deduplication also have the same answer and a word in common that MinHash
+draws, so that their number grows with the number of copies. The words of a text are a set; `same_problem.reworded`
+decides. Texts in scripts without spaces have no words here.
 """
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ratchet.data_curation import minhash
 from ratchet.data_curation.minhash import Shingles
-from ratchet.data_curation.same_problem import INSTRUCTION_WORDS
+from ratchet.data_curation.same_problem import INSTRUCTION_WORDS, reworded
 from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 
@@ -57,6 +59,49 @@ def buckets(said: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.nd
     keys += mixed(said.wholes) + mixed(mixed(answers.wholes))
     fit = (answers.wholes != nothing.wholes[0]) & (np.diff(said.bounds) >= MIN_WORDS)
     return minhash.buckets(keys, texts[fit[texts]])
+
+
+class Items:
+    """Benchmark items, with their answers where these are known, that rows may hold in other words."""
+
+    def __init__(self, texts: Sequence[str], answers: Sequence[str | None], domain: str) -> None:
+        self._rows = [_row(domain, *row) for row in zip(texts, answers, strict=True)]
+        (self._said,) = minhash.shingle([texts], words)
+        fit = np.flatnonzero((self._said.wholes != 0) & (np.diff(self._said.bounds) >= MIN_WORDS))
+        self._order = fit[np.argsort(self._said.wholes[fit], kind="stable")]
+        self._digits = self._said.wholes[self._order]
+        self._domain = domain
+
+    def find(
+        self, tokens: Tokens, texts: Sequence[str], answers: Sequence[str | None]
+    ) -> Iterator[tuple[int, int, float]]:
+        """(row, item, similarity of the words) of the texts that state an item; of several, the most similar one."""
+        hashes, counts, digits = words(tokens)
+        first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
+        last[counts < MIN_WORDS] = first[counts < MIN_WORDS]
+        rows = np.repeat(np.arange(len(digits)), last - first)
+        if not len(rows):
+            return
+        items = self._order[
+            np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)]).astype(np.int64)
+        ]
+        both = self._said.followed_by(Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits))
+        places = rows + len(self._rows)
+        similarity = both.sets(np.concatenate([items, places])).jaccard(items, places)
+        done = -1
+        for at in np.lexsort((items, -similarity, rows)).tolist():
+            row, item, alike = int(rows[at]), int(items[at]), float(similarity[at])
+            if (
+                row != done
+                and alike >= LEAST
+                and reworded(_row(self._domain, texts[row], answers[row]), self._rows[item], alike)
+            ):
+                done = row
+                yield row, item, alike
+
+
+def _row(domain: str, prompt: str, answer: str | None) -> dict[str, str | None]:
+    return {"domain": domain, "prompt": prompt, "answer": answer, "tests": None, "entry_point": None}
 
 
 def _is_ideograph(data: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -51,6 +51,8 @@ _INFORMATIVE = 3
 WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
 """(digits, similarity): with so many significant digits in numbers and answer, a copy in other words needs only so much
 Jaccard similarity of its words. With fewer, it has the same variables, and leaves words out or adds some."""
+WITHOUT_ANSWER = 0.3
+"""Where an answer is missing, the words have so much more similarity."""
 _OPPOSITES = """
     most more max maximum maximal largest greatest highest biggest longest | least min minimum minimal smallest lowest
         fewest fewer less shortest
@@ -78,7 +80,7 @@ _ONE = re.compile(r"\bone\b", re.IGNORECASE)
 _SIGNS = re.compile(
     r"[+*/<>≤≥]|(?<![a-z])-|-(?![a-z])|\\?(?<![a-z])(?:sin|cos|tan|cot|sec|csc|ln|log|sum|prod|int|lim)(?![a-z])"
 )
-_VARIABLES = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
+_VARIABLES = re.compile(r"(?<![a-zA-Z\\])[b-zB-Z](?![a-zA-Z])")
 _LETTERS, _NUMBER, _SENTENCE_END = re.compile(r"[a-z]+"), re.compile(r"\d+"), re.compile(r"(?<=[.?!])\s+")
 _NUMBER_AND_WORD = re.compile(r"(\d+)[\s\\$%,]*([a-z]{2,})")
 
@@ -111,23 +113,27 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
-    """Whether two rows with the columns of `READ` state the same problem in other words: the numbers and the answer are
-    the same, no sign or function is replaced, no word by its opposite, no two things have exchanged
-    their numbers, and the words have the Jaccard `similarity` that so few or many digits ask for."""
+    """Whether two rows with the columns of `READ` state the same problem in other words: the numbers and, where both
+    have one, the answers are the same, no sign or function is replaced, no word by its opposite, no two things have
+    exchanged their numbers, and the words have the Jaccard `similarity` that so few or many digits ask for."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
-    if not _same_numbers(mine, its) or not same_answer(one["domain"], one["answer"], other["answer"]):
+    agree = same_answer(one["domain"], one["answer"], other["answer"])
+    if not _same_numbers(mine, its) or agree is False:
         return False
     if one["entry_point"] != other["entry_point"] or _same_tests(one["tests"], other["tests"]) is False:
         return False
     if _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
         return False
-    digits = sum(len(number.strip("0")) for number in {*mine.numbers, *re.findall(r"\d+", one["answer"])})
+    answered = re.findall(r"\d+", one["answer"]) if agree else []
+    digits = sum(len(number.strip("0")) for number in {*mine.numbers, *answered})
     for enough, words_in_common in WORDS_IN_COMMON:
         if digits >= enough:
-            return similarity >= words_in_common
+            return similarity >= words_in_common + (0 if agree else WITHOUT_ANSWER)
     variables, its_variables = (Counter(_VARIABLES.findall(each.text)) for each in (mine, its))
     words, others = _only_in_one(_words(mine.text), _words(its.text))
-    return similarity >= WORDS_IN_COMMON[-1][1] and variables == its_variables and not (words and others)
+    return (
+        agree is True and similarity >= WORDS_IN_COMMON[-1][1] and variables == its_variables and not (words and others)
+    )
 
 
 def _same_numbers(one: "_Read", other: "_Read") -> bool:
@@ -171,9 +177,9 @@ def _exchanged(text: str, its_text: str) -> bool:
 
 class _Read(NamedTuple):
     text: str
-    """Without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times."""
+    """Without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times; `10^{5}`, `10^5`
+    and the 105 of plain text are one, as are 1,000 and 1000."""
     numbers: Counter[str]
-    """`10^{5}`, `10^5` and the 105 of plain text are one, as are 1,000 and 1000."""
     ones: int
     """How often it says "one"."""
 
@@ -185,8 +191,8 @@ def _read(statement: str) -> _Read:
         text = word.sub(digits, text)
     text = _IN_WORDS.sub(_in_digits, text)
     text = _HEADING.sub("", text)
-    joined = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
-    return _Read(text, Counter(re.findall(r"\d+", joined)), len(_ONE.findall(text)))
+    text = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
+    return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)))
 
 
 def _in_digits(found: re.Match[str]) -> str:
