@@ -205,6 +205,9 @@ class Curation(Section):
     """A step that rejects a larger share stops the run: something is wrong with the input."""
     rules: Rules = Rules()
     """Limits of the rule filters."""
+    exclusions: Judge = Judge()
+    """A model that is asked about the few rows that a word marks (figure, several questions, proof, special judge,
+    interactive); it overrules the rules. With `kind: none`, the rules alone decide."""
     decontaminate: Decontamination = Decontamination()
     """Comparison with the benchmarks."""
     paraphrases: Paraphrases = Paraphrases()
@@ -227,8 +230,8 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "rules", "decontaminate", "paraphrases", "deduplicate", "validate_tests", "teacher_attempts",
-    "majority_vote", "difficulty", "length", "curated",
+    "normalise", "exclusions", "rules", "decontaminate", "paraphrases", "deduplicate", "validate_tests",
+    "teacher_attempts", "majority_vote", "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]
 
