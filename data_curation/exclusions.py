@@ -22,8 +22,10 @@ CUES = {
     for name, alternatives in {
         "figure": (
             r"\b(?:figure|diagram|picture[ds]?|illustrat\w+|sketch(?:ed)?|image|drawing|histogram|shaded)\b",
-            r"\b(?:shown|depicted|graphed|drawn) (?:in|below|above|at|on|here)\b",
-            r"\b(?:pie|bar) chart\b|\b(?:graph|grid|map|table|triangle) shown\b|<ima?ge?\b|!\[|\\includegraphics",
+            r"\b(?:shown|depicted|graphed)\b(?! (?:that|to|how|by)\b)|\bdrawn (?:below|above|at|on|here)\b",
+            r"\b(?:pie|bar) chart\b|\b(?:this|the) graph (?!of)",
+            r"\bgraph of a function\b|\b(?:array|grid|board) (?:below|above)\b",
+            r"<ima?ge?\b|!\[|\\includegraphics",
         ),
         "sub_questions": (
             r"\?[^?]{5,}\?|\bfind\b[^.?!]{5,160}\band (?:find|determine)\b",
@@ -31,7 +33,8 @@ CUES = {
             r"[.;] (?:also,?|then) (?:find|determine|calculate)\b|_{2,}[^_]{2,200}_{2,}",
         ),
         "proof": (
-            r"\b(?:dis)?prove\b|\bproofs?\b|\b(?:show|verify|demonstrate) (?:that|why)\b|\b(?:justify|explain|derive|establish)\b",
+            r"\b(?:dis)?prove\b|\bproofs?\b|\b(?:show|verify|demonstrate) (?:that|why)\b",
+            r"\b(?:justify|explain|derive|establish)\b",
         ),
         "special_judge": (
             r"\bany (?:of them|order|one of|valid|correct|answer|solution)\b",
