@@ -217,11 +217,14 @@ def find(
                 found[first + row] = ("whole_match", evidence)
             elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
                 found[first + row] = ("ngram", evidence)
-        rows = range(first, first + len(overlaps.item))
-        mine, given = [str(texts[row]) for row in rows], [answers[row] if answers else None for row in rows]
-        for row, item, alike in index.reworded.find(tokens, mine, given):
+
+        def read(row: int, first: int = first) -> tuple[str, str | None]:
+            return str(texts[first + row]), answers[first + row] if answers else None
+
+        asked = np.array([first + row not in found for row in range(len(overlaps.item))], bool)
+        for row, item, alike in index.reworded.find(tokens, asked, read):
             evidence = named(index, item) | {"item_text": index.texts[item], "words": round(alike, 4)}
-            found.setdefault(first + row, ("reworded", evidence))
+            found[first + row] = ("reworded", evidence)
         parts.append(overlaps)
         first += len(overlaps.item)
     joined = Overlaps(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Overlaps)))

@@ -5,7 +5,8 @@ draws, so that their number grows with the number of copies. The words of a text
 decides. Texts in scripts without spaces have no words here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -73,12 +74,13 @@ class Items:
         self._domain = domain
 
     def find(
-        self, tokens: Tokens, texts: Sequence[str], answers: Sequence[str | None]
+        self, tokens: Tokens, asked: np.ndarray, read: Callable[[int], tuple[str, str | None]]
     ) -> Iterator[tuple[int, int, float]]:
-        """(row, item, similarity of the words) of the texts that state an item; of several, the most similar one."""
+        """(row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several, the most
+        similar one. `read` gives the text and the answer of a row."""
         hashes, counts, digits = words(tokens)
         first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
-        last[counts < MIN_WORDS] = first[counts < MIN_WORDS]
+        last = np.where(asked & (counts >= MIN_WORDS), last, first)
         rows = np.repeat(np.arange(len(digits)), last - first)
         if not len(rows):
             return
@@ -91,11 +93,7 @@ class Items:
         done = -1
         for at in np.lexsort((items, -similarity, rows)).tolist():
             row, item, alike = int(rows[at]), int(items[at]), float(similarity[at])
-            if (
-                row != done
-                and alike >= LEAST
-                and reworded(_row(self._domain, texts[row], answers[row]), self._rows[item], alike)
-            ):
+            if row != done and alike >= LEAST and reworded(_row(self._domain, *read(row)), self._rows[item], alike):
                 done = row
                 yield row, item, alike
 
@@ -113,6 +111,7 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return sums[bounds[1:]] - sums[bounds[:-1]]
 
 
+@cache
 def _known() -> tuple[np.ndarray, np.ndarray]:
     """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
     listed = [*_VALUES, *(word for word in INSTRUCTION_WORDS.split() if word not in _VALUES)]
