@@ -122,18 +122,18 @@ def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> b
         return False
     if one["entry_point"] != other["entry_point"] or _same_tests(one["tests"], other["tests"]) is False:
         return False
-    if _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
-        return False
     answered = re.findall(r"\d+", one["answer"]) if agree else []
     digits = sum(len(number.strip("0")) for number in {*mine.numbers, *answered})
-    for enough, words_in_common in WORDS_IN_COMMON:
-        if digits >= enough:
-            return similarity >= words_in_common + (0 if agree else WITHOUT_ANSWER)
-    variables, its_variables = (Counter(_VARIABLES.findall(each.text)) for each in (mine, its))
-    words, others = _only_in_one(_words(mine.text), _words(its.text))
-    return (
-        agree is True and similarity >= WORDS_IN_COMMON[-1][1] and variables == its_variables and not (words and others)
-    )
+    least = next((least for enough, least in WORDS_IN_COMMON if digits >= enough), WORDS_IN_COMMON[-1][1])
+    if similarity < least + (0 if agree else WITHOUT_ANSWER):
+        return False
+    if digits < WORDS_IN_COMMON[-1][0]:
+        words, others = _only_in_one(_words(mine.text), _words(its.text))
+        variables, its_variables = (Counter(_VARIABLES.findall(each.text)) for each in (mine, its))
+        if not agree or (words and others) or variables != its_variables:
+            return False
+    changed = _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text)
+    return not (changed or _exchanged(mine.text, its.text))
 
 
 def _same_numbers(one: "_Read", other: "_Read") -> bool:
