@@ -32,7 +32,7 @@ from datasketch import MinHash, MinHashLSH
 
 from ratchet.data_curation import minhash
 from ratchet.data_curation.deduplication import deduplicate, near_copies
-from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, shingle
+from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, ngrams, shingle
 from ratchet.data_curation.readers import read_files
 from ratchet.data_curation.split import joined
 from ratchet.infra.problems import PROBLEM_SCHEMA
@@ -113,9 +113,10 @@ def datasketch_loop(shingles: Shingles, settings: Deduplication) -> tuple[dict[s
 
 def ours(shingles: Shingles, settings: Deduplication) -> tuple[dict[str, float], dict[int, int]]:
     started = time.process_time()
-    pairs = minhash.buckets(shingles, np.arange(len(shingles.wholes)), settings)
+    keys = minhash.band_keys(shingles, settings.permutations, *bands_of(settings))
+    pairs = minhash.buckets(keys, np.arange(len(shingles.wholes)))
     bucketed = time.process_time()
-    copies = dict(near_copies(shingles, pairs, settings, preference=int))
+    copies = dict(near_copies(shingles, pairs, settings.jaccard, preference=int))
     return {"signatures and buckets": bucketed - started, "clusters": time.process_time() - bucketed}, copies
 
 
@@ -160,7 +161,7 @@ def main() -> None:
         return
 
     started = time.process_time()
-    shingles = shingle([texts], settings.ngram)
+    (shingles,) = shingle([texts], ngrams(settings.ngram))
     shingled = time.process_time() - started
     theirs_s, theirs = fastest(lambda: datasketch_loop(shingles, settings), 1)
     ours_s, found = fastest(lambda: ours(shingles, settings), arguments.repeat)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ratchet.data_curation.rewording import Items
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
 from ratchet.infra.recipe.curation import Decontamination
@@ -63,8 +64,12 @@ class Pairs:
 class BenchmarkIndex:
     """The n-grams of all benchmark items; `names[i]` is the (benchmark, item id) of `texts[i]`."""
 
-    def __init__(self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int):
+    def __init__(
+        self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int,
+        answers: Sequence[str | None] | None = None, domain: str = "math",
+    ) -> None:  # fmt: skip
         self.texts, self.names, self.n = list(texts), list(names), n
+        self.reworded = Items(self.texts, answers or [None] * len(self.texts), domain)
         self.tokens = tokenise(self.texts)
         grams, first = self.tokens.ngrams(n)
         owners = self.tokens.texts[first]
@@ -193,9 +198,12 @@ class Findings:
         }
 
 
-def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Findings:
-    """Compare every text with every item. Rejections have the rule `whole_match` or `ngram`; their evidence is the
-    benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8."""
+def find(
+    texts: Texts, index: BenchmarkIndex, settings: Decontamination, answers: Sequence[str | None] | None = None
+) -> Findings:
+    """Compare every text with every item. Rejections have the rule `whole_match`, `ngram` or `reworded`; their evidence
+    is the benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8; of `reworded`,
+    the item's whole text and the similarity of the words."""
     parts: list[Overlaps] = []
     found: dict[int, tuple[str, dict[str, Any]]] = {}
     first = 0
@@ -209,6 +217,14 @@ def find(texts: Texts, index: BenchmarkIndex, settings: Decontamination) -> Find
                 found[first + row] = ("whole_match", evidence)
             elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
                 found[first + row] = ("ngram", evidence)
+
+        def read(row: int, first: int = first) -> tuple[str, str | None]:
+            return str(texts[first + row]), answers[first + row] if answers else None
+
+        asked = np.array([first + row not in found for row in range(len(overlaps.item))], bool)
+        for row, item, alike in index.reworded.find(tokens, asked, read):
+            evidence = named(index, item) | {"item_text": index.texts[item], "words": round(alike, 4)}
+            found[first + row] = ("reworded", evidence)
         parts.append(overlaps)
         first += len(overlaps.item)
     joined = Overlaps(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Overlaps)))

@@ -19,7 +19,7 @@ from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Decontamination
 
 STEP = "decontaminate"
-RULES = ("released_after", "undated", "url", "whole_match", "ngram")
+RULES = ("released_after", "undated", "url", "whole_match", "ngram", "reworded")
 
 
 class Decontaminator:
@@ -29,23 +29,27 @@ class Decontaminator:
     def __init__(self, benchmarks: pa.Table, settings: Decontamination) -> None:
         names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
         self.settings = settings
-        self.index = BenchmarkIndex(benchmarks.column("prompt").to_pylist(), names, settings.ngram or PLAIN.ngram)
+        texts, answers, domains = (benchmarks.column(c).to_pylist() for c in ("prompt", "answer", "domain"))
+        n = settings.ngram or PLAIN.ngram
+        self.index = BenchmarkIndex(texts, names, n, answers, next(iter(domains), "math"))
         self.urls = item_keys(benchmarks.column("source_url"))
 
     def split(self, table: pa.Table) -> Split:
-        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that were released after
-        the settings' date, or, with `undated: drop`, have no date.
+        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one in other
+        words (`reworded`), that were released after the settings' date, or, with `undated: drop`, have no date.
 
         Each kept row's metadata gains `decontaminate`: the item with the highest coverage, that `coverage`,
-        `paper_hit` and `coverage_hit`. The summary counts the hits of both presets.
+        `paper_hit` and `coverage_hit`. The summary counts the hits of both presets, and the kept rows
+        that share an n-gram with an item (`kept_sharing`).
         """
-        findings = find(table.column("prompt"), self.index, self.settings)
+        findings = find(table.column("prompt"), self.index, self.settings, table.column("answer").to_pylist())
         rejections = reject(findings, self.settings, table["released"], table["source_url"], self.urls)
         measured = [CLEAN] * len(table)
         for row in np.flatnonzero(findings.overlaps.item >= 0).tolist():
             measured[row] = findings.facts(row)
         verdicts = [rejections.get(row) for row in range(len(table))]
         hits = {"paper_hits": int(findings.paper_hit.sum()), "coverage_hits": int(findings.coverage_hit.sum())}
+        hits["kept_sharing"] = sum(facts["paper_hit"] for row, facts in enumerate(measured) if verdicts[row] is None)
         counted = {"preset": self.settings.preset} | hits
         if self.settings.released_after:
             counted["undated"] = table.column("released").null_count

@@ -1,7 +1,8 @@
 """One problem, one row: exact copies, near copies and problems of the same URL are found, and the best of each stays.
 
-Near copies are found with MinHash, and each candidate pair is measured exactly. A row is always compared with the row
-that stays, so that a chain of small differences never removes a problem that resembles no kept row.
+Near copies are found with MinHash, and each candidate pair is measured exactly; copies in other words by their numbers
+and answers (`rewording.py`). A row is always compared with the row that stays, so that a chain of small differences
+never removes a problem that resembles no kept row.
 """
 
 import json
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.data_curation import minhash
-from ratchet.data_curation.minhash import Shingles
-from ratchet.data_curation.same_problem import READ, same_answer, same_problem
+from ratchet.data_curation import minhash, rewording
+from ratchet.data_curation.minhash import Shingles, ngrams, shingle
+from ratchet.data_curation.same_problem import READ, reworded, same_answer, same_problem
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Deduplication
@@ -24,7 +25,7 @@ from ratchet.infra.recipe.curation import Deduplication
 CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
-RULES = ("exact", "url", "near", "disagreement")
+RULES = ("exact", "url", "near", "reworded", "disagreement")
 BLOCK = 128
 """Rows whose candidates are measured together."""
 
@@ -46,18 +47,17 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
     platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
-    `same_problem`). The best row has a golden solution, then more tests, then the answer of most exact copies, then
-    comes first. The evidence names the row that stays, the similarity, the answers where they differ, and, for the
-    copy of a copy, the row in between (`by`).
+    `same_problem`), `reworded` (the same numbers, the same answer and enough of the words, by
+    `same_problem.reworded`). The best row has a golden solution, then more tests, then the answer of most exact
+    copies, then comes first. The evidence names the row that stays, the similarity, the answers where they differ,
+    and, for the copy of a copy, the row in between (`by`).
 
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
     `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.
 
-    Memory, beside the table: about 4 bytes per token, and 8 bytes per band of each row.
+    Memory, beside the table: about 8 bytes per token, and 8 bytes per band of each row.
     """
-    prompts = table.column("prompt")
-    chunks = (prompts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
-    shingles = minhash.shingle(chunks, settings.ngram)
+    shingles, said = shingle(_chunks(table, "prompt"), ngrams(settings.ngram), rewording.words)
     rows = _Rows(table, _exact_groups(shingles, table))
 
     copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule
@@ -79,9 +79,17 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     left = np.ones(len(table), bool)
     left[[*copies, *gone]] = False
-    buckets = minhash.buckets(shingles, np.flatnonzero(left), settings)
-    for row, best in near_copies(shingles, buckets, settings, rows.preference, rows.same):
+    bands = minhash.band_keys(shingles, settings.permutations, *minhash.bands_of(settings))
+    buckets = minhash.buckets(bands, np.flatnonzero(left))
+    del bands
+    for row, best in near_copies(shingles, buckets, settings.jaccard, rows.preference, rows.same):
         copies[row] = best, "near"
+    if settings.reworded:
+        left[[*copies]] = False
+        (answers,) = shingle(_chunks(table, "answer"), ngrams(1))
+        buckets = rewording.buckets(said, answers, np.flatnonzero(left))
+        for row, best in near_copies(said, buckets, rewording.LEAST, rows.preference, rows.reworded):
+            copies[row] = best, "reworded"
 
     verdicts: list[Rejection | None] = [None] * len(table)
     for row in gone:
@@ -89,14 +97,19 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
         copies.pop(row, None)
     kept = {row: _root(copies, row) for row in copies}
     pairs = np.array(list(kept.items()), np.int64).reshape(-1, 2)
-    similarity = shingles.sets(pairs.ravel()).jaccard(*pairs.T)
-    for (row, best), jaccard in zip(kept.items(), similarity.tolist(), strict=True):
+    similarity, in_words = (each.sets(pairs.ravel()).jaccard(*pairs.T).round(4).tolist() for each in (shingles, said))
+    for (row, best), jaccard, words in zip(kept.items(), similarity, in_words, strict=True):
         rule = copies[row][1]
-        evidence = rows.evidence(row, best) | {"jaccard": round(jaccard, 4)}
+        evidence = rows.evidence(row, best) | {"jaccard": jaccard} | ({"words": words} if rule == "reworded" else {})
         if copies[row][0] != best:
             evidence["by"] = rows.name(copies[row][0])
         verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
     return verdicts, {"minhash": minhash.described(settings), "disagreeing": len(disputed)}
+
+
+def _chunks(table: pa.Table, column: str) -> Iterator[list[str]]:
+    texts = table.column(column)
+    return (texts.slice(first, CHUNK).to_pylist() for first in range(0, len(table), CHUNK))
 
 
 def _root(copies: Mapping[int, tuple[int, str]], row: int) -> int:
@@ -135,8 +148,14 @@ class _Rows:
                 found |= dict.fromkeys(group, answers)
         return found
 
-    def same(self, row: int, other: int) -> bool:
-        return same_problem(*({name: self._value(name, each) for name in READ} for each in (row, other)))
+    def same(self, row: int, other: int, similarity: float) -> bool:
+        return same_problem(self._read(row), self._read(other))
+
+    def reworded(self, row: int, other: int, similarity: float) -> bool:
+        return reworded(self._read(row), self._read(other), similarity)
+
+    def _read(self, row: int) -> dict[str, Any]:
+        return {name: self._value(name, row) for name in READ}
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]
@@ -162,12 +181,13 @@ def _exact_groups(shingles: Shingles, table: pa.Table) -> list[list[int]]:
 def near_copies(
     shingles: Shingles,
     buckets: tuple[np.ndarray, np.ndarray],
-    settings: Deduplication,
+    least: float,
     preference: Callable[[int], Any],
-    same: Callable[[int, int], bool] = lambda row, other: True,
+    same: Callable[[int, int, float], bool] = lambda row, other, similarity: True,
 ) -> Iterator[tuple[int, int]]:
     """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
-    first. `buckets` are those of `minhash.buckets`; a row in no bucket has no candidates."""
+    first. Copies have a Jaccard similarity of at least `least` and are the `same`. `buckets` are those of
+    `minhash.buckets`; a row in no bucket has no candidates."""
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
@@ -184,7 +204,7 @@ def near_copies(
         near: dict[int, list[tuple[float, int]]] = defaultdict(list)
         ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
         for (row, other), similarity in zip(pairs, sets.jaccard(ones, others).tolist(), strict=True):
-            if similarity >= settings.jaccard and same(row, other):
+            if similarity >= least and same(row, other, similarity):
                 near[row].append((-similarity, other))
         copies: set[int] = set()
         for row in near:  # in the order of the block

@@ -33,7 +33,7 @@ from ratchet.infra.errors import RatchetError
 from ratchet.infra.files import disk_errors
 from ratchet.infra.recipe.curation import Decontamination
 
-VERSION = 6
+VERSION = 7
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -147,12 +147,13 @@ def _judge(
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
                 hits.update(paper=int(findings.paper_hit.sum()), coverage=int(findings.coverage_hit.sum()))
+                hits["kept"] += int(findings.paper_hit.sum()) - sum(bool(findings.paper_hit[row]) for row in rejections)
                 done += len(table)
                 progress(done, total)
     return {
         **draft.counts,
         "dropped": {rule: counts[rule] for rule in ("malformed", *RULES)},
-        "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
+        "paper_hits": hits["paper"], "coverage_hits": hits["coverage"], "kept_sharing": hits["kept"],
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
     }  # fmt: skip

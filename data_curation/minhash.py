@@ -5,8 +5,9 @@ those are compared, exactly. Memory per text: its shingles (4 bytes each) and a 
 for a block of texts at a time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from itertools import pairwise
 
@@ -24,6 +25,7 @@ _BLOCK = 1 << 16
 _PART = 1 << 14
 """Texts, or pairs of texts, whose sets are handled at a time."""
 _HALF = np.uint64(32)
+_NONE = np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,19 @@ class Sets:
 
 @dataclass(frozen=True)
 class Shingles:
-    """The token n-grams of several texts as 32-bit hashes: text i has `hashes[bounds[i]:bounds[i + 1]]`, at least one,
-    with repeats. `wholes[i]` is a 64-bit hash of all its tokens in order."""
+    """The shingles of several texts as 32-bit hashes: text i has `hashes[bounds[i]:bounds[i + 1]]`, at least one, with
+    repeats. `wholes[i]` is a 64-bit hash of the text."""
 
     hashes: np.ndarray
     bounds: np.ndarray
     wholes: np.ndarray
+
+    def followed_by(self, others: "Shingles") -> "Shingles":
+        bounds = np.append(self.bounds, others.bounds[1:] + self.bounds[-1])
+        hashes, wholes = (
+            np.concatenate([getattr(each, name) for each in (self, others)]) for name in ("hashes", "wholes")
+        )
+        return Shingles(hashes, bounds, wholes)
 
     def sets(self, texts: np.ndarray) -> Sets:
         texts = np.unique(texts)
@@ -79,16 +88,26 @@ def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.n
     return np.repeat(np.arange(len(texts), dtype=np.uint64) << _HALF, counts) | hashes[places]
 
 
-def shingle(chunks: Iterable[Sequence[str]], n: int) -> Shingles:
-    """The shingles of all texts, given in chunks. A text of fewer than `n` tokens is one shingle."""
-    parts = [_shingle_chunk(tokenise(texts), n) for texts in chunks if len(texts)]
-    if not parts:
-        return Shingles(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, np.uint64))
-    hashes, counts, wholes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), wholes)
+Kind = Callable[[Tokens], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Of each text of a chunk: the hashes of its shingles, at least one, how many these are, and a hash of the text."""
 
 
-def _shingle_chunk(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]:
+    """The shingles of all texts, given in chunks, of each kind."""
+    parts = [[kind(tokens) for kind in kinds] for texts in chunks if len(texts) for tokens in [tokenise(texts)]]
+    for kind in range(len(kinds)):
+        columns = zip(*(part[kind] for part in parts), strict=True)
+        hashes, counts, wholes = (np.concatenate(arrays) for arrays in columns) if parts else _NONE
+        yield Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), wholes)
+
+
+def ngrams(n: int) -> Kind:
+    """Token n-grams; a text of fewer than `n` tokens is one shingle. Texts with the same tokens in the same order have
+    the same `wholes`."""
+    return partial(_ngrams, n=n)
+
+
+def _ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     texts = len(tokens.bounds) - 1
     places = np.arange(len(tokens.hashes), dtype=np.uint64) - tokens.bounds[tokens.texts].astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(tokens.hashes ^ mixed(places)))])
@@ -124,12 +143,12 @@ def described(settings: Deduplication) -> dict[str, int | str]:
     }  # fmt: skip
 
 
-def buckets(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> tuple[np.ndarray, np.ndarray]:
+def buckets(keys: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(text, bucket) pairs of those of `texts` that share a bucket with another one, sorted by text. There is a bucket
-    for each value of each band."""
-    keys = _band_keys(shingles, texts, settings)
+    for each value of each band; `keys[band]` has the values of all texts."""
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for band, values in enumerate(keys):
+        values = values[texts] if len(texts) < len(values) else values
         order = np.argsort(values)
         values = values[order]
         repeats = np.zeros(len(order) + 1, bool)  # whether the value here is that of the one before
@@ -142,20 +161,19 @@ def buckets(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> t
     return members[order], numbers[order]
 
 
-def _band_keys(shingles: Shingles, texts: np.ndarray, settings: Deduplication) -> np.ndarray:
+def band_keys(shingles: Shingles, permutations: int, bands: int, rows: int) -> np.ndarray:
     """(bands, texts): a 64-bit hash of each band of each signature."""
-    bands, rows = bands_of(settings)
     keys = np.empty((bands, len(shingles.wholes)), np.uint64)
     blocks = np.searchsorted(shingles.bounds, np.arange(0, len(shingles.hashes) + _BLOCK, _BLOCK))
     for first, end in pairwise(np.unique(blocks).tolist()):
         end = min(end, len(shingles.wholes))
-        signed = signatures(shingles.hashes, shingles.bounds[first : end + 1], settings.permutations)
+        signed = signatures(shingles.hashes, shingles.bounds[first : end + 1], permutations)
         for band in range(bands):
             key = keys[band, first:end]
             key[:] = 0
             for row in range(band * rows, (band + 1) * rows):
                 key[:] = mixed(key + signed[row])
-    return keys[:, texts] if len(texts) < len(shingles.wholes) else keys
+    return keys
 
 
 def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.ndarray:

@@ -8,9 +8,9 @@ replaced; with neither, they must be the same.
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
@@ -34,7 +34,10 @@ _IN_WORDS = re.compile(  # "twenty-five", "two thirds", "5 million"
     rf"\b(?:\d[\d,.]*\s(?:{'|'.join(_NAMES['magnitudes'])})|(?:{_COUNT}))(?:[\s-](?:and\s)?(?:{_COUNT}|{_PART})){{0,9}}\b",
     re.IGNORECASE,
 )
-_TIMES = ((re.compile(r"\btwice\b", re.IGNORECASE), "2 times"), (re.compile(r"\bthrice\b", re.IGNORECASE), "3 times"))
+_TIMES = (
+    (re.compile(r"\b(?:twice|doubled?|doubles)\b", re.IGNORECASE), "2 times"),
+    (re.compile(r"\b(?:thrice|tripled?|triples)\b", re.IGNORECASE), "3 times"),
+)
 INSTRUCTION_WORDS = """
     a an the this that these those it its is are was were be been do does did of to in on at for with by from as then
     so thus hence here there you your we i now please following given let suppose what which where how find compute
@@ -45,6 +48,41 @@ INSTRUCTION_WORDS = """
 _SAYS_NOTHING = frozenset(INSTRUCTION_WORDS.split())
 _INFORMATIVE = 3
 """An answer with so many digits and signs is shared by few problems."""
+WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
+"""(digits, similarity): with so many significant digits in numbers and answer, a copy in other words needs only so much
+Jaccard similarity of its words. With fewer, it has the same variables, and leaves words out or adds some."""
+WITHOUT_ANSWER = 0.3
+"""Where an answer is missing, the words have so much more similarity."""
+_OPPOSITES = """
+    most more max maximum maximal largest greatest highest biggest longest | least min minimum minimal smallest lowest
+        fewest fewer less shortest
+    left remain remains remaining | total altogether combined sum
+    sum | product | difference | quotient
+    odd | even
+    area | perimeter circumference | volume
+    radius | diameter
+    increase increased | decrease decreased
+    before | after
+    mean average | median | mode | range
+    arithmetic | geometric
+    sin sine | cos cosine | tan tangent
+    parallel | perpendicular
+    positive | negative
+    ascending | descending
+    with | without
+    boys men | girls women
+    profit gain | loss
+    minute minutes | hour hours | day days | week weeks | month months | year years"""
+_SIDES = [
+    [frozenset(side.split()) for side in line.split("|")] for line in re.sub(r"\n {8}", " ", _OPPOSITES).splitlines()
+]
+_ONE = re.compile(r"\bone\b", re.IGNORECASE)
+_SIGNS = re.compile(
+    r"[+*/<>≤≥]|(?<![a-z])-|-(?![a-z])|\\?(?<![a-z])(?:sin|cos|tan|cot|sec|csc|ln|log|sum|prod|int|lim)(?![a-z])"
+)
+_VARIABLES = re.compile(r"(?<![a-zA-Z\\])[b-zB-Z](?![a-zA-Z])")
+_LETTERS, _NUMBER, _SENTENCE_END = re.compile(r"[a-z]+"), re.compile(r"\d+"), re.compile(r"(?<=[.?!])\s+")
+_NUMBER_AND_WORD = re.compile(r"(\d+)[\s\\$%,]*([a-z]{2,})")
 
 
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
@@ -56,8 +94,8 @@ def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two similar rows, with the columns of `READ`, state the same problem."""
-    (text, numbers), (its_text, its_numbers) = _read(one["prompt"]), _read(other["prompt"])
-    if numbers != its_numbers:
+    mine, its = _read(one["prompt"]), _read(other["prompt"])
+    if not _same_numbers(mine, its):
         return False
     agree, shared = (
         same_answer(one["domain"], one["answer"], other["answer"]),
@@ -66,23 +104,101 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     other_function = one["tests"] and other["tests"] and one["entry_point"] != other["entry_point"]
     if agree is False or shared is False or (other_function and not shared):
         return False
+    if _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
+        return False
     if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
         return True
-    words, others = _only_in_one(_words(text), _words(its_text))
+    words, others = _only_in_one(_words(mine.text), _words(its.text))
     return not (words and others) if agree else not (words or others)
 
 
+def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
+    """Whether two rows with the columns of `READ` state the same problem in other words: the numbers and, where both
+    have one, the answers are the same, no sign or function is replaced, no word by its opposite, no two things have
+    exchanged their numbers, and the words have the Jaccard `similarity` that so few or many digits ask for."""
+    mine, its = _read(one["prompt"]), _read(other["prompt"])
+    agree = same_answer(one["domain"], one["answer"], other["answer"])
+    if not _same_numbers(mine, its) or agree is False:
+        return False
+    if one["entry_point"] != other["entry_point"] or _same_tests(one["tests"], other["tests"]) is False:
+        return False
+    answered = re.findall(r"\d+", one["answer"]) if agree else []
+    digits = sum(len(number.strip("0")) for number in {*mine.numbers, *answered})
+    least = next((least for enough, least in WORDS_IN_COMMON if digits >= enough), WORDS_IN_COMMON[-1][1])
+    if similarity < least + (0 if agree else WITHOUT_ANSWER):
+        return False
+    if digits < WORDS_IN_COMMON[-1][0]:
+        words, others = _only_in_one(_words(mine.text), _words(its.text))
+        variables, its_variables = (Counter(_VARIABLES.findall(each.text)) for each in (mine, its))
+        if not agree or (words and others) or variables != its_variables:
+            return False
+    changed = _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text)
+    return not (changed or _exchanged(mine.text, its.text))
+
+
+def _same_numbers(one: "_Read", other: "_Read") -> bool:
+    """ "one" may be a number, or a pronoun that other words do without."""
+    if one.numbers - Counter({"1": one.numbers["1"]}) != other.numbers - Counter({"1": other.numbers["1"]}):
+        return False
+    return one.numbers["1"] <= other.numbers["1"] + other.ones and other.numbers["1"] <= one.numbers["1"] + one.ones
+
+
+def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
+    """Whether each of two texts has a match that the other one lacks."""
+    found, its = (Counter(pattern.findall(each)) for each in (text, its_text))
+    return bool(found - its and its - found)
+
+
+def _opposite(text: str, its_text: str) -> bool:
+    """Whether words that only one of two texts has are opposites of words that only the other has: most and least."""
+    words, its = (Counter(_LETTERS.findall(each.lower().replace("in all", "altogether"))) for each in (text, its_text))
+    only, its_only = words - its, its - words
+    for sides in _SIDES:
+        mine, theirs = ({at for at, side in enumerate(sides) if side & each.keys()} for each in (only, its_only))
+        if mine and theirs and not mine & theirs:
+            return True
+    return False
+
+
+def _exchanged(text: str, its_text: str) -> bool:
+    """Whether a sentence has other numbers, or two words follow other numbers: 3 hours at 5 miles, and the reverse."""
+    sentences, its_sentences = (
+        {_NUMBER.sub("#", sentence): _NUMBER.findall(sentence) for sentence in _SENTENCE_END.split(each.lower())}
+        for each in (text, its_text)
+    )
+    if any(sentences[same] != its_sentences[same] for same in sentences.keys() & its_sentences.keys()):
+        return True
+    follows, its = defaultdict(set), defaultdict(set)
+    for numbers, each in ((follows, text), (its, its_text)):
+        for number, word in _NUMBER_AND_WORD.findall(each.lower()):
+            numbers[word].add(number)
+    return sum(follows[word].isdisjoint(its[word]) for word in follows.keys() & its.keys()) >= 2
+
+
+class _Read(NamedTuple):
+    text: str
+    """Without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times; `10^{5}`, `10^5`
+    and the 105 of plain text are one, as are 1,000 and 1000."""
+    numbers: Counter[str]
+    ones: int
+    """How often it says "one"."""
+
+
 @lru_cache(maxsize=1 << 14)
-def _read(statement: str) -> tuple[str, Counter[str]]:
-    """A statement without pictures and heading, with number words in digits ("a dozen" is 12, "twice" is 2 times); and
-    its numbers: `10^{5}`, `10^5` and the 105 of plain text are one, as are 1,000 and 1000."""
+def _read(statement: str) -> _Read:
     text = without_pictures(statement)
     for word, digits in _TIMES:
         text = word.sub(digits, text)
-    text = _IN_WORDS.sub(lambda found: " ".join(t.text for t in numbered(tokenize(found[0].replace(",", "")))), text)
+    text = _IN_WORDS.sub(_in_digits, text)
     text = _HEADING.sub("", text)
-    joined = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
-    return text, Counter(re.findall(r"\d+", joined))
+    text = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
+    return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)))
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    if _ONE.fullmatch(found[0]):
+        return found[0]
+    return " ".join(token.text for token in numbered(tokenize(found[0].replace(",", ""))))
 
 
 def _words(text: str) -> Counter[str]:

@@ -6,6 +6,7 @@ from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks import curation as step
 from ratchet.tasks import teacher as teaching
+from ratchet.tasks.exclusions import label_exclusions
 from ratchet.tasks.flow import Flow, flow
 from ratchet.tasks.paraphrases import find_paraphrases
 from ratchet.tasks.pipeline_run import active_run, open_run
@@ -25,7 +26,9 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
         for name in plan.steps[1:]:
             match name:
                 case "rules":
-                    problems = step.filter_by_rules(recipe, domain, problems)
+                    labeled = label_exclusions(recipe, domain, problems)
+                    made += [labeled] * (labeled is not problems)
+                    problems = step.filter_by_rules(recipe, domain, labeled)
                 case "decontaminate":
                     made.append(step.decontaminate(recipe, domain, problems, held_out))
                     problems = find_paraphrases(recipe, domain, made[-1], held_out)

@@ -118,10 +118,10 @@ class Artifact:
     @property
     def summary(self) -> str:
         """The result in one line."""
-        counts = self.manifest["counts"]
+        counts, headline = self.manifest["counts"], str(self.manifest.get("headline", ""))
         if "kept" in counts:
-            return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected"
-        return str(self.manifest.get("headline", ""))
+            return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected" + (headline and f"; {headline}")
+        return headline
 
     def content(self, whole: bool = False) -> str:
         """One hash of the part in `READ`, or of the `whole`; times and code versions do not count. Before the artifact

@@ -18,7 +18,7 @@ from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domain import domain_of
 
-CONTAMINATION = Step("contamination", 3, "contamination")
+CONTAMINATION = Step("contamination", 4, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
 SCHEMA = pa.schema(
     [
@@ -43,19 +43,23 @@ def contamination(
     }
 
     def make(draft: Draft) -> None:
-        flagged = []
+        flagged, sharing = [], 0
         for name, domain, problems in benchmarks:
             batches = (batch for artifact in training for batch in row_batches(artifact.kept))
             own = (batch.filter(pc.field("domain") == domain) for batch in batches)
             comparable = "decontaminate" in plan_of(domain).steps
             compare = flagged_items if comparable else same_items
-            found = compare(pq.read_table(problems.kept), own, settings[domain])
+            found, shared = compare(pq.read_table(problems.kept), own, settings[domain])
+            sharing += shared
             flagged += [{"benchmark": name, **row} for row in found]
         rows = sum(pq.read_metadata(artifact.kept).num_rows for artifact in training)
         pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")
         items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
-        draft.counts = {"training_rows": rows, "items_flagged": items_flagged}
-        draft.extra["headline"] = f"{items_flagged} benchmark items among {rows:,} training rows"
+        draft.counts = {"training_rows": rows, "items_flagged": items_flagged, "rows_sharing": sharing}
+        draft.extra["headline"] = (
+            f"{items_flagged} benchmark items among {rows:,} training rows; {sharing:,} more times a row shares an "
+            "n-gram with a benchmark"
+        )
 
     parameters = {"benchmarks": [[name, domain] for name, domain, _ in benchmarks], "settings": settings}
     inputs = [*(problems for _, _, problems in benchmarks), *training]
@@ -65,24 +69,31 @@ def contamination(
     )  # fmt: skip
 
 
-def flagged_items(items: pa.Table, training: Iterable[pa.Table], settings: Decontamination) -> list[dict[str, Any]]:
-    """A row of `SCHEMA`, without `benchmark`, for each training row that contains an item."""
+def flagged_items(
+    items: pa.Table, training: Iterable[pa.Table], settings: Decontamination
+) -> tuple[list[dict[str, Any]], int]:
+    """A row of `SCHEMA`, without `benchmark`, for each training row that contains an item; and how many of the others
+    share an n-gram with an item."""
     decontaminator = Decontaminator(items, settings)
     places = zip(items["source"].to_pylist(), items["source_id"].to_pylist(), strict=True)
     item_ids = dict(zip(places, items["problem_id"].to_pylist(), strict=True))
-    flagged = []
-    for row in (row for batch in training for row in decontaminator.split(batch).rejected.to_pylist()):
-        found = json.loads(row["evidence"])
-        facts = {"rule": row["rule"], "training_row": row["problem_id"], "evidence": row["evidence"]}
-        flagged.append({"problem_id": item_ids[found["benchmark"], found["item"]], **facts})
-    return flagged
+    flagged, sharing = [], 0
+    for split in map(decontaminator.split, training):
+        sharing += split.summary["kept_sharing"]
+        for row in split.rejected.to_pylist():
+            found = json.loads(row["evidence"])
+            facts = {"rule": row["rule"], "training_row": row["problem_id"], "evidence": row["evidence"]}
+            flagged.append({"problem_id": item_ids[found["benchmark"], found["item"]], **facts})
+    return flagged, sharing
 
 
-def same_items(items: pa.Table, training: Iterable[pa.Table], settings: Decontamination) -> list[dict[str, Any]]:
+def same_items(
+    items: pa.Table, training: Iterable[pa.Table], settings: Decontamination
+) -> tuple[list[dict[str, Any]], int]:
     """As `flagged_items`, for domains whose statements all resemble one another: items that are training rows."""
     trained = {row for batch in training for row in batch["problem_id"].to_pylist()}
     both = sorted({*items["problem_id"].to_pylist()} & trained)
-    return [{"problem_id": own, "rule": "same", "training_row": own, "evidence": "{}"} for own in both]
+    return [{"problem_id": own, "rule": "same", "training_row": own, "evidence": "{}"} for own in both], 0
 
 
 def contaminated_items(found: Artifact) -> dict[str, list[str]]:

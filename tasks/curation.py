@@ -41,8 +41,8 @@ from ratchet.verifiers.submission import JudgeSettings
 HELD_OUT = Step(pipeline_run.HELD_OUT, 9, "problems")
 NORMALISE = Step("normalise", 10, "problems")
 RULES = Step("rules", 7, "problems")
-DECONTAMINATE = Step("decontaminate", 5, "problems")
-DEDUPLICATE = Step("deduplicate", 6, "problems")
+DECONTAMINATE = Step("decontaminate", 6, "problems")
+DEDUPLICATE = Step("deduplicate", 7, "problems")
 VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
 CURATED = Step("curated", 5, "problems")
 

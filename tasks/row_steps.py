@@ -87,6 +87,9 @@ def split_step(
         draft.extra["summary"] |= facts
         if test := facts.get("self_test"):
             draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
+        if sharing := draft.extra["summary"].get("kept_sharing"):
+            draft.extra["metrics"] |= {"kept_sharing": sharing}
+            draft.extra["headline"] = f"{sharing:,} kept rows share an n-gram with a benchmark item"
         warn_of_losses(draft)
 
     title = f"{step.name.replace('_', ' ')} {domain}"

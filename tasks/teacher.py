@@ -193,12 +193,19 @@ def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
     return ({"min_votes": least} if least > 1 else {}) | asked | judged_math(recipe, [domain])
 
 
+def ask(
+    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, judge: Judge, purpose: str
+) -> Iterator[pa.RecordBatch]:
+    """A judge model's replies. They are kept in the draft, with their cost in its metrics."""
+    draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, judge, purpose, REPLIES).totals()
+    return pq.ParquetFile(draft.path / REPLIES).iter_batches()
+
+
 def ask_judge(
     recipe: Recipe, draft: Draft, prompts: attempting.Prompts, judge: Judge, purpose: str
 ) -> dict[int, model_judge.Reply]:
-    """A judge model's replies by the question's index. They are kept in the draft, with their cost in its metrics."""
-    draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, judge, purpose, REPLIES).totals()
-    return model_judge.replies(pq.ParquetFile(draft.path / REPLIES).iter_batches())
+    """What a judge model decides, by the question's index; as `ask`."""
+    return model_judge.replies(ask(recipe, draft, prompts, judge, purpose))
 
 
 def check_judge(judge: Judge) -> None:
@@ -225,7 +232,7 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
 
-        def ask(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
+        def agreements(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
             prompts = model_judge.agreement_prompts(questions)
             replies = ask_judge(recipe, draft, prompts, settings.judge, "agreement")
             return [replies[place] for place in range(len(questions))]
@@ -233,7 +240,7 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
         with open_pool(recipe.training.reward_servers, settings=JudgeSettings.of(recipe.verification)) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, settings.max_difficulty,
-                lambda done: watcher.progress(done, total, {}), settings.min_votes, ask if has_judge else None,
+                lambda done: watcher.progress(done, total, {}), settings.min_votes, agreements if has_judge else None,
             )  # fmt: skip
 
     parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}

@@ -27,8 +27,8 @@ from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, tea
 from ratchet.verifiers.domain import code_of
 from ratchet.verifiers.prompts import user_message, with_templates
 
-TEACHER_TRACES = Step("teacher_traces", 3, "traces")
-OWN_TRACES = Step("own_traces", 3, "traces")
+TEACHER_TRACES = Step("teacher_traces", 4, "traces")
+OWN_TRACES = Step("own_traces", 4, "traces")
 
 
 def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:

@@ -4,11 +4,12 @@ A rule is a function from a problem to evidence or None. Rules match words and s
 "improve" asks for no proof, `P(A)` is no option, and a list of conditions is no list of questions.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from ratchet.data_curation.rules.evidence import Evidence
+from ratchet.data_curation.rules.evidence import Evidence, decided
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
 from ratchet.infra.errors import RatchetError
@@ -29,15 +30,25 @@ def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
-    """Reject each row by the first rule that applies. Raises RatchetError as `applied` does."""
-    rules = applied(rules, limits)
+    """Reject each row by the first rule that applies. Where a model decided about a row (`exclusions.py`), its decision
+    holds; the summary counts those that changed the rule's (`overruled`). Raises RatchetError as `applied` does."""
+    rules, overruled = applied(rules, limits), Counter[str]()
 
     def judge(problem: Problem) -> Rejection | None:
+        model, labels = decided(problem.metadata)
         for rule in rules:
-            if evidence := rule(problem, limits):
+            evidence, label = rule(problem, limits), labels.get(rule.__name__)
+            if label is not None and label["applies"] != bool(evidence):
+                overruled["dropped" if label["applies"] else "kept"] += 1
+                evidence = {"text": label["text"], "model": model} if label["applies"] else None
+                if evidence and (at := problem.prompt.find(label["text"])) >= 0:
+                    evidence["span"] = [at, at + len(label["text"])]
+            if evidence:
                 if "span" in evidence:  # rules count characters, evidence bytes
                     evidence |= {"span": byte_span(problem.prompt, *evidence["span"])}
                 return Rejection(rule.__name__, evidence)
         return None
 
-    return partition(STEP, [rule.__name__ for rule in rules], table, [judge(problem) for problem in from_table(table)])
+    verdicts = [judge(problem) for problem in from_table(table)]
+    counts = {"overruled": dict(overruled)} if overruled else {}
+    return partition(STEP, [rule.__name__ for rule in rules], table, verdicts, **counts)

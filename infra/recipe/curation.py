@@ -161,6 +161,8 @@ class Deduplication(Section):
     """MinHash permutations: more find more near copies, and cost time in proportion."""
     jaccard: float = Field(default=0.8, gt=0, le=1)
     """Smallest exact Jaccard similarity of near copies; numbers, answers and deciding words must agree as well."""
+    reworded: bool = True
+    """Find copies in other words too, by their numbers, their answer and a share of their words."""
     drop_disagreeing: bool = False
     """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
 
@@ -203,6 +205,9 @@ class Curation(Section):
     """A step that rejects a larger share stops the run: something is wrong with the input."""
     rules: Rules = Rules()
     """Limits of the rule filters."""
+    exclusions: Judge = Judge()
+    """A model that is asked about the few rows that a word marks (figure, several questions, proof, special judge,
+    interactive); it overrules the rules. With `kind: none`, the rules alone decide."""
     decontaminate: Decontamination = Decontamination()
     """Comparison with the benchmarks."""
     paraphrases: Paraphrases = Paraphrases()
@@ -225,8 +230,8 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "rules", "decontaminate", "paraphrases", "deduplicate", "validate_tests", "teacher_attempts",
-    "majority_vote", "difficulty", "length", "curated",
+    "normalise", "exclusions", "rules", "decontaminate", "paraphrases", "deduplicate", "validate_tests",
+    "teacher_attempts", "majority_vote", "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]
 

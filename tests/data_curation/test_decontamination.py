@@ -217,3 +217,43 @@ def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():
     assert set(report["recall_by_disguise"].values()) == {0.8} and report["recall"] == 0.8
     strict, _ = run(problems("math", "a clean row"), items, COVERAGE.model_copy(update={"ngram": 40}))
     assert strict.summary["self_test"]["recall_by_disguise"]["embedded"] == 0.8, "longer n-grams: matched whole"
+
+
+GALLON = (
+    "A bucket held 0.75 of a gallon of water. Later, 0.25 of a gallon of it ran out. How much is left in the bucket?"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "answers", "is_item"),
+    [
+        (GALLON.replace(" of a gallon", " gallon"), ["0.5", "0.5"], True),
+        (GALLON.replace(" of a gallon", " gallon"), ["1/2", None], True),
+        (GALLON.replace(" of a gallon", " gallon").replace("bucket", "barrel"), ["0.5", "0.5"], True),
+        (GALLON.replace(" of a gallon", " gallon").replace("0.25", "0.35"), ["0.4", "0.5"], False),
+        (GALLON.replace(" of a gallon", " gallon").replace("0.25", "0.35"), [None, None], False),
+        (GALLON.replace(" of a gallon", " gallon").replace("is left", "was there at first"), ["0.75", "0.5"], False),
+        (
+            "A tank held 0.75 of a ton of oil and a can 0.25 of a gallon of water. What is their ratio?",
+            [None, None],
+            False,
+        ),
+    ],
+)
+def test_a_short_item_in_nearly_the_same_words_is_found_by_its_numbers(row, answers, is_item):
+    items = problems("math", GALLON, source=["bench"], answer=[answers[1]])
+    split = decontaminate(problems("math", row, answer=[answers[0]]), items, Decontamination())
+    assert (
+        split.summary["coverage_hits"] == 0 and split.summary["dropped"]["reworded"] == len(split.rejected) == is_item
+    )
+    if is_item:
+        evidence = json.loads(split.rejected["evidence"][0].as_py())
+        assert evidence["item_text"] == GALLON and evidence["benchmark"] == "bench" and evidence["words"] > 0.5
+
+
+def test_kept_rows_that_share_an_n_gram_are_counted():
+    items = problems("math", GALLON, source=["bench"])
+    rows = problems(
+        "math", GALLON, "0.25 of a gallon of it ran out. How much did the 19 others lose on a cold day?", "No."
+    )
+    assert decontaminate(rows, items, Decontamination()).summary["kept_sharing"] == 1

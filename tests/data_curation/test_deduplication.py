@@ -5,7 +5,18 @@ import pytest
 from datasketch import MinHash, MinHashLSH
 
 from ratchet.data_curation.deduplication import deduplicate, near_copies
-from ratchet.data_curation.minhash import MAX_MISSED, SCHEME, SEED, Shingles, bands_of, buckets, shingle, signatures
+from ratchet.data_curation.minhash import (
+    MAX_MISSED,
+    SCHEME,
+    SEED,
+    Shingles,
+    band_keys,
+    bands_of,
+    buckets,
+    ngrams,
+    shingle,
+    signatures,
+)
 from ratchet.data_curation.same_problem import same_problem
 from ratchet.infra.recipe.curation import Deduplication
 from tests.data_curation.conftest import problems
@@ -60,7 +71,7 @@ def test_a_chain_of_small_changes_does_not_remove_what_resembles_nothing_kept():
     chain = [" ".join(words[:i] + [f"new{k}" for k in range(i)] + words[2 * i :]) for i in (0, 3, 6, 9, 12, 15)]
     split, rejected = run(problems("math", *chain), Deduplication(jaccard=0.7))
     assert len(split.kept) > 1
-    sets = shingle([chain], 5)
+    (sets,) = shingle([chain], ngrams(5))
     for row, (_, evidence) in rejected.items():
         similarity = similarity_of(sets, int(row), int(evidence["kept"]["source_id"]))
         assert similarity == pytest.approx(evidence["jaccard"], abs=1e-4) and similarity >= 0.7
@@ -78,6 +89,10 @@ def test_the_copy_of_a_copy_names_the_row_that_stays_and_what_came_between():
     assert "by" not in rejected["1"][1]
 
 
+def all_buckets(sets: Shingles) -> tuple[np.ndarray, np.ndarray]:
+    return buckets(band_keys(sets, CONFIG.permutations, *bands_of(CONFIG)), np.arange(len(sets.wholes)))
+
+
 def sentences(count: int) -> list[str]:
     """Pairs of texts of 80 words, the second with one to four words changed."""
     rng, texts = np.random.default_rng(0), []
@@ -92,8 +107,8 @@ def sentences(count: int) -> list[str]:
 
 def test_every_pair_above_the_threshold_is_found_and_none_below():
     texts = sentences(120)
-    sets = shingle([texts], 5)
-    found = {row for row, _ in near_copies(sets, buckets(sets, np.arange(len(texts)), CONFIG), CONFIG, int)}
+    (sets,) = shingle([texts], ngrams(5))
+    found = {row for row, _ in near_copies(sets, all_buckets(sets), CONFIG.jaccard, int)}
     pairs = ((i, i + 1) for i in range(0, len(texts), 2))
     above = {two for one, two in pairs if similarity_of(sets, one, two) >= CONFIG.jaccard}
     assert found <= above and len(found) >= (1 - 3 * MAX_MISSED) * len(above) and 20 < len(above) < 120
@@ -113,8 +128,9 @@ OTHER_TESTS = '[{"call": {"args": [[1, 2]], "kwargs": {}}, "output": 2}]'
         # problems of a series
         ("math", BASE.replace("17", "18"), {}, False),
         ("math", BASE.replace("week", "month"), {}, False),
-        ("math", BASE.replace("week", "month"), {"answer": ["203", "203"]}, True),  # an answer that few problems have
-        ("math", BASE.replace("week", "month"), {"answer": ["3", "3"]}, False),  # and one that many have
+        ("math", BASE.replace("week", "fortnight"), {"answer": ["203", "203"]}, True),  # few have this answer
+        ("math", BASE.replace("week", "month"), {"answer": ["203", "203"]}, False),  # another question
+        ("math", BASE.replace("week", "month"), {"answer": ["3", "3"]}, False),
         ("math", BASE + " Explain.", {"answer": ["True", "True"]}, True),
         ("math", BASE.replace("in a week", "every week"), {"answer": ["203", "211"]}, False),
         ("math", BASE.replace("in a week", "every week"), {"answer": [r"\frac{1}{2}", "0.5"]}, True),
@@ -140,6 +156,43 @@ def test_near_copies_are_the_same_problem(domain, other, columns, is_copy):
     assert len(split.kept) == 2 - is_copy
 
 
+RIDE = (
+    "Tom rode 14 miles on Monday and 23 miles on Tuesday. "
+    "On Friday he rode twice as far as on both days. How far was it?"
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "answers", "is_copy"),
+    [
+        ("On Monday Tom rode 14 miles. On Tuesday he rode 23 miles. How far was his ride on Friday, which was 2 times "
+         "as far as on both days?", ["74", "74"], True),  # another order, a number in digits
+        (RIDE.replace("Tom", "Anna").replace("he ", "she "), ["74", "74"], True),
+        (RIDE.replace("rode", "cycled").replace("How far", "What distance"), ["74", "74"], True),
+        (RIDE.replace("rode", "cycled"), ["74", "75"], False),
+        (RIDE.replace("rode", "cycled"), ["74", None], False),
+        (RIDE.replace("Tuesday", "Thursday").replace("23", "24"), ["74", "74"], False),
+        (RIDE.replace("14", "32").replace("23", "14").replace("32", "23"), ["74", "74"], False),  # exchanged
+        ("A shop sold 14 red hats and 23 blue ones; it ordered 2 times as many. How many are on order?", ["74", "74"],
+         False),
+    ],
+)  # fmt: skip
+def test_copies_in_other_words_have_the_same_numbers_and_answer(other, answers, is_copy):
+    _, rejected = run(problems("math", RIDE, FAR, other, answer=[answers[0], "129", answers[1]]))
+    assert [rule for rule, _ in rejected.values()] == (["reworded"] if is_copy else []), rejected
+    assert not is_copy or 0.25 <= rejected["2"][1]["words"] <= 1
+    assert not run(problems("math", RIDE, other, answer=answers), Deduplication(reworded=False))[1]
+
+
+def test_the_question_turned_to_its_opposite_is_another_problem():
+    least = "Find the least value of $x^2+37y^2$ for whole numbers $x$ and $y$ whose product is 74, and explain."
+    for text, other in (
+        (least, least.replace("least", "greatest")),
+        (BASE + " How many are left?", BASE + " How many in all?"),
+    ):
+        assert not run(problems("math", text, other, answer=["1517", "1517"]))[1]
+
+
 @pytest.mark.parametrize(
     ("words", "digits", "is_same"),
     [
@@ -151,7 +204,10 @@ def test_near_copies_are_the_same_problem(domain, other, columns, is_copy):
         ("three eggs", "13 eggs", False),
         ("two dozen eggs", "two eggs", False),
         ("the third egg", "3 eggs", False),
-        ("one " * 2000 + "eggs", "1 eggs", False),
+        ("two " * 2000 + "eggs", "2 eggs", False),
+        ("one of the eggs", "1 of the eggs", True),
+        ("one of the eggs", "the eggs", True),
+        ("1 of the eggs", "the eggs", False),
     ],
 )
 def test_a_number_is_the_same_in_digits_and_in_words(words, digits, is_same):
@@ -172,7 +228,7 @@ def test_exact_copies_that_disagree_are_counted_and_dropped_by_choice():
 
 def test_signatures_and_candidates_are_datasketchs_own():
     texts = [*sentences(60), BASE, NEAR, "Two words", "two words!", "", *(f"{BASE} {FAR} {n} " * 9 for n in range(3))]
-    sets = shingle([texts[:50], [], texts[50:]], 5)
+    (sets,) = shingle([texts[:50], [], texts[50:]], ngrams(5))
     signed = signatures(sets.hashes, sets.bounds, 128)
     bands, rows = bands_of(CONFIG)
     index = MinHashLSH(num_perm=128, params=(bands, rows))
@@ -182,7 +238,7 @@ def test_signatures_and_candidates_are_datasketchs_own():
         oracle.update_batch(sets.hashes[sets.bounds[text] : sets.bounds[text + 1]].tolist())
         assert (signed[:, text] == oracle.hashvalues).all()
         index.insert(text, oracle)
-    members, numbers = buckets(sets, np.arange(len(texts)), CONFIG)
+    members, numbers = all_buckets(sets)
     for text, oracle in minhashes.items():
         ours = set(members[np.isin(numbers, numbers[members == text])].tolist()) | {text}
         assert ours == set(index.query(oracle))

@@ -23,16 +23,16 @@ def test_items_in_the_training_set_are_flagged_with_the_text_they_share():
     items = problems("benchmark", TRAINS, SHEEP, LAMPS)
     longer, other = f"Warm up. {SHEEP} Explain.", "What is 3 + 4, and what is 5 + 6, in that order?"
     training = problems("train", longer, other, LAMPS.upper())
-    flagged = flagged_items(items, [training], Decontamination(preset="coverage"))
+    flagged, _ = flagged_items(items, [training], Decontamination(preset="coverage"))
     found = {row["problem_id"]: row for row in flagged}
     assert set(found) == {problem_id("math", SHEEP), problem_id("math", LAMPS)}
     sheep = found[problem_id("math", SHEEP)]
     assert sheep["training_row"] == problem_id("math", longer)
     assert "17 sheep" in json.loads(sheep["evidence"])["text"]
-    assert flagged_items(items, [training.slice(0, 0)], Decontamination()) == []
+    assert flagged_items(items, [training.slice(0, 0)], Decontamination()) == ([], 0)
 
 
 def test_where_statements_all_resemble_one_another_an_item_is_only_itself():
     items, training = problems("benchmark", TRAINS, SHEEP), problems("train", SHEEP, f"{TRAINS} Explain.")
-    (flagged,) = same_items(items, [training], Decontamination())
+    (flagged,), _ = same_items(items, [training], Decontamination())
     assert flagged["problem_id"] == flagged["training_row"] == problem_id("math", SHEEP)

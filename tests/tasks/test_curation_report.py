@@ -23,7 +23,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     steps = [
         manifest("normalise", ["raw|file.json"], {"domain": "math"}),
         manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "released_after": None},
-                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, self_test=self_test),
+                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, kept_sharing=26, self_test=self_test),
         manifest("paraphrases", ["x", "aime24"], {"by": "words", "model": "", "min_similarity": 0.25,
                  "judge": {"kind": "openai", "model": "reader"}}, shortlisted=7, pairs=9, undecided=1)
         | {"nearest": [{"source": "raw", "source_id": "4", "benchmark": "aime24", "item": "2", "similarity": 0.514}]},
@@ -39,6 +39,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     assert f"| `raw\\|file.json` | {'0123456789abcdef' * 4} |" in text
     assert "| decontaminate | 3 | abc | ngram 9, coverage 0.4 | x 0123456789ab, aime24 0123456789ab | 1.000 |" in text
     assert "5 benchmark items, 9-grams" in text and "`paper` 30" in text and "99.8%" in text
+    assert "26 kept rows share an n-gram" in text
     assert "| answer | large_string | 0% |" in text and "| rules | proof | 100 | 10 | 10.0% | 90 |" in text
     assert "7 rows have a similarity of at least 0.25" in text and "`reader`, which left 1 pairs undecided" in text
     assert "`reader` was asked about 6 answers" in text and "2 rows have answers that only the judge accepts" in text

@@ -1,0 +1,122 @@
+"""Copies in other words, with other names or in another order: their n-grams differ, their numbers and answers do not.
+
+Candidates have the same digits. Those of deduplication also have the same answer and a word in common that MinHash
+draws, so that their number grows with the number of copies. The words of a text are a set; `same_problem.reworded`
+decides. Texts in scripts without spaces have no words here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+from ratchet.data_curation import minhash
+from ratchet.data_curation.minhash import Shingles
+from ratchet.data_curation.same_problem import INSTRUCTION_WORDS, reworded
+from ratchet.data_curation.tokens import Tokens, mixed, tokenise
+from ratchet.verifiers.math.tokens import VOCABULARY
+
+LEAST = 0.25
+"""Candidates have at least this Jaccard similarity of their words; `same_problem.reworded` wants more of most."""
+MIN_WORDS = 4
+"""A text with fewer words is compared by its n-grams only."""
+DRAWS = 12
+"""Words that MinHash draws from each text: of pairs at `LEAST`, three in a hundred have none in common."""
+_NUMBERS = VOCABULARY["numbers"]
+_VALUES = {word: value for value, word in enumerate(_NUMBERS["ones"].split())}
+_VALUES |= {word: 10 * value for value, word in enumerate(_NUMBERS["tens"].split(), 2)}
+_VALUES |= {f"{word}s": value for word, value in _NUMBERS["parts"].items()}  # "two thirds"; the third one is no number
+_VALUES |= _NUMBERS["magnitudes"] | {"half": 2}
+_VALUES |= dict.fromkeys(("twice", "double", "doubles", "doubled"), 2)
+_VALUES |= dict.fromkeys(("thrice", "triple", "triples", "tripled"), 3)
+# By character: digits add up, in any order. 0 and 1 count for nothing: "200" is "two hundred", and "one" a pronoun.
+_WEIGHTS = np.zeros(256, np.uint64)
+_WEIGHTS[ord("2") : ord("9") + 1] = mixed(np.arange(2, 10, dtype=np.uint64))
+
+
+def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
+    texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
+    first = data[tokens.starts]
+    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~_is_ideograph(data, tokens.starts)
+    known, weights = _known()
+    place = np.minimum(np.searchsorted(known, tokens.hashes), len(known) - 1)
+    is_known = known[place] == tokens.hashes
+    digits = _sums(_WEIGHTS[data], tokens.offsets)
+    digits += _sums(np.where(is_known, weights[place], np.uint64(0)), tokens.bounds)
+
+    said = np.flatnonzero(is_word & ~is_known)
+    counts = np.bincount(tokens.texts[said], minlength=texts)
+    silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
+    hashes = np.insert(tokens.hashes[said].astype(np.uint32), silent, 0)
+    counts[counts == 0] = 1
+    return hashes, counts, digits
+
+
+def buckets(said: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(text, bucket) pairs, as `minhash.buckets`, of texts with an answer."""
+    (nothing,) = minhash.shingle([[""]], minhash.ngrams(1))
+    keys = minhash.band_keys(said, DRAWS, DRAWS, 1)
+    keys += mixed(said.wholes) + mixed(mixed(answers.wholes))
+    fit = (answers.wholes != nothing.wholes[0]) & (np.diff(said.bounds) >= MIN_WORDS)
+    return minhash.buckets(keys, texts[fit[texts]])
+
+
+class Items:
+    """Benchmark items, with their answers where these are known, that rows may hold in other words."""
+
+    def __init__(self, texts: Sequence[str], answers: Sequence[str | None], domain: str) -> None:
+        self._rows = [_row(domain, *row) for row in zip(texts, answers, strict=True)]
+        (self._said,) = minhash.shingle([texts], words)
+        fit = np.flatnonzero((self._said.wholes != 0) & (np.diff(self._said.bounds) >= MIN_WORDS))
+        self._order = fit[np.argsort(self._said.wholes[fit], kind="stable")]
+        self._digits = self._said.wholes[self._order]
+        self._domain = domain
+
+    def find(
+        self, tokens: Tokens, asked: np.ndarray, read: Callable[[int], tuple[str, str | None]]
+    ) -> Iterator[tuple[int, int, float]]:
+        """(row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several, the most
+        similar one. `read` gives the text and the answer of a row."""
+        hashes, counts, digits = words(tokens)
+        first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
+        last = np.where(asked & (counts >= MIN_WORDS), last, first)
+        rows = np.repeat(np.arange(len(digits)), last - first)
+        if not len(rows):
+            return
+        items = self._order[
+            np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)]).astype(np.int64)
+        ]
+        both = self._said.followed_by(Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits))
+        places = rows + len(self._rows)
+        similarity = both.sets(np.concatenate([items, places])).jaccard(items, places)
+        done = -1
+        for at in np.lexsort((items, -similarity, rows)).tolist():
+            row, item, alike = int(rows[at]), int(items[at]), float(similarity[at])
+            if row != done and alike >= LEAST and reworded(_row(self._domain, *read(row)), self._rows[item], alike):
+                done = row
+                yield row, item, alike
+
+
+def _row(domain: str, prompt: str, answer: str | None) -> dict[str, str | None]:
+    return {"domain": domain, "prompt": prompt, "answer": answer, "tests": None, "entry_point": None}
+
+
+def _is_ideograph(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    return (data[starts] >= 0xE3) & (data[starts] <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
+
+
+def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values)])
+    return sums[bounds[1:]] - sums[bounds[:-1]]
+
+
+@cache
+def _known() -> tuple[np.ndarray, np.ndarray]:
+    """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
+    listed = [*_VALUES, *(word for word in INSTRUCTION_WORDS.split() if word not in _VALUES)]
+    tokens = tokenise(listed)
+    weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
+    hashes = tokens.hashes[tokens.bounds[:-1]]
+    order = np.argsort(hashes)
+    return hashes[order], np.array(weights, np.uint64)[order]

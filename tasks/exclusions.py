@@ -1,0 +1,56 @@
+"""The optional step before the rules: a model decides which rules apply to the rows that a cue marks."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ratchet.data_curation import exclusions as labeling
+from ratchet.data_curation import rules
+from ratchet.data_curation.domains import plan_of
+from ratchet.infra.artifacts import Artifact, Draft
+from ratchet.infra.errors import RatchetError
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.row_steps import row_batches
+from ratchet.tasks.step import Step, run_step, write_splits
+from ratchet.tasks.teacher import ask, check_judge
+
+EXCLUSIONS = Step("exclusions", 1, "problems")
+
+
+def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+    """The problems with the model's decisions in their metadata; unchanged where the recipe does not ask for this
+    step."""
+    settings, limits = recipe.curation_of(domain).exclusions, recipe.curation_of(domain).rules
+    if settings.kind == "none":
+        reason = f"the recipe does not ask for it (set curation.{domain}.exclusions.kind, e.g. to openai)"
+        active_run().cannot_take(EXCLUSIONS.name, reason)
+        return problems
+    asked = [rule.__name__ for rule in rules.applied(plan_of(domain).rules, limits) if rule.__name__ in labeling.CUES]
+    if not asked:
+        raise RatchetError(
+            f"curation.{domain}.exclusions: no rule of this domain is one that a model decides "
+            f"({', '.join(labeling.CUES)}). Remove the section."
+        )
+
+    def batches() -> Iterable[pa.Table]:
+        return row_batches(problems.kept)
+
+    def make(draft: Draft) -> None:
+        replies = ask(recipe, draft, labeling.prompts(batches, asked), settings, "exclusions")
+        splits = labeling.with_labels(batches, asked, replies, settings.model)
+        write_splits(draft, splits, recipe.curation_of(domain).max_rejected)
+        counts, rows = draft.extra["summary"]["exclusions"], pq.read_metadata(problems.kept).num_rows
+        draft.extra["metrics"] |= counts
+        draft.extra["headline"] = f"{counts['asked']:,} of {rows:,} rows asked about"
+        if counts["undecided"]:
+            active_run().watcher.warning(
+                f"{settings.model} left {counts['undecided']:,} questions about {counts['asked']:,} rows undecided: "
+                "there the rules decide"
+            )
+
+    return run_step(
+        EXCLUSIONS, f"{domain}-exclusions", parameters={"model": settings, "rules": asked}, inputs=[problems],
+        make=make, title=f"exclusions {domain}", check=lambda: check_judge(settings),
+    )  # fmt: skip
