@@ -9,6 +9,7 @@ from ratchet.verifiers.math.expression import Node, in_radians, kinds_of, names_
 from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
+from ratchet.verifiers.math.readings import together
 from ratchet.verifiers.math.structure import named_values
 from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.words import moment
@@ -84,6 +85,7 @@ def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
         return _rounds_to(value * scale, wanted)
     one, other = _in_radians(wanted, got), _in_radians(got, wanted)
     evidence.numeric = True
+    one, other = together(one, other)
     return same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
 
 
@@ -199,7 +201,7 @@ def is_symbol(answer: Answer) -> bool:
     if answer.value is not None or not tokens or len(tokens) > 14:
         return False
     first = tokens[0]
-    operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot"}
+    operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
     if first.kind in ("command", "name", "word") or first.text.isupper():
@@ -243,4 +245,5 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
     if len(nodes) < 4 or None in nodes:
         return False
     evidence.numeric = True
-    return proportional(("-", nodes[0], nodes[1]), ("-", nodes[2], nodes[3]), bool(wanted.words), evidence.work)
+    one, other = together(("-", nodes[0], nodes[1]), ("-", nodes[2], nodes[3]))
+    return proportional(one, other, bool(wanted.words), evidence.work)

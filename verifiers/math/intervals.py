@@ -27,7 +27,9 @@ def line(low: Answer | None = None, high: Answer | None = None, brackets: str = 
 def variable_of(answer: Answer | None) -> str:
     """The answer's name if it is one, such as x, \\theta, a_1 or f(x); else ""."""
     node = answer.node if answer else None
-    return node[1] if node and node[0] == "name" and node[1] not in ("e", "i", "\\pi", "\\infty") else ""
+    if answer and node and node[0] in ("call", "applied"):
+        return answer.text
+    return node[1] if node and node[0] in ("name", "vector") and node[1] not in ("e", "i", "\\pi", "\\infty") else ""
 
 
 def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:

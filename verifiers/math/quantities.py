@@ -20,12 +20,12 @@ _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
 _SUFFIXES = {"'": units.ARCMINUTE, "''": units.ARCSECOND, "\\degree": units.DEGREE, **_CURRENCIES}
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
-    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*", "\\degree": "degree", "\\sec": "sec",
+    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*", "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")
 _SHOUTED = ("YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "DNE")
-_SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "infinite"}
+_SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "infinite", "true": "yes", "false": "no"}
 
 
 def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
@@ -83,10 +83,11 @@ def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
 
 def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     value, suffix = tokens[:position], tokens[position:]
-    if value[-1].isa("\\cdot"):
+    if value[-1].isa("\\cdot", "\\times"):
         value = value[:-1]
-    if not value or value[-1].isa(","):
-        return None
+    is_argument = suffix[0].kind == "run" and not (suffix[0].gap and value[-1].kind == "number")
+    if not value or value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
+        return None  # \\cos 2\\pi ft
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.

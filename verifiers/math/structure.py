@@ -16,7 +16,7 @@ _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small"
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
 _OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = ("+", "=", "^", "/", "\\cdot", "<", ">", "\\le", "\\ge", ",", ";", "\\and", "\\or", "_", "'", "!")
+_NO_OPTION = ("+", "=", "^", "/", "\\cdot", "\\times", "\\vee", "\\wedge", "\\neg", "\\implies", "\\iff", "<", ">", "\\le", "\\ge", ",", ";", "\\and", "\\or", "_", "'", "!")
 
 
 @functools.lru_cache(maxsize=16_384)
