@@ -39,6 +39,8 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
     if wanted.kind in ("text", "based", "moment"):
         return wanted.words == got.words or (" " in wanted.words and wanted.words.rstrip("s") == got.words.rstrip("s"))
     if wanted.kind == "collection":
+        if wanted.words != got.words and wanted.words and got.words and not _is_plain(wanted):
+            return False  # or, and
         return _same_collection(wanted.parts, got.parts, evidence)
     if wanted.variable and got.variable and wanted.variable != got.variable:
         return False
@@ -54,6 +56,12 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
     if wanted.brackets != got.brackets or len(wanted.parts) != len(got.parts):
         return False
     return _all(same_answer(one, other, evidence) for one, other in zip(wanted.parts, got.parts, strict=True))
+
+
+def _is_plain(answer: Answer) -> bool:
+    """Whether a list holds values of one thing only, so that it may have `and` as well as `or`."""
+    names = {part.parts[0].text if part.kind == "equation" else "" for part in answer.parts}
+    return len(names) == 1 and all(part.kind == "scalar" or (part.kind == "equation" and not part.words) for part in answer.parts)
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:
@@ -141,6 +149,9 @@ def _same_option(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
 
 def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
     if one.kind == "collection" and len(one.parts) == 1:
+        node = one.parts[0].node if one.brackets == "{" else None
+        if node and names_of(node):  # a fractional part?
+            return False
         return same(one.parts[0], other)
     if one.kind == "collection" and not one.brackets and other.value is not None:
         # `12, 345`: groups of three digits after a comma and a space are more likely one number than a list.
@@ -195,7 +206,7 @@ def is_symbol(answer: Answer) -> bool:
     """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if answer.kind == "tuple":
         return all(variable_of(part) for part in answer.parts)
-    if answer.kind == "text" or variable_of(answer):
+    if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
     tokens = [*answer.tokens]
     if answer.value is not None or not tokens or len(tokens) > 14:

@@ -8,7 +8,6 @@ in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", t
 """
 
 import contextlib
-import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -58,9 +57,17 @@ class _Parser:
         for token in tokens:
             letters = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
             self.tokens += letters if token.kind == "run" else [token]
+        for i, (one, name, slash, other) in enumerate(zip(*(self.tokens[i:] for i in range(4)), strict=False)):
+            same = one.text in ("d", "\\partial") and one.text == other.text and name.kind == "name" and slash.isa("/")
+            if same and len(self.tokens) > i + 4 and self.tokens[i + 4].kind == "name":  # dy/dx
+                opened, closed, below = Token("op", "{"), Token("op", "}"), self.tokens[i + 4]
+                fraction = [Token("command", "\\frac"), opened, one, name, closed, opened, other, below, closed]
+                self.tokens[i : i + 5] = fraction
+                break
         self.tokens += [_END, _END, _END]
         self.position = 0
         self._in_function = self._in_bars = 0
+        self._is_bare = False
 
     @property
     def token(self) -> Token:
@@ -168,8 +175,10 @@ class _Parser:
         if closing is None:
             raise Unsupported
         self.position += 1
+        bare, self._is_bare = self._is_bare, False
         node = self.sum(depth + 1)
         self._expect(closing)
+        self._is_bare = bare
         return node
 
     def _argument(self, depth: int) -> Node:
@@ -245,11 +254,24 @@ class _Parser:
         if tuple(each.text for each in self.tokens[self.position : self.position + 6]) == inverse:
             self.position += 5
             return ("call", text + "^-1", *self._arguments(depth))
+        if self._is_bare and self.token.isa("("):  # \\sin x(1 + \\cos x), but not \\sin x(1 + x)
+            if self._holds_function():
+                return ("vector" if token.vector else "name", text)
+            if is_sum((inside := self._arguments(depth))[0]):
+                raise Unsupported
+            return ("call", text, *inside)
         if self.token.isa("(") or (text == "E" and self.token.isa("[")):
             inside = self._arguments(depth)
             may_multiply = len(inside) == 1 and inside[0][0] != "text" and "'" not in text
             return ("applied" if may_multiply and not token.vector else "call", text, *inside)
         return ("vector" if token.vector else "name", text)
+
+    def _holds_function(self) -> bool:
+        """Whether the bracket that opens here holds a sine or the like."""
+        begin = self.position
+        self._skipped()
+        inside, self.position = self.tokens[begin : self.position], begin
+        return any(token.text[1:] in FUNCTIONS for token in inside)
 
     def _arguments(self, depth: int) -> list[Node]:
         """Those of a function, in brackets; what is no expression is one opaque text."""
@@ -379,19 +401,24 @@ class _Parser:
             raise Unsupported
         self._in_function += 1
         bracketed = self.token.isa("(", "[", "{")
+        bare, self._is_bare = self._is_bare, not bracketed
         argument = self._group(depth) if bracketed else self._power(depth)
         while not bracketed and self._starts_factor() and not self.token.isa("(", "["):
             if self.token.text[1:] in FUNCTIONS:
                 break
             argument = self._juxtaposed(argument, depth)
+        self._is_bare = bare
         self._in_function -= 1
-        ahead = itertools.takewhile(lambda token: not token.isa(")"), self.tokens[self.position :])
-        after = self.token.isa("(") and argument[0] == "name" and any(t.text[1:] in FUNCTIONS for t in ahead)
+        after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self._holds_function()
         if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after)):
-            raise Unsupported  # \\sin x(1 + x)? But \\sin x(1 + \\cos x)
+            raise Unsupported
         node: Node = ("^", ("name", "e"), argument) if name == "exp" else (name, argument)
         node = ("log_base", base, argument) if name in ("log", "lg") else node
         return ("^", node, exponent) if exponent is not None else node
+
+
+def is_sum(node: Node) -> bool:
+    return node[0] in ("+", "-") and node[1] != ZERO
 
 
 def in_radians(degrees: Node) -> Node:

@@ -33,6 +33,8 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
     reads the rest, a bare expression."""
     if len(tokens) < 2:
         return None
+    if (compound := _compound(tokens, parse)) is not None:
+        return compound
     sign = tokens[:1] if tokens[0].isa("-") else ()
     first, last, before = tokens[len(sign)], tokens[-1], tokens[-2]
     if first.text in _CURRENCIES:
@@ -53,6 +55,21 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
     if (unit := parse_unit(words.word(tokens[0]))) and unit.dimension[0][0] in _MONEY:
         return _with_unit(parse(tokens[1:]), unit, tokens)
     return _measured(tokens, parse)
+
+
+def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
+    """5 ft 6 in, 2 hours 30 minutes, 63° 45'."""
+    numbers = [i for i, token in enumerate(tokens) if token.kind == "number"]
+    if not 1 < len(numbers) < 4 or numbers[0] or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times"):
+        return None
+    large, small = quantity(tokens[: numbers[-1]], parse), quantity(tokens[numbers[-1] :], parse)
+    if not large or not small or not large.unit or not small.unit or large.unit.dimension != small.unit.dimension:
+        return None
+    ratio = large.unit.size / small.unit.size
+    if large.value is None or small.value is None or ratio <= 1 or not 0 <= small.value < ratio or small.unit.words:
+        return None
+    value = large.value * ratio + small.value
+    return replace(small, node=("number", value), value=value, tokens=tokens)
 
 
 def _with_unit(inner: Answer, unit: Unit, tokens: Tokens) -> Answer | None:
@@ -92,7 +109,7 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.
         is_loose = inner.node is not None and (names_of(inner.node) or inner.node[0] in ("+", "-"))
-        return None if suffix[0].kind in ("name", "command") and is_loose else _with_unit(inner, unit, tokens)
+        return None if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\") else _with_unit(inner, unit, tokens)
     phrase = [token for token in suffix if not token.isa("-", "'")]
     if suffix[0].kind == "name" or any(token.kind not in ("word", "run") and not token.upright for token in phrase):
         return None

@@ -4,7 +4,7 @@ Equality with a letter as an unknown function implies equality with it as a fact
 A letter is a factor only where the reference shows it, or both do.
 """
 
-from ratchet.verifiers.math.expression import Node, kinds_of, names_of
+from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
@@ -52,24 +52,20 @@ def _is_factor(name: str, wanted: Node, got: Node) -> bool:
     in_wanted, in_got = (name in names_of(node) for node in (wanted, got))
     if not ours:
         return in_wanted
-    if any(not _is_sum(node) for node in ours):  # I(0), f(x): but n(n)
+    if any(not is_sum(node) for node in ours):  # I(0), f(x): but n(n)
         return all(name in names_of(node) for node in ours)
     if in_wanted:
         return True
-    if any(not _is_sum(node) for node in theirs) or len(set(ours)) > 1:
+    if any(not is_sum(node) for node in theirs) or len(set(ours)) > 1:
         return False
     return in_got or name not in _FUNCTION_LETTERS
 
 
-def _is_sum(node: Node) -> bool:
-    return node[0] in ("+", "-") and node[1] != ("number", 0)
-
-
 def _rewritten(node: Node, factors: set[str]) -> Node:
     """With products for the letters that are factors: of f(x)^2 the argument alone is squared."""
-    if node[0] == "^" and node[1][0] == "applied" and node[1][1] in factors:
+    if node[0] in ("^", "factorial") and node[1][0] == "applied" and node[1][1] in factors:
         _, name, inside = node[1]
-        return ("*", ("name", name), ("^", _rewritten(inside, factors), _rewritten(node[2], factors)))
+        return ("*", ("name", name), _rewritten((node[0], inside, *node[2:]), factors))
     parts = tuple(_rewritten(part, factors) if isinstance(part, tuple) else part for part in node)
     return ("*", ("name", parts[1]), parts[2]) if node[0] == "applied" and node[1] in factors else parts
 
