@@ -42,6 +42,8 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
         if wanted.words != got.words and wanted.words and got.words and not _is_plain(wanted):
             return False  # or, and
         return _same_collection(wanted.parts, got.parts, evidence)
+    if wanted.kind == "phrase" and wanted.words != got.words:
+        return False
     if wanted.variable and got.variable and wanted.variable != got.variable:
         return False
     if wanted.kind == "congruence":
@@ -244,7 +246,8 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
     (left, *_, right), (got_left, *_, got_right) = wanted.parts, got.parts
     if not wanted.words and is_symbol(left) and is_symbol(got_left):
         same = [same_answer(right, value, evidence) for value in (*wanted.parts[1:-1], *got.parts[1:])]
-        return left.text == got_left.text and _all(same)
+        is_same = left.text == got_left.text or (left.node is not None and left.node == got_left.node)
+        return is_same and _all(same)
     if len(wanted.parts) != 2 or len(got.parts) != 2:
         return wanted.text == got.text
     nodes = [part.node for part in (*wanted.parts, *got.parts) if part.unit is None]

@@ -68,6 +68,7 @@ class _Parser:
         self.position = 0
         self._in_function = self._in_bars = 0
         self._is_bare = False
+        self._bound = 0
 
     @property
     def token(self) -> Token:
@@ -204,6 +205,10 @@ class _Parser:
             return ("name", token.text) if is_constant else self._named(token, token.text, depth)
         if token.kind == "command":
             return self._command(token.text[1:], depth + 1)
+        if token.isa("...") and self.tokens[self.position - 2].isa("+", "-"):  # a term of a series
+            if self._starts_factor() or self.token.isa("^", "_"):
+                raise Unsupported
+            return ("name", "...")
         if token.isa("|"):
             self._in_bars += 1
             node = self.sum(depth + 1)
@@ -306,6 +311,8 @@ class _Parser:
         return spelled(inside[1:-1] if inside[0].isa("{") else inside)
 
     def _command(self, name: str, depth: int) -> Node:
+        if name == "begin":
+            return self._rows(depth)
         if name == "frac" and (found := self._derivative(depth)):
             return found
         if name in ("frac", "binom"):
@@ -341,6 +348,24 @@ class _Parser:
             name += f" {self.tokens[self.position - 1].text}"
         return ("name", "\\pi") if name == "pi" else self._named(token, "\\" + name, depth)
 
+    def _rows(self, depth: int) -> Node:
+        """A matrix among other terms."""
+        kind = self._skipped().replace(" ", "")
+        if not kind.endswith(("matrix", "array")):
+            raise Unsupported
+        if kind == "array" and self.token.isa("{"):
+            self._skipped()
+        rows: list[list[Node]] = [[]]
+        while not self._eat("\\end"):
+            if not self._eat("&", "\\\\"):
+                rows[-1].append(self.sum(depth + 1))
+            elif self.tokens[self.position - 1].text != "&" and not self.token.isa("\\end"):
+                rows.append([])
+        self._skipped()
+        if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > 64:
+            raise Unsupported
+        return ("rows", *(("row", *row) for row in rows))
+
     def _derivative(self, depth: int) -> Node | None:
         r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
         begin, above, below = self.position, "", ""
@@ -370,7 +395,8 @@ class _Parser:
             begin = at
         else:
             index = ["i"]
-        bound = {text: f"\\#{depth}{i}" for i, text in enumerate(index)}
+        bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
+        self._bound += 1
         for i in range(begin, len(self.tokens)):
             token = self.tokens[i]
             if token.kind == "name" and token.text in bound:
@@ -379,6 +405,7 @@ class _Parser:
         bounds = self._skipped() if self.tokens[begin - 1].isa("_") else ""
         bounds += "^" + self._skipped().removeprefix("+ ") if self._eat("^") else ""
         body = self._product(depth + 1)
+        self._bound -= 1
         for i in range(self.position, len(self.tokens)):
             if (text := self.tokens[i].text) in bound.values():
                 self.tokens[i] = self.tokens[i]._replace(text=next(k for k, v in bound.items() if v == text))

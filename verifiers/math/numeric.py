@@ -164,6 +164,8 @@ def _size(node: Node, point: Point) -> int:
     if kind in ("number", "name"):
         value = node[1] if kind == "number" else point.get(node[1])
         return value.numerator.bit_length() + value.denominator.bit_length() if isinstance(value, Fraction) else 64
+    if kind == "product":
+        return 64 * _size(node[2], point)
     parts = sum(_size(part, point) for part in node[1:] if isinstance(part, tuple))
     if kind == "^" and (exponent := rational_value(node[2], point)) is not None and exponent.denominator < 1000:
         return parts + _size(node[1], point) * min(_MOST_BITS, abs(exponent.numerator))
@@ -244,6 +246,9 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
         return _opaque(node, point, work)
     if kind in ("series", "product"):
         return _series(node, point, work)
+    if kind == "rows":
+        cells = [[_evaluate(cell, point, work) for cell in row[1:]] for row in node[1:]]
+        return acb_mat(cells)
     if kind in ("vector", "matrix"):
         if node == ("matrix", "I"):
             return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
@@ -270,6 +275,8 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if isinstance(value, acb_mat):
         if kind == "abs" and value.ncols() == 1:
             return _root(sum((entry * entry for entry in value.entries()), acb(0)), 2, point)
+        if kind == "abs" and value.nrows() == value.ncols():
+            return value.det()
         raise Unsupported
     if kind == "root":
         return _root(value, node[2], point)

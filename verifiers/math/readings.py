@@ -7,6 +7,7 @@ A letter is a factor only where the reference shows it, or both do.
 from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
+_VARIABLES = frozenset("xyzt")
 _INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
 _TRANSPOSED = (("name", "T"), ("name", "\\top"))
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
@@ -56,6 +57,9 @@ def _is_factor(name: str, wanted: Node, got: Node) -> bool:
         return all(name in names_of(node) for node in ours)
     if in_wanted:
         return True
+    plain = all(names_of(node) <= _VARIABLES for node in ours)
+    if name in _FUNCTION_LETTERS and plain and any(map(names_of, ours)):  # f(2x + 2)
+        return False
     if any(not is_sum(node) for node in theirs) or len(set(ours)) > 1:
         return False
     return in_got or name not in _FUNCTION_LETTERS
@@ -90,6 +94,7 @@ def _factors(node: Node) -> list[str]:
     """The capital letters of a product, in order."""
     if node[0] == "*":
         return _factors(node[1]) + _factors(node[2])
+    node = node[1] if node[0] == "^" else node
     return [node[1]] if _is_capital(node) else []
 
 

@@ -13,6 +13,8 @@ from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable, spelled, tokenize
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
+_JOINING = frozenset("at for if when where with otherwise solution solutions is the any integer mode radius center range domain tip length net total yes no tip on max min".split())
+_LABELS = ("\\max", "\\min", "@", ":")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
@@ -258,7 +260,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     tokens, name = intervals.usual_brackets(tokens), ""
-    if len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^"):
+    is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
+    if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
     if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
         name, tokens = tokens[0].text, tokens[1:]
@@ -269,7 +272,8 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     if len(parts) > _MAX_PARTS or not all(parts) or not tokens[-1].isa(")", "]"):
         return None
     if len(parts) == 1:
-        return _parse(parts[0], depth) if brackets == "()" and not name else None
+        is_whole = brackets == "()" and not name and not is_transposed
+        return _parse(parts[0], depth) if is_whole else None
     return Answer("tuple", tokens, parts=tuple(_parse(part, depth) for part in parts), brackets=brackets, variable=name)
 
 
@@ -317,6 +321,24 @@ def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     return found if (found := _plain(tokens)).node else None
 
 
+def _phrase(tokens: Tokens, depth: int) -> Answer | None:
+    """Values between words, as in `min at x = 2`: equal if the words are, and each value."""
+    is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
+    if not any(is_word) or all(is_word) or depth > 5:
+        return None
+    said, parts = [], []
+    for named, group in itertools.groupby(zip(is_word, tokens, strict=True), key=lambda pair: pair[0]):
+        run = trimmed(tuple(token for _, token in group))
+        while run and run[0].isa(",", ":", ";", "."):
+            run = run[1:]
+        said.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
+        if run and not named:
+            if len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/") or run[0].isa("^", "_", "=", "/"):
+                return None
+            parts.append(_parse(run, depth))
+    return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(said))
+
+
 def _plain(tokens: Tokens) -> Answer:
     """A bare number or expression."""
     if len(tokens) == 1 and tokens[0].kind == "number":
@@ -327,7 +349,7 @@ def _plain(tokens: Tokens) -> Answer:
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
     _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based, _ratio,
-    _scalar,
+    _scalar, _phrase,
 )  # fmt: skip
 
 
