@@ -218,6 +218,8 @@ def is_symbol(answer: Answer) -> bool:
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
     if first.kind in ("command", "name", "word") or first.text.isupper():
+        if first.text.isupper() and answer.text == f"{first.text} ^ {{ - 1 }}":
+            return True
         is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
         second = tokens[1 % len(tokens)]
         is_called = second.isa("(") and tokens[-1].isa(")") and not operators

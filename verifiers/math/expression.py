@@ -168,7 +168,12 @@ class _Parser:
                 return node
 
     def _exponent(self, depth: int) -> Node:
-        negative, exponent = bool(self._eat("-")), self._atom(depth)
+        negative, token = bool(self._eat("-")), self.token
+        if token.kind == "name" and token.text not in ("i", "e"):  # 2^n(n - 2)
+            self.position += 1
+            exponent: Node = ("name", self._decorated(token.text))
+        else:
+            exponent = self._atom(depth)
         return ("-", ZERO, exponent) if negative else exponent
 
     def _group(self, depth: int) -> Node:
@@ -431,7 +436,7 @@ class _Parser:
         bare, self._is_bare = self._is_bare, not bracketed
         argument = self._group(depth) if bracketed else self._power(depth)
         while not bracketed and self._starts_factor() and not self.token.isa("(", "["):
-            if self.token.text[1:] in FUNCTIONS:
+            if self.token.text[1:] in FUNCTIONS or self.token.text.startswith(("\\dot", "\\ddot")):
                 break
             argument = self._juxtaposed(argument, depth)
         self._is_bare = bare

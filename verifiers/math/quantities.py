@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
+from ratchet.verifiers.math.expression import is_sum, names_of, parse_expression, rational_value
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
 from ratchet.verifiers.math.units import Unit, parse_unit
 
@@ -108,7 +108,7 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.
-        is_loose = inner.node is not None and (names_of(inner.node) or inner.node[0] in ("+", "-"))
+        is_loose = inner.node is not None and (names_of(inner.node) or is_sum(inner.node))
         return None if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\") else _with_unit(inner, unit, tokens)
     phrase = [token for token in suffix if not token.isa("-", "'")]
     if suffix[0].kind == "name" or any(token.kind not in ("word", "run") and not token.upright for token in phrase):

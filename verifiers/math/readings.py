@@ -7,6 +7,8 @@ A letter is a factor only where the reference shows it, or both do.
 from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
+_SETS = frozenset("ABCDGSXY")
+"""Capital letters whose product with × alone is one of sets."""
 _VARIABLES = frozenset("xyzt")
 _INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
 _TRANSPOSED = (("name", "T"), ("name", "\\top"))
@@ -23,7 +25,11 @@ def together(wanted: Node, got: Node) -> tuple[Node, Node]:
         wanted, got = (_rewritten(node, factors) for node in (wanted, got))
     if "vector" in kinds or _has_matrices(wanted) or _has_matrices(got):
         return _linear(wanted, got)
+    if wanted[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in wanted[1:]):
+        return ("call", "cross", *wanted[1:]), got
     ours, theirs = names_of(wanted) - names_of(got), names_of(got) - names_of(wanted)
+    if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
+        got = _replaced(got, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours})
     if len(ours) == len(theirs) == 1:
         one, other = *ours, *theirs
         is_index = {one, other} <= _INTEGERS and names_of(wanted) == ours and "\\pi" in kinds_of(wanted, names=True)
@@ -34,7 +40,7 @@ def together(wanted: Node, got: Node) -> tuple[Node, Node]:
 
 def _is_added(node: Node, name: str) -> bool:
     """Whether it is a sum with this name, and has it nowhere else: the constant of an integral."""
-    if node[0] not in "+-" or repr(node).count(repr(("name", name))) != 1:
+    if not is_sum(node) or repr(node).count(repr(("name", name))) != 1:
         return False
     return ("name", name) in node[1:] or (node[0] == "+" and _is_added(node[1], name)) or _is_added(node[1], name)
 

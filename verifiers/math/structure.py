@@ -14,7 +14,7 @@ from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable,
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _JOINING = frozenset("at for if when where with otherwise solution solutions is the any integer mode radius center range domain tip length net total yes no tip on max min".split())
-_LABELS = ("\\max", "\\min", "@", ":")
+_LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
@@ -321,6 +321,13 @@ def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     return found if (found := _plain(tokens)).node else None
 
 
+def _located(tokens: Tokens, depth: int) -> Answer | None:
+    """`min at x = 2`, where letters would be read as a product."""
+    pairs = itertools.pairwise(tokens)
+    at = any(words.word(two) == "at" and (one.kind in ("run", "word") or one.isa(*_LABELS)) for one, two in pairs)
+    return _phrase(tokens, depth) if at else None
+
+
 def _phrase(tokens: Tokens, depth: int) -> Answer | None:
     """Values between words, as in `min at x = 2`: equal if the words are, and each value."""
     is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
@@ -349,7 +356,7 @@ def _plain(tokens: Tokens) -> Answer:
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
     _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based, _ratio,
-    _scalar, _phrase,
+    _located, _scalar, _phrase,
 )  # fmt: skip
 
 
