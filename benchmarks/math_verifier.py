@@ -167,7 +167,9 @@ def opaque_shares(files: list[Path]) -> None:
     for file in files:
         text = file.read_text(encoding="utf-8")
         rows = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.splitlines())
-        found = (row.get("final_answer") or row.get("answer") or boxed_answer(row.get("solution") or "") for row in rows)
+        found = (
+            row.get("final_answer") or row.get("answer") or boxed_answer(row.get("solution") or "") for row in rows
+        )
         flat = {str(each[0] if isinstance(each, list) and each else each) for each in found if each}
         answers = [parse_answer(reference_text(each)) for each in flat if _is_formula(each)]
         answers = [answer for answer in answers if answer.kind != "text"]

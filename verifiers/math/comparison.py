@@ -63,7 +63,9 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
 def _is_plain(answer: Answer) -> bool:
     """Whether a list holds values of one thing only, so that it may have `and` as well as `or`."""
     names = {part.parts[0].text if part.kind == "equation" else "" for part in answer.parts}
-    return len(names) == 1 and all(part.kind == "scalar" or (part.kind == "equation" and not part.words) for part in answer.parts)
+    return len(names) == 1 and all(
+        part.kind == "scalar" or (part.kind == "equation" and not part.words) for part in answer.parts
+    )
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:

@@ -396,7 +396,9 @@ class _Parser:
             names = [t.text for t in self.tokens[at : at + 6] if t.kind == "name" and len(t.text) == 1]
             self._skipped()
             is_plain = self.tokens[at].kind == "name" or self.tokens[at + 2].isa("=")
-            index = names[:1] if is_plain else sorted({t.text for t in self.tokens[at : self.position] if t.kind == "name"})
+            index = (
+                names[:1] if is_plain else sorted({t.text for t in self.tokens[at : self.position] if t.kind == "name"})
+            )
             begin = at
         else:
             index = ["i"]
@@ -464,10 +466,17 @@ def names_of(node: Node) -> frozenset[str]:
 
 def kinds_of(node: Node, names: bool = False) -> set[str]:
     """The operations in a tree, or its `names`, those of functions with a bracket."""
-    own = {node[1] if names else node[0]} if not names or node[0] in _NAMES else set()
-    if names and node[0] in ("call", "applied"):
-        own = {f"{node[1]}("}
-    return own.union(*(kinds_of(part, names) for part in node[1:] if isinstance(part, tuple)))
+    found, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if not names:
+            found.add(node[0])
+        elif node[0] in _NAMES:
+            found.add(node[1])
+        elif node[0] in ("call", "applied"):
+            found.add(f"{node[1]}(")
+        waiting += [part for part in node[1:] if isinstance(part, tuple)]
+    return found
 
 
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:

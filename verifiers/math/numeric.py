@@ -22,6 +22,7 @@ from ratchet.verifiers.math.expression import Node, Point, Undefined, Unsupporte
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _OPERATORS["cross"] = operator.mul  # of numbers
+_UNCOMMON = {"call", "applied", "series", "product", "rows", "vector", "matrix"}
 _ARB = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
 _PROBE_BITS = 192
 _MOST_BITS = 8192
@@ -182,7 +183,9 @@ def _evaluate(node: Node, point: Point, work: list[int]) -> Any:
     if work[0] < 0:
         raise Unsupported
     value = _operation(node, point, work)
-    if not all(entry.is_finite() for entry in _entries(value)):  # a division by what may be zero
+    if not (
+        value.is_finite() if type(value) is acb else all(entry.is_finite() for entry in value.entries())
+    ):  # a division by what may be zero
         raise Unsupported
     return value
 
@@ -242,14 +245,16 @@ def _matrix_operation(kind: str, one: Any, other: Any) -> Any:
 
 def _operation(node: Node, point: Point, work: list[int]) -> Any:
     kind = node[0]
-    if kind in ("call", "applied"):
+    if kind not in _UNCOMMON:
+        pass
+    elif kind in ("call", "applied"):
         return _opaque(node, point, work)
-    if kind in ("series", "product"):
+    elif kind in ("series", "product"):
         return _series(node, point, work)
-    if kind == "rows":
+    elif kind == "rows":
         cells = [[_evaluate(cell, point, work) for cell in row[1:]] for row in node[1:]]
         return acb_mat(cells)
-    if kind in ("vector", "matrix"):
+    else:
         if node == ("matrix", "I"):
             return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
         columns, salt = 1 if kind == "vector" else 3, str(point.get(node[1]))
@@ -269,7 +274,7 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     value = _evaluate(node[1], point, work)
     if kind in _OPERATORS:
         other = _evaluate(node[2], point, work)
-        if isinstance(value, acb_mat) or isinstance(other, acb_mat):
+        if type(value) is acb_mat or type(other) is acb_mat:
             return _matrix_operation(kind, value, other)
         return _OPERATORS[kind](value, other)
     if isinstance(value, acb_mat):

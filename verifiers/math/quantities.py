@@ -60,7 +60,11 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
 def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
     """5 ft 6 in, 2 hours 30 minutes, 63° 45'."""
     numbers = [i for i, token in enumerate(tokens) if token.kind == "number"]
-    if not 1 < len(numbers) < 4 or numbers[0] or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times"):
+    if (
+        not 1 < len(numbers) < 4
+        or numbers[0]
+        or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times")
+    ):
         return None
     large, small = quantity(tokens[: numbers[-1]], parse), quantity(tokens[numbers[-1] :], parse)
     if not large or not small or not large.unit or not small.unit or large.unit.dimension != small.unit.dimension:
@@ -109,7 +113,11 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.
         is_loose = inner.node is not None and (names_of(inner.node) or is_sum(inner.node))
-        return None if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\") else _with_unit(inner, unit, tokens)
+        return (
+            None
+            if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\")
+            else _with_unit(inner, unit, tokens)
+        )
     phrase = [token for token in suffix if not token.isa("-", "'")]
     if suffix[0].kind == "name" or any(token.kind not in ("word", "run") and not token.upright for token in phrase):
         return None

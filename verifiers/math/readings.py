@@ -9,6 +9,7 @@ from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _SETS = frozenset("ABCDGSXY")
 """Capital letters whose product with × alone is one of sets."""
+_LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
 _INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
 _TRANSPOSED = (("name", "T"), ("name", "\\top"))
@@ -20,6 +21,8 @@ def together(wanted: Node, got: Node) -> tuple[Node, Node]:
     if wanted == got:
         return wanted, got
     kinds = kinds_of(wanted) | kinds_of(got)
+    if not kinds & _LETTERS:
+        return wanted, got
     if "applied" in kinds:
         factors = {name for name in _applied(wanted).keys() | _applied(got).keys() if _is_factor(name, wanted, got)}
         wanted, got = (_rewritten(node, factors) for node in (wanted, got))
@@ -82,6 +85,8 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
 
 def _has_matrices(node: Node) -> bool:
     """Whether capital letters do not commute here: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`."""
+    if not any(name[-1].isupper() or name == "\\top" for name in kinds_of(node, names=True)):
+        return False
     products = [_factors(each) for each in _nodes(node) if each[0] == "*"]
     pairs = {(one, two) for each in products for one, two in zip(each, each[1:], strict=False)}
     if any((two, one) in pairs for one, two in pairs if one != two):

@@ -13,13 +13,38 @@ from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable, spelled, tokenize
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
-_JOINING = frozenset("at for if when where with otherwise solution solutions is the any integer mode radius center range domain tip length net total yes no tip on max min".split())
+_JOINING = frozenset(
+    "at for if when where with otherwise solution solutions is the any integer mode radius center range domain tip length net total yes no tip on max min".split()
+)
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
 _OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = ("+", "=", "^", "/", "\\cdot", "\\times", "\\vee", "\\wedge", "\\neg", "\\implies", "\\iff", "<", ">", "\\le", "\\ge", ",", ";", "\\and", "\\or", "_", "'", "!")
+_NO_OPTION = (
+    "+",
+    "=",
+    "^",
+    "/",
+    "\\cdot",
+    "\\times",
+    "\\vee",
+    "\\wedge",
+    "\\neg",
+    "\\implies",
+    "\\iff",
+    "<",
+    ">",
+    "\\le",
+    "\\ge",
+    ",",
+    ";",
+    "\\and",
+    "\\or",
+    "_",
+    "'",
+    "!",
+)
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -207,7 +232,12 @@ def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
 def named_values(answer: Answer) -> Answer | None:
     """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
     pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
-    if answer.kind != "collection" or answer.brackets or answer.words == "or" or not len(pairs) == len(answer.parts) > 1:
+    if (
+        answer.kind != "collection"
+        or answer.brackets
+        or answer.words == "or"
+        or not len(pairs) == len(answer.parts) > 1
+    ):
         return None
     return Answer("tuple", parts=tuple(pairs[name] for name in sorted(pairs)), brackets="()")
 
@@ -285,7 +315,9 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     if not any(token.isa("\\mp") for token in tokens):
         signs = signs[:1]  # those of ±1 ± √2 are independent
     for plus in ("\\pm", "\\mp"):
-        signed = (t._replace(kind="op", text="+" if t.isa(plus) else "-") if i in signs else t for i, t in enumerate(tokens))
+        signed = (
+            t._replace(kind="op", text="+" if t.isa(plus) else "-") if i in signs else t for i, t in enumerate(tokens)
+        )
         both.append(_parse(tuple(signed), depth))
     return Answer("collection", tokens, parts=_flattened(both))
 
