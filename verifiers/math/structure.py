@@ -10,11 +10,40 @@ from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
 from ratchet.verifiers.math.propositions import truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
-from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _JOINING = frozenset(
-    "at for if when where with otherwise solution solutions is the any integer mode radius center range domain tip length net total yes no tip on max min".split()
+    [
+        "at",
+        "for",
+        "if",
+        "when",
+        "where",
+        "with",
+        "otherwise",
+        "solution",
+        "solutions",
+        "is",
+        "the",
+        "any",
+        "integer",
+        "mode",
+        "radius",
+        "center",
+        "range",
+        "domain",
+        "tip",
+        "length",
+        "net",
+        "total",
+        "yes",
+        "no",
+        "tip",
+        "on",
+        "max",
+        "min",
+    ]
 )
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
@@ -372,7 +401,7 @@ def _phrase(tokens: Tokens, depth: int) -> Answer | None:
             run = run[1:]
         said.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
         if run and not named:
-            if len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/") or run[0].isa("^", "_", "=", "/"):
+            if (len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/")) or run[0].isa("^", "_", "=", "/"):
                 return None
             parts.append(_parse(run, depth))
     return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(said))
@@ -387,8 +416,8 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based, _ratio,
-    _located, _scalar, _phrase,
+    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based,
+    _ratio, _located, _scalar, _phrase,
 )  # fmt: skip
 
 

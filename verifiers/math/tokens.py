@@ -70,7 +70,7 @@ _CHOICES = re.compile(r"(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*
 _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
-_ACCENTS = frozenset("dot ddot hat widehat tilde widetilde bar overline check breve".split())
+_ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
