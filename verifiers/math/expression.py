@@ -1,10 +1,12 @@
 """Expressions as trees of sums, products, powers, roots and functions, and their exact values if rational.
 
 A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
-("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and conjugate.
-What has no laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is ("applied", name, node),
-a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series", text, node, index...) is linear
-in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text) do not commute; ("cross", node, node). A logarithm without a base has base 10. An ambiguous expression (1/2x) is not parsed.
+("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and
+conjugate. What has no laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is
+("applied", name, node), a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series",
+text, node, index...) is linear in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text)
+do not commute; ("cross", node, node). A logarithm without a base has base 10. An ambiguous expression (1/2x) is not
+parsed.
 """
 
 import contextlib

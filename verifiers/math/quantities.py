@@ -20,7 +20,8 @@ _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
 _SUFFIXES = {"'": units.ARCMINUTE, "''": units.ARCSECOND, "\\degree": units.DEGREE, **_CURRENCIES}
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
-    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*", "\\times": "*", "\\degree": "degree", "\\sec": "sec",
+    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*",
+    "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")

@@ -1,8 +1,10 @@
 """How two expressions read together: which letters are functions and which factors, vectors, matrices or constants.
 
-Equality with a letter as an unknown function implies equality with it as a factor, so a function is the careful reading.
-A letter is a factor only where the reference shows it, or both do.
+Equality with a letter as an unknown function implies equality with it as a factor, so a function is the careful
+reading. A letter is a factor only where the reference shows it, or both do.
 """
+
+import itertools
 
 from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
 
@@ -88,7 +90,7 @@ def _has_matrices(node: Node) -> bool:
     if not any(name[-1].isupper() or name == "\\top" for name in kinds_of(node, names=True)):
         return False
     products = [_factors(each) for each in _nodes(node) if each[0] == "*"]
-    pairs = {(one, two) for each in products for one, two in zip(each, each[1:], strict=False)}
+    pairs = {(one, two) for each in products for one, two in itertools.pairwise(each)}
     if any((two, one) in pairs for one, two in pairs if one != two):
         return True
     powers = [each for each in _nodes(node) if each[0] == "^"]
