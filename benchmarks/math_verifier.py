@@ -13,6 +13,11 @@ gmpy2: with it, it never ends on some of the labeled answers, for its alarm does
 What `verification.math: either` accepts beside ours, judged by the pool as in training: of the labeled pairs, of
 hedged answers, none of which is right, and of published references that were corrupted (the files that
 tests/verifiers/test_math_references.py reads).
+
+    python -m benchmarks.math_verifier --opaque FILE...
+
+The share of references that are opaque, equal only to their own tokens, of those that are formulas: at most two words
+beside commands. Files are lists or lines of JSON with `answer`, `final_answer`, or a `solution` with a box.
 """
 
 from __future__ import annotations
@@ -23,13 +28,16 @@ import logging
 import multiprocessing
 import os
 import random
+import re
 import resource
 import time
 from collections import Counter
 from pathlib import Path
 
 from ratchet.infra.problems import Problem
-from ratchet.verifiers.math.equivalence import reference_text, verify_math
+from ratchet.verifiers.extraction import boxed_answer
+from ratchet.verifiers.math.equivalence import has_value, reference_text, verify_math
+from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 from tests.verifiers.test_math_references import FILES, corruptions
@@ -154,18 +162,42 @@ def corrupted(directory: Path) -> list[Pair]:
     return random.Random(0).sample(pairs, min(CORRUPTED, len(pairs)))
 
 
+def opaque_shares(files: list[Path]) -> None:
+    """Prints, per file, how many formula-like references have a part without a value."""
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        rows = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.splitlines())
+        found = (
+            row.get("final_answer") or row.get("answer") or boxed_answer(row.get("solution") or "") for row in rows
+        )
+        flat = {str(each[0] if isinstance(each, list) and each else each) for each in found if each}
+        answers = [parse_answer(reference_text(each)) for each in flat if _is_formula(each)]
+        answers = [answer for answer in answers if answer.kind != "text"]
+        opaque = sum(not has_value(answer) for answer in answers)
+        share = 100 * opaque / max(1, len(answers))
+        print(f"{file.name}: {len(flat):,} references, {len(answers):,} formulas, {opaque} opaque ({share:.1f} %)")
+
+
+def _is_formula(text: str) -> bool:
+    bare = re.sub(r"\\(?:begin|end)\s*\{\w+\*?\}(?:\{[rlc|]+\})?|\\[A-Za-z]+", " ", text)
+    return bool(re.search(r"[\\^_=+/()<>A-Za-z]", text)) and len(re.findall("[A-Za-z]{3,}", bare)) <= 2
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=4000)
     parser.add_argument("--labeled", type=Path)
     parser.add_argument("--either", action="store_true")
     parser.add_argument("--references", type=Path)
+    parser.add_argument("--opaque", type=Path, nargs="+")
     options = parser.parse_args()
     os.environ |= {"MPMATH_NOGMPY": "1", "SYMPY_GROUND_TYPES": "python"}  # of the processes that measure
     labeled = [pair[1:] for pair in BARE]
     if options.labeled:
         rows = [json.loads(line) for line in options.labeled.read_text(encoding="utf-8").splitlines()]
         labeled = [(row["gold"], row["pred"], row["equivalent"]) for row in rows]
+    if options.opaque:
+        return opaque_shares(options.opaque)
     if options.either:
         sets = {"labeled": labeled, "hedged": [(*pair, False) for pair in stuffed()]}
         return compare_either(sets | ({"corrupted": corrupted(options.references)} if options.references else {}))

@@ -1,4 +1,4 @@
-"""The labeled pairs of `math_pairs.jsonl`, composed by hand, several in each kind of answer.
+"""The labeled pairs of `math_pairs.jsonl`, and of formulas in `math_formulas.jsonl`, composed by hand, several in each kind of answer.
 
 A row has `kind`, `gold`, either `pred` (a bare answer) or `response` (a whole one), `equivalent`, and where the label
 is not obvious a `note`. Labels follow mathematics, and where that leaves a choice the policy that
@@ -10,5 +10,6 @@ import json
 from pathlib import Path
 
 FILE = Path(__file__).with_name("math_pairs.jsonl")
-ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+FORMULAS = FILE.with_name("math_formulas.jsonl")
+ROWS = [json.loads(line) for file in (FILE, FORMULAS) for line in file.read_text(encoding="utf-8").splitlines()]
 BARE = [(row["kind"], row["gold"], row["pred"], row["equivalent"]) for row in ROWS if "pred" in row]

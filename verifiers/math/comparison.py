@@ -10,6 +10,7 @@ from ratchet.verifiers.math.expression import Node, in_radians, kinds_of, names_
 from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
+from ratchet.verifiers.math.readings import together
 from ratchet.verifiers.math.structure import named_values
 from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.words import moment
@@ -41,7 +42,11 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
     if wanted.kind in ("text", "based", "moment"):
         return wanted.words == got.words or (" " in wanted.words and wanted.words.rstrip("s") == got.words.rstrip("s"))
     if wanted.kind == "collection":
+        if wanted.words != got.words and wanted.words and got.words and not _is_plain(wanted):
+            return False  # or, and
         return _same_collection(wanted.parts, got.parts, evidence)
+    if wanted.kind == "phrase" and wanted.words != got.words:
+        return False
     if wanted.variable and got.variable and wanted.variable != got.variable:
         return False
     if wanted.kind == "congruence":
@@ -58,6 +63,14 @@ def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
     if wanted.brackets != got.brackets or len(wanted.parts) != len(got.parts):
         return False
     return _all(same_answer(one, other, evidence) for one, other in zip(wanted.parts, got.parts, strict=True))
+
+
+def _is_plain(answer: Answer) -> bool:
+    """Whether a list holds values of one thing only, so that it may have `and` as well as `or`."""
+    names = {part.parts[0].text if part.kind == "equation" else "" for part in answer.parts}
+    return len(names) == 1 and all(
+        part.kind == "scalar" or (part.kind == "equation" and not part.words) for part in answer.parts
+    )
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:
@@ -94,6 +107,7 @@ def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
         return _rounds_to(value * scale, wanted)
     one, other = _in_radians(wanted, got), _in_radians(got, wanted)
     evidence.numeric = True
+    one, other = together(one, other)
     return same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
 
 
@@ -149,6 +163,9 @@ def _same_option(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
 
 def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
     if one.kind == "collection" and len(one.parts) == 1:
+        node = one.parts[0].node if one.brackets == "{" else None
+        if node and names_of(node):  # a fractional part?
+            return False
         return same(one.parts[0], other)
     if one.kind == "collection" and not one.brackets and other.value is not None:
         # `12, 345`: groups of three digits after a comma and a space are more likely one number than a list.
@@ -203,16 +220,18 @@ def is_symbol(answer: Answer) -> bool:
     """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if answer.kind == "tuple":
         return all(variable_of(part) for part in answer.parts)
-    if answer.kind == "text" or variable_of(answer):
+    if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
     tokens = [*answer.tokens]
     if answer.value is not None or not tokens or len(tokens) > 14:
         return False
     first = tokens[0]
-    operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot"}
+    operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
     if first.kind in ("command", "name", "word") or first.text.isupper():
+        if first.text.isupper() and answer.text == f"{first.text} ^ {{ - 1 }}":
+            return True
         is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
         second = tokens[1 % len(tokens)]
         is_called = second.isa("(") and tokens[-1].isa(")") and not operators
@@ -241,7 +260,8 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
     (left, *_, right), (got_left, *_, got_right) = wanted.parts, got.parts
     if not wanted.words and is_symbol(left) and is_symbol(got_left):
         same = [same_answer(right, value, evidence) for value in (*wanted.parts[1:-1], *got.parts[1:])]
-        return left.text == got_left.text and _all(same)
+        is_same = left.text == got_left.text or (left.node is not None and left.node == got_left.node)
+        return is_same and _all(same)
     if len(wanted.parts) != 2 or len(got.parts) != 2:
         return wanted.text == got.text
     nodes = [part.node for part in (*wanted.parts, *got.parts) if part.unit is None]
@@ -253,4 +273,5 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
     if len(nodes) < 4 or None in nodes:
         return False
     evidence.numeric = True
-    return proportional(("-", nodes[0], nodes[1]), ("-", nodes[2], nodes[3]), bool(wanted.words), evidence.work)
+    one, other = together(("-", nodes[0], nodes[1]), ("-", nodes[2], nodes[3]))
+    return proportional(one, other, bool(wanted.words), evidence.work)

@@ -64,14 +64,14 @@ def is_open(verdict: Verdict, reference: str) -> bool:
     if verdict.outcome is not Outcome.FAILED or not verdict.extracted:
         return False
     both = (parse_answer(reference_text(text)) for text in (reference, verdict.extracted))
-    return verdict.decided_by == "cost" or not all(map(_has_value, both))
+    return verdict.decided_by == "cost" or not all(map(has_value, both))
 
 
-def _has_value(answer: Answer) -> bool:
+def has_value(answer: Answer) -> bool:
     """Whether every part is a value, not words."""
     if answer.kind in ("scalar", "text"):
         return answer.node is not None
-    return all(map(_has_value, answer.parts))
+    return all(map(has_value, answer.parts))
 
 
 def equivalent(one: str, other: str) -> bool:

@@ -1,8 +1,12 @@
 """Expressions as trees of sums, products, powers, roots and functions, and their exact values if rational.
 
 A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
-("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and conjugate.
-A logarithm without a base has base 10. An ambiguous expression (1/2x) is not parsed.
+("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and
+conjugate. What has no laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is
+("applied", name, node), a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series",
+text, node, index...) is linear in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text)
+do not commute; ("cross", node, node). A logarithm without a base has base 10. An ambiguous expression (1/2x) is not
+parsed.
 """
 
 import contextlib
@@ -10,7 +14,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from ratchet.verifiers.math.tokens import FUNCTIONS, VOCABULARY, Token, Tokens, spelled
+from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, VOCABULARY, Token, Tokens, spelled
 
 Node = tuple[Any, ...]
 Point = dict[str, Any]
@@ -21,9 +25,10 @@ _MOST_TOKENS = 300
 _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_CALLED = ("f", "g", "h", "F", "G")
+_OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
 _INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
 ZERO: Node = ("number", Fraction(0))
+_NAMES = ("name", "vector", "matrix")
 _END = Token("end", "")
 
 
@@ -54,9 +59,18 @@ class _Parser:
         for token in tokens:
             letters = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
             self.tokens += letters if token.kind == "run" else [token]
+        for i, (one, name, slash, other) in enumerate(zip(*(self.tokens[i:] for i in range(4)), strict=False)):
+            same = one.text in ("d", "\\partial") and one.text == other.text and name.kind == "name" and slash.isa("/")
+            if same and len(self.tokens) > i + 4 and self.tokens[i + 4].kind == "name":  # dy/dx
+                opened, closed, below = Token("op", "{"), Token("op", "}"), self.tokens[i + 4]
+                fraction = [Token("command", "\\frac"), opened, one, name, closed, opened, other, below, closed]
+                self.tokens[i : i + 5] = fraction
+                break
         self.tokens += [_END, _END, _END]
         self.position = 0
         self._in_function = self._in_bars = 0
+        self._is_bare = False
+        self._bound = 0
 
     @property
     def token(self) -> Token:
@@ -88,11 +102,13 @@ class _Parser:
             negative ^= sign == "-"
         node: Node = self._power(depth)
         while True:
-            if sign := self._eat("\\cdot", "/"):
+            if sign := self._eat("\\cdot", "\\times", "/"):
                 while minus := self._eat("-", "+"):
                     negative ^= minus == "-"
                 opening = self.token
-                node = ("/" if sign == "/" else "*", node, self._power(depth))
+                factor = self._denominator(depth) if sign == "/" else self._power(depth)
+                is_cross = sign == "\\times" and names_of(node) and names_of(factor)
+                node = ("/" if sign == "/" else "cross" if is_cross else "*", node, factor)
                 divided |= sign == "/" and not (opening.isa("(") and self.tokens[self.position - 1].isa(")"))
             elif self._starts_factor():
                 if divided:
@@ -103,11 +119,22 @@ class _Parser:
             else:
                 return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
 
+    def _denominator(self, depth: int) -> Node:
+        """1/f(x) is not 1/f times x; t/RC is t/(RC)."""
+        node = self._power(depth)
+        while node[0] in ("name", "*") and self.token.kind == "name" and self._is_close():
+            node = ("*", node, self._power(depth))
+        return ("call", *node[1:]) if node[0] == "applied" else node
+
+    def _is_close(self) -> bool:
+        before = self.tokens[self.position - 1]
+        return before.kind in ("name", "command") and (not self.token.gap or before.text[0] == "\\")
+
     def _starts_factor(self) -> bool:
         token = self.token
         if token.kind == "op":
             return token.text in _CLOSING or (token.text == "|" and not self._in_bars)
-        ends = token.text in ("\\degree", "\\rfloor", "\\rceil")
+        ends = token.text in ("\\degree", "\\rfloor", "\\rceil", "\\end")
         return token.kind in ("number", "name") or (token.kind == "command" and not ends)
 
     def _juxtaposed(self, node: Node, depth: int) -> Node:
@@ -143,7 +170,12 @@ class _Parser:
                 return node
 
     def _exponent(self, depth: int) -> Node:
-        negative, exponent = bool(self._eat("-")), self._atom(depth)
+        negative, token = bool(self._eat("-")), self.token
+        if token.kind == "name" and token.text not in ("i", "e"):  # 2^n(n - 2)
+            self.position += 1
+            exponent: Node = ("name", self._decorated(token.text))
+        else:
+            exponent = self._atom(depth)
         return ("-", ZERO, exponent) if negative else exponent
 
     def _group(self, depth: int) -> Node:
@@ -151,8 +183,10 @@ class _Parser:
         if closing is None:
             raise Unsupported
         self.position += 1
+        bare, self._is_bare = self._is_bare, False
         node = self.sum(depth + 1)
         self._expect(closing)
+        self._is_bare = bare
         return node
 
     def _argument(self, depth: int) -> Node:
@@ -174,10 +208,14 @@ class _Parser:
         if token.kind == "number":
             return self._number(token)
         if token.kind == "name":
-            is_constant = token.text in ("i", "e") and not self.token.isa("_")
-            return ("name", token.text if is_constant else self._decorated(token.text))
+            is_constant = token.text in ("i", "e") and not self.token.isa("_") and not token.vector
+            return ("name", token.text) if is_constant else self._named(token, token.text, depth)
         if token.kind == "command":
             return self._command(token.text[1:], depth + 1)
+        if token.isa("...") and self.tokens[self.position - 2].isa("+", "-"):  # a term of a series
+            if self._starts_factor() or self.token.isa("^", "_"):
+                raise Unsupported
+            return ("name", "...")
         if token.isa("|"):
             self._in_bars += 1
             node = self.sum(depth + 1)
@@ -214,33 +252,87 @@ class _Parser:
         while self.token.isa("_", "'", "''", "'''"):
             mark = self._eat("_", "'", "''", "'''")
             text += mark + (self._skipped() if mark == "_" else "")
-        return text + self._skipped() if self.token.isa("(") and text[0] in _CALLED else text
+        return text
+
+    def _named(self, token: Token, text: str, depth: int) -> Node:
+        """A name, one with an index that is bound, or a function or factor before a bracket."""
+        begin = self.position
+        text = self._decorated(text)
+        if "\\#" in text and not text.startswith("\\#"):
+            self.position = begin
+            self._expect("_")
+            return ("call", text.partition("_")[0] + "_", *self._arguments(depth))
+        inverse = ("^", "{", "-", "1", "}", "(")
+        if tuple(each.text for each in self.tokens[self.position : self.position + 6]) == inverse:
+            self.position += 5
+            return ("call", text + "^-1", *self._arguments(depth))
+        if self._is_bare and self.token.isa("("):  # \\sin x(1 + \\cos x), but not \\sin x(1 + x)
+            if self._holds_function():
+                return ("vector" if token.vector else "name", text)
+            if is_sum((inside := self._arguments(depth))[0]):
+                raise Unsupported
+            return ("call", text, *inside)
+        if self.token.isa("(") or (text == "E" and self.token.isa("[")):
+            inside = self._arguments(depth)
+            may_multiply = len(inside) == 1 and inside[0][0] != "text" and "'" not in text
+            return ("applied" if may_multiply and not token.vector else "call", text, *inside)
+        return ("vector" if token.vector else "name", text)
+
+    def _holds_function(self) -> bool:
+        """Whether the bracket that opens here holds a sine or the like."""
+        begin = self.position
+        self._skipped()
+        inside, self.position = self.tokens[begin : self.position], begin
+        return any(token.text[1:] in FUNCTIONS for token in inside)
+
+    def _arguments(self, depth: int) -> list[Node]:
+        """Those of a function, in brackets; what is no expression is one opaque text."""
+        begin = self.position
+        if not self.token.isa("(", "[", "{"):
+            return [self._atom(depth + 1)]
+        try:
+            closing = _CLOSING[self.token.text]
+            self.position += 1
+            nodes = [self.sum(depth + 1)]
+            while self._eat(","):
+                nodes.append(self.sum(depth + 1))
+            self._expect(closing)
+            return nodes
+        except Unsupported:
+            self.position = begin
+            return [("text", self._skipped())]
 
     def _skipped(self) -> str:
         """Skips a group or a single token, and returns its spelling."""
         begin = self.position
         self.position += 1
-        depth = int(self.tokens[begin].isa("{", "("))
+        depth = int(self.tokens[begin].isa("{", "(", "["))
         if not depth and self.tokens[begin].kind not in ("name", "number", "word", "command"):
             raise Unsupported
         while depth:
             if self.token is _END:
                 raise Unsupported
-            depth += self.token.isa("{", "(") - self.token.isa("}", ")")
+            depth += self.token.isa("{", "(", "[") - self.token.isa("}", ")", "]")
             self.position += 1
         inside = tuple(self.tokens[begin : self.position])
         return spelled(inside[1:-1] if inside[0].isa("{") else inside)
 
     def _command(self, name: str, depth: int) -> Node:
+        if name == "begin":
+            return self._rows(depth)
+        if name == "frac" and (found := self._derivative(depth)):
+            return found
         if name in ("frac", "binom"):
             return ("/" if name == "frac" else "binomial", self._argument(depth), self._argument(depth))
         if name == "sqrt":
             order = self._group(depth) if self.token.isa("[") else ("number", Fraction(2))
-            if order[0] != "number" or order[1].denominator != 1 or not 2 <= order[1] <= 16:
+            if order[0] != "number" or order[1].denominator != 1 or not 2 <= order[1] <= 64:
                 raise Unsupported
             return ("root", self._argument(depth), int(order[1]))
         if name == "overline":
-            return ("conjugate", self._argument(depth))
+            inside = self._argument(depth)
+            is_complex = kinds_of(inside, names=True) & {"z", "w", "i"}
+            return ("conjugate", inside) if is_complex else ("call", "\\overline", inside)
         if name in ("lfloor", "lceil"):
             inside = self.sum(depth + 1)
             self._expect("\\r" + name[1:])
@@ -249,21 +341,84 @@ class _Parser:
             return self._application(name, depth)
         if name in ("sum", "prod"):
             return self._series(name, depth)
-        if "\\" + name not in _SYMBOLS:
+        token = self.tokens[self.position - 1]
+        if token.upright or token.text in _OPAQUE:
+            mark = name + self._eat("\\cdot", "\\times")
+            if name == "nabla" and self._eat("^"):
+                mark += "^" + self._skipped()
+            inside = self._arguments(depth) if self.token.isa("(", "[") else [self._power(depth)]
+            return ("call", "\\" + mark, *inside)
+        if token.text not in _SYMBOLS:
             raise Unsupported
         if name == "Delta" and self.token.kind == "name":  # a difference is one quantity
             self.position += 1
             name += f" {self.tokens[self.position - 1].text}"
-        return ("name", "\\pi" if name == "pi" else self._decorated("\\" + name))
+        return ("name", "\\pi") if name == "pi" else self._named(token, "\\" + name, depth)
+
+    def _rows(self, depth: int) -> Node:
+        """A matrix among other terms."""
+        kind = self._skipped().replace(" ", "")
+        if not kind.endswith(("matrix", "array")):
+            raise Unsupported
+        if kind == "array" and self.token.isa("{"):
+            self._skipped()
+        rows: list[list[Node]] = [[]]
+        while not self._eat("\\end"):
+            if not self._eat("&", "\\\\"):
+                rows[-1].append(self.sum(depth + 1))
+            elif self.tokens[self.position - 1].text != "&" and not self.token.isa("\\end"):
+                rows.append([])
+        self._skipped()
+        if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > 64:
+            raise Unsupported
+        return ("rows", *(("row", *row) for row in rows))
+
+    def _derivative(self, depth: int) -> Node | None:
+        r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
+        begin, above, below = self.position, "", ""
+        if self.token.isa("{") and self.tokens[begin + 1].text in ("d", "\\partial"):
+            above = self._skipped()
+            below = self._skipped() if self.token.isa("{") else ""
+        sign, _, rest = below.partition(" ")
+        if not rest or above.split()[0] != sign or not (rest[0].isalpha() or rest[0] == "\\"):
+            self.position = begin
+            return None
+        above = " ".join(above.replace("{", "").replace("}", "").split())
+        orders = above.split()
+        bare = len(orders) == 1 or (len(orders) == 3 and orders[1] == "^")
+        operand = [self._power(depth)] if bare else []
+        return ("call", f"{above} / {below}", *operand)
 
     def _series(self, name: str, depth: int) -> Node:
-        """A sum is linear in its terms, a product in their logarithms: the terms of two with one range are compared.
-        The index gets a unique name."""
-        self._expect("_")
-        bounds = self._skipped()
+        """The bound index gets a name by its depth, everywhere: in x_i too."""
+        begin, index = self.position, [t.text for t in self.tokens[self.position :] if t.kind == "name"][:1]
+        bounds = ""
+        if self._eat("_"):
+            at = self.position
+            names = [t.text for t in self.tokens[at : at + 6] if t.kind == "name" and len(t.text) == 1]
+            self._skipped()
+            is_plain = self.tokens[at].kind == "name" or self.tokens[at + 2].isa("=")
+            index = (
+                names[:1] if is_plain else sorted({t.text for t in self.tokens[at : self.position] if t.kind == "name"})
+            )
+            begin = at
+        else:
+            index = ["i"]
+        bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
+        self._bound += 1
+        for i in range(begin, len(self.tokens)):
+            token = self.tokens[i]
+            if token.kind == "name" and token.text in bound:
+                self.tokens[i] = token._replace(text=bound[token.text])
+        self.position = begin
+        bounds = self._skipped() if self.tokens[begin - 1].isa("_") else ""
         bounds += "^" + self._skipped().removeprefix("+ ") if self._eat("^") else ""
-        body = _renamed(self._product(depth + 1), bounds.partition(" ")[0], bounds)
-        return ("*", ("name", f"{name} {bounds}"), body if name == "sum" else ("ln", ("abs", body)))
+        body = self._product(depth + 1)
+        self._bound -= 1
+        for i in range(self.position, len(self.tokens)):
+            if (text := self.tokens[i].text) in bound.values():
+                self.tokens[i] = self.tokens[i]._replace(text=next(k for k, v in bound.items() if v == text))
+        return ("series" if name == "sum" else "product", bounds, body, *bound.values())
 
     def _application(self, name: str, depth: int) -> Node:
         """sin(x), sin^2 x, log_2 8; without brackets the argument is the product up to the next function or sign."""
@@ -282,23 +437,24 @@ class _Parser:
             raise Unsupported
         self._in_function += 1
         bracketed = self.token.isa("(", "[", "{")
+        bare, self._is_bare = self._is_bare, not bracketed
         argument = self._group(depth) if bracketed else self._power(depth)
         while not bracketed and self._starts_factor() and not self.token.isa("(", "["):
-            if self.token.text[1:] in FUNCTIONS:
+            if self.token.text[1:] in FUNCTIONS or self.token.text.startswith(("\\dot", "\\ddot")):
                 break
             argument = self._juxtaposed(argument, depth)
+        self._is_bare = bare
         self._in_function -= 1
-        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not bracketed):
+        after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self._holds_function()
+        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after)):
             raise Unsupported
         node: Node = ("^", ("name", "e"), argument) if name == "exp" else (name, argument)
         node = ("log_base", base, argument) if name in ("log", "lg") else node
         return ("^", node, exponent) if exponent is not None else node
 
 
-def _renamed(node: Node, name: str, bounds: str) -> Node:
-    if node == ("name", name):
-        return ("name", f"{name} in {bounds}")
-    return tuple(_renamed(part, name, bounds) if isinstance(part, tuple) else part for part in node)
+def is_sum(node: Node) -> bool:
+    return node[0] in ("+", "-") and node[1] != ZERO
 
 
 def in_radians(degrees: Node) -> Node:
@@ -306,13 +462,23 @@ def in_radians(degrees: Node) -> Node:
 
 
 def names_of(node: Node) -> frozenset[str]:
-    return frozenset(kinds_of(node, names=True) - {"\\pi", "e", "i"})
+    found = kinds_of(node, names=True) - {"\\pi", "e", "i", "\\infty"}
+    return frozenset(name for name in found if not name.startswith("\\#"))
 
 
 def kinds_of(node: Node, names: bool = False) -> set[str]:
-    """The operations in a tree, or its `names`."""
-    own = {node[1] if names else node[0]} if not names or node[0] == "name" else set()
-    return own.union(*(kinds_of(part, names) for part in node[1:] if isinstance(part, tuple)))
+    """The operations in a tree, or its `names`, those of functions with a bracket."""
+    found, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if not names:
+            found.add(node[0])
+        elif node[0] in _NAMES:
+            found.add(node[1])
+        elif node[0] in ("call", "applied"):
+            found.add(f"{node[1]}(")
+        waiting += [part for part in node[1:] if isinstance(part, tuple)]
+    return found
 
 
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:

@@ -29,7 +29,9 @@ def line(low: Answer | None = None, high: Answer | None = None, brackets: str = 
 def variable_of(answer: Answer | None) -> str:
     """The answer's name if it is one, such as x, \\theta, a_1 or f(x); else ""."""
     node = answer.node if answer else None
-    return node[1] if node and node[0] == "name" and node[1] not in ("e", "i", "\\pi", "\\infty") else ""
+    if answer and node and node[0] in ("call", "applied"):
+        return answer.text
+    return node[1] if node and node[0] in ("name", "vector") and node[1] not in ("e", "i", "\\pi", "\\infty") else ""
 
 
 def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
@@ -38,6 +40,10 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
         return ()
     if len(sides) == 2 and sides[0].node and sides[0].node[0] == "abs":
         return _distance(operators[0], sides[0].node[1], sides[1])
+    minus = [side.node[2] if side.node and side.node[0] == "-" and side.node[1] == ZERO else None for side in sides]
+    if len(sides) == 2 and any(node and node[0] == "name" for node in minus):
+        sides = [expression(node or _negative(side.node or ZERO)) for node, side in zip(minus, sides, strict=True)]
+        operators = [RELATIONS[operators[0]]]
     if operators[0] in (">", "\\ge"):
         operators, sides = [RELATIONS[operator] for operator in reversed(operators)], sides[::-1]
     if operators[-1] in (">", "\\ge"):
@@ -48,6 +54,10 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
         ends, operators = ([None, *sides], ["<", *operators]) if first else ([*sides, None], [*operators, "<"])
     name = variable_of(ends[1])
     return (line(ends[0], ends[2], _brackets(*operators), name),) if name else ()
+
+
+def _negative(node: Node) -> Node:
+    return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
 
 
 def _distance(operator: str, inside: Node, bound: Answer) -> tuple[Answer, ...]:

@@ -14,12 +14,15 @@ import random
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
-from flint import acb, arb, ctx, fmpq
+from flint import acb, acb_mat, arb, ctx, fmpq
 
 from ratchet.verifiers.math.expression import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_OPERATORS["cross"] = operator.mul  # of numbers
+_UNCOMMON = {"call", "applied", "series", "product", "rows", "vector", "matrix"}
 _ARB = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
 _PROBE_BITS = 192
 _MOST_BITS = 8192
@@ -34,7 +37,7 @@ _INSENSITIVE = {"number", "name", "+", "-", "*", "/", "sin", "cos", "tan", "sinh
 """Operations for which points of another sign show nothing more."""
 _precision = threading.RLock()
 """FLINT has one precision for all threads: bounds hold at any, but decisions depend on it."""
-_ERRORS = (Unsupported, ZeroDivisionError, ValueError, OverflowError)
+_ERRORS = (Unsupported, TypeError, ZeroDivisionError, ValueError, OverflowError)
 
 
 def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
@@ -70,6 +73,8 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
         try:
             with _precision, ctx.workprec(_PROBE_BITS):
                 above, below = _evaluate(one, point, work), _evaluate(other, point, work)
+                if isinstance(above, acb_mat) or isinstance(below, acb_mat):
+                    continue
                 if above.contains(0) or below.contains(0):
                     continue
                 value = above / below
@@ -85,6 +90,8 @@ def constant_value(node: Node) -> Fraction | None:
     """The value of a real expression without variables, to about 40 decimals; None for any other."""
     try:
         with _precision, ctx.workprec(_PROBE_BITS):
+            if names_of(node):
+                return None
             value = _evaluate(node, {}, [MOST_WORK])
     except _ERRORS:
         return None
@@ -129,14 +136,16 @@ def _is_complex(node: Node) -> bool:
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
     """At this point. Raises one of _ERRORS if a side is undefined, or it costs too much."""
     with _precision, ctx.workprec(_PROBE_BITS):
-        if not _evaluate(difference, point, work).contains(0):
+        if not all(entry.contains(0) for entry in _entries(_evaluate(difference, point, work))):
             return False
     size = _size(difference, point)
     if 2 * size + 256 > _MOST_BITS:
         raise Unsupported
     with _precision, ctx.workprec(2 * size + 256):
-        value = _evaluate(difference, point, work)
-        return True if value.abs_upper() < arb(2) ** -(size + 128) else None if value.contains(0) else False
+        entries = _entries(_evaluate(difference, point, work))
+        if all(entry.abs_upper() < arb(2) ** -(size + 128) for entry in entries):
+            return True
+        return None if all(entry.contains(0) for entry in entries) else False
 
 
 def _is_defined(node: Node, point: Point, work: list[int]) -> bool:
@@ -156,24 +165,100 @@ def _size(node: Node, point: Point) -> int:
     if kind in ("number", "name"):
         value = node[1] if kind == "number" else point.get(node[1])
         return value.numerator.bit_length() + value.denominator.bit_length() if isinstance(value, Fraction) else 64
+    if kind == "product":
+        return 64 * _size(node[2], point)
     parts = sum(_size(part, point) for part in node[1:] if isinstance(part, tuple))
     if kind == "^" and (exponent := rational_value(node[2], point)) is not None and exponent.denominator < 1000:
         return parts + _size(node[1], point) * min(_MOST_BITS, abs(exponent.numerator))
     return parts + (1 if kind in _OPERATORS else 32)
 
 
-def _evaluate(node: Node, point: Point, work: list[int]) -> acb:
+def _entries(value: Any) -> list[acb]:
+    return value.entries() if isinstance(value, acb_mat) else [value]
+
+
+def _evaluate(node: Node, point: Point, work: list[int]) -> Any:
+    """A number, or a matrix of them."""
     work[0] -= ctx.prec
     if work[0] < 0:
         raise Unsupported
     value = _operation(node, point, work)
-    if not value.is_finite():  # a division by what may be zero
+    if not (
+        value.is_finite() if type(value) is acb else all(entry.is_finite() for entry in value.entries())
+    ):  # a division by what may be zero
         raise Unsupported
     return value
 
 
-def _operation(node: Node, point: Point, work: list[int]) -> acb:
+def _drawn(*seed: Any) -> Fraction:
+    """A number between 1/2 and 2 that depends on the seed alone."""
+    digest = hashlib.sha256(repr(seed).encode("utf-8", "surrogatepass")).digest()
+    return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
+
+
+def _opaque(node: Node, point: Point, work: list[int]) -> acb:
+    """An unknown function: a number drawn for its name and the value of its arguments."""
+    seed = [node[1]]
+    for part in node[2:]:
+        for entry in () if part[0] == "text" else _entries(_evaluate(part, point, work)):
+            for each in (entry.real, entry.imag):
+                seed.append(str((each * arb(2) ** 80 + arb("0.381966")).floor().unique_fmpz()))
+        seed += part[1:] if part[0] == "text" else ["|"]
+    if "None" in seed:
+        raise Unsupported
+    sign = point.get(f"{node[1]}(", Fraction(1))
+    return _exact(_drawn(*seed)) * (_exact(sign) if isinstance(sign, Fraction) else sign)
+
+
+def _series(node: Node, point: Point, work: list[int]) -> Any:
+    """A sum or product over an unknown range: over three indices, with weights that depend on its bounds."""
+    is_sum, salt = node[0] == "series", str(sorted(point.items()))
+    total: Any = acb(0 if is_sum else 1)
+    for turn in range(3):
+        places = {name: Fraction(int(_drawn(node[1], turn, i) * 20)) for i, name in enumerate(node[3:])}
+        weight, term = _drawn(node[1], turn, salt), _evaluate(node[2], point | places, work)
+        total = total + _exact(weight) * term if is_sum else total * term ** int(8 * weight - 3)
+    return total
+
+
+def _matrix_operation(kind: str, one: Any, other: Any) -> Any:
+    if kind in "+-":
+        if isinstance(one, acb_mat) and isinstance(other, acb_mat):
+            return one + other if kind == "+" else one - other
+        matrix, number = (one, other) if isinstance(one, acb_mat) else (other, one)
+        if not number.is_zero():
+            raise Unsupported
+        return matrix if kind == "+" or matrix is one else -matrix
+    if kind == "cross":
+        if not all(isinstance(each, acb_mat) and (each.nrows(), each.ncols()) == (3, 1) for each in (one, other)):
+            raise Unsupported
+        (a, b, c), (x, y, z) = one.entries(), other.entries()
+        return acb_mat(3, 1, [b * z - c * y, c * x - a * z, a * y - b * x])
+    if kind == "/" and isinstance(other, acb_mat):
+        raise Unsupported
+    if kind == "*" and isinstance(one, acb_mat) and isinstance(other, acb_mat):
+        one = one.transpose() if one.ncols() == other.ncols() == 1 else one
+        product = one * other
+        return product.entries()[0] if (product.nrows(), product.ncols()) == (1, 1) else product
+    return one / other if kind == "/" else one * other
+
+
+def _operation(node: Node, point: Point, work: list[int]) -> Any:
     kind = node[0]
+    if kind not in _UNCOMMON:
+        pass
+    elif kind in ("call", "applied"):
+        return _opaque(node, point, work)
+    elif kind in ("series", "product"):
+        return _series(node, point, work)
+    elif kind == "rows":
+        cells = [[_evaluate(cell, point, work) for cell in row[1:]] for row in node[1:]]
+        return acb_mat(cells)
+    else:
+        if node == ("matrix", "I"):
+            return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
+        columns, salt = 1 if kind == "vector" else 3, str(point.get(node[1]))
+        return acb_mat(3, columns, [_exact(_drawn(node, salt, i) - 1) for i in range(3 * columns)])
     if kind == "name":
         value = {"i": acb(0, 1), "e": acb(1).exp(), "\\pi": acb.pi()}.get(node[1], point.get(node[1]))
         if value is None:
@@ -187,6 +272,17 @@ def _operation(node: Node, point: Point, work: list[int]) -> acb:
     if kind == "^":
         return _power(node, point, work)
     value = _evaluate(node[1], point, work)
+    if kind in _OPERATORS:
+        other = _evaluate(node[2], point, work)
+        if type(value) is acb_mat or type(other) is acb_mat:
+            return _matrix_operation(kind, value, other)
+        return _OPERATORS[kind](value, other)
+    if isinstance(value, acb_mat):
+        if kind == "abs" and value.ncols() == 1:
+            return _root(sum((entry * entry for entry in value.entries()), acb(0)), 2, point)
+        if kind == "abs" and value.nrows() == value.ncols():
+            return value.det()
+        raise Unsupported
     if kind == "root":
         return _root(value, node[2], point)
     if kind == "abs":
@@ -197,8 +293,6 @@ def _operation(node: Node, point: Point, work: list[int]) -> acb:
         return acb(_real(value).floor())
     if kind == "log_base":
         return acb(_positive(_evaluate(node[2], point, work)).log() / _positive(value).log())
-    if kind in _OPERATORS:
-        return _OPERATORS[kind](value, _evaluate(node[2], point, work))
     # A function: of real arguments of moderate size.
     real = _positive(value) if kind == "ln" else _real(value)
     if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
@@ -214,6 +308,17 @@ def _power(node: Node, point: Point, work: list[int]) -> acb:
     if node[1] == ("name", "e"):
         return _exponential(_evaluate(node[2], point, work))
     exponent, base = rational_value(node[2], point), _evaluate(node[1], point, work)
+    if isinstance(base, acb_mat):
+        if node[2] == ("name", "\\top"):
+            return base.transpose()
+        if base.ncols() == 1 and exponent == 2:
+            return _matrix_operation("*", base, base)
+        if base.ncols() == 1 or exponent is None or exponent.denominator > 1 or abs(exponent) > 8:
+            raise Unsupported
+        base, power = base.inv() if exponent < 0 else base, acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
+        for _ in range(abs(int(exponent))):
+            power = power * base
+        return power
     if exponent is None or (exponent.denominator > 1 and max(exponent.denominator, abs(exponent.numerator)) > 64):
         return _exponential(_evaluate(node[2], point, work) * acb(_positive(base).log()))
     if abs(exponent.numerator) > _LARGEST_EXPONENT or (exponent == 0 and base.contains(0)):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
+from ratchet.verifiers.math.expression import is_sum, names_of, parse_expression, rational_value
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
 from ratchet.verifiers.math.units import Unit, parse_unit
 
@@ -20,12 +20,13 @@ _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
 _SUFFIXES = {"'": units.ARCMINUTE, "''": units.ARCSECOND, "\\degree": units.DEGREE, **_CURRENCIES}
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
-    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*", "\\degree": "degree", "\\sec": "sec",
+    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*",
+    "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")
 _SHOUTED = ("YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "DNE")
-_SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "infinite"}
+_SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "infinite", "true": "yes", "false": "no"}
 
 
 def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
@@ -33,6 +34,8 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
     reads the rest, a bare expression."""
     if len(tokens) < 2:
         return None
+    if (compound := _compound(tokens, parse)) is not None:
+        return compound
     sign = tokens[:1] if tokens[0].isa("-") else ()
     first, last, before = tokens[len(sign)], tokens[-1], tokens[-2]
     if first.text in _CURRENCIES:
@@ -53,6 +56,25 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
     if (unit := parse_unit(words.word(tokens[0]))) and unit.dimension[0][0] in _MONEY:
         return _with_unit(parse(tokens[1:]), unit, tokens)
     return _measured(tokens, parse)
+
+
+def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
+    """5 ft 6 in, 2 hours 30 minutes, 63° 45'."""
+    numbers = [i for i, token in enumerate(tokens) if token.kind == "number"]
+    if (
+        not 1 < len(numbers) < 4
+        or numbers[0]
+        or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times")
+    ):
+        return None
+    large, small = quantity(tokens[: numbers[-1]], parse), quantity(tokens[numbers[-1] :], parse)
+    if not large or not small or not large.unit or not small.unit or large.unit.dimension != small.unit.dimension:
+        return None
+    ratio = large.unit.size / small.unit.size
+    if large.value is None or small.value is None or ratio <= 1 or not 0 <= small.value < ratio or small.unit.words:
+        return None
+    value = large.value * ratio + small.value
+    return replace(small, node=("number", value), value=value, tokens=tokens)
 
 
 def _with_unit(inner: Answer, unit: Unit, tokens: Tokens) -> Answer | None:
@@ -84,15 +106,20 @@ def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
 
 def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     value, suffix = tokens[:position], tokens[position:]
-    if value[-1].isa("\\cdot"):
+    if value[-1].isa("\\cdot", "\\times"):
         value = value[:-1]
-    if not value or value[-1].isa(","):
-        return None
+    is_argument = suffix[0].kind == "run" and not (suffix[0].gap and value[-1].kind == "number")
+    if not value or value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
+        return None  # \\cos 2\\pi ft
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.
-        is_loose = inner.node is not None and (names_of(inner.node) or inner.node[0] in ("+", "-"))
-        return None if suffix[0].kind in ("name", "command") and is_loose else _with_unit(inner, unit, tokens)
+        is_loose = inner.node is not None and (names_of(inner.node) or is_sum(inner.node))
+        return (
+            None
+            if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\")
+            else _with_unit(inner, unit, tokens)
+        )
     phrase = [token for token in suffix if not token.isa("-", "'")]
     if suffix[0].kind == "name" or any(token.kind not in ("word", "run") and not token.upright for token in phrase):
         return None

@@ -8,15 +8,72 @@ from dataclasses import replace
 from ratchet.verifiers.math import intervals, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
+from ratchet.verifiers.math.propositions import truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
-from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
+_JOINING = frozenset(
+    [
+        "at",
+        "for",
+        "if",
+        "when",
+        "where",
+        "with",
+        "otherwise",
+        "solution",
+        "solutions",
+        "is",
+        "the",
+        "any",
+        "integer",
+        "mode",
+        "radius",
+        "center",
+        "range",
+        "domain",
+        "tip",
+        "length",
+        "net",
+        "total",
+        "yes",
+        "no",
+        "tip",
+        "on",
+        "max",
+        "min",
+    ]
+)
+_LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
 _OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = ("+", "=", "^", "/", "\\cdot", "<", ">", "\\le", "\\ge", ",", ";", "\\and", "\\or", "_", "'", "!")
+_NO_OPTION = (
+    "+",
+    "=",
+    "^",
+    "/",
+    "\\cdot",
+    "\\times",
+    "\\vee",
+    "\\wedge",
+    "\\neg",
+    "\\implies",
+    "\\iff",
+    "<",
+    ">",
+    "\\le",
+    "\\ge",
+    ",",
+    ";",
+    "\\and",
+    "\\or",
+    "_",
+    "'",
+    "!",
+)
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -88,6 +145,11 @@ def _option(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("option", tokens, parts=(_parse(rest, depth),), words=letter.text)
 
 
+def _formula(tokens: Tokens, depth: int) -> Answer | None:
+    table = truth_table(tokens)
+    return Answer("text", tokens, words=table) if table else None
+
+
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
     begin = next((i for i, token in enumerate(tokens) if token.isa("\\begin")), -1)
     if begin < 0 or len(tokens) < begin + 8:
@@ -97,10 +159,13 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
             return None
         columns = zip(*(row.parts for row in inner.parts), strict=False)
         return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=column) for column in columns))
-    if tokens[0].isa("(", "[") and closing(tokens) == len(tokens) - 1 and begin == 1:
-        return _matrix(tokens[1:-1], depth)
+    if begin == 1 and tokens[0].isa("|") and tokens[-1].isa("|"):
+        inner = _matrix(tokens[1:-1], depth)
+        return replace(inner, tokens=tokens, brackets="|") if inner and inner.kind == "matrix" else None
+    if begin and tokens[begin - 1].isa("(", "[") and closing(tokens[begin - 1 :]) == len(tokens) - begin:
+        return _matrix(tokens[: begin - 1] + tokens[begin:-1], depth)
     if begin > 0:
-        factor = parse_expression(tokens[: begin - tokens[begin - 1].isa("\\cdot")])
+        factor = parse_expression(tokens[: begin - tokens[begin - 1].isa("\\cdot", "\\times")])
         inner = _parse(tokens[begin:], depth)
         if inner.kind != "matrix" or factor is None or any(not cell.node for row in inner.parts for cell in row.parts):
             return None
@@ -113,11 +178,21 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
         content = content[closing(content) + 1 :]
     rows = [split(row, "&") for row in split(content, "\\\\") if row]
     if kind not in _MATRICES:
-        cases = tuple(_parse(tuple(itertools.chain(*row)), depth) for row in rows)  # cases, aligned
+        if kind == "cases" and all(len(row) == 2 for row in rows):
+            cases = tuple(Answer("tuple", parts=tuple(_parse(_case(cell), depth) for cell in row)) for row in rows)
+            return Answer("collection", tokens, parts=cases, brackets="cases")
+        cases = tuple(_parse(tuple(itertools.chain(*row)), depth) for row in rows)  # aligned
         return cases[0] if len(cases) == 1 else Answer("collection", tokens, parts=cases)
     parsed = tuple(Answer("tuple", parts=tuple(_parse(cell, depth) for cell in row)) for row in rows)
     # Round and square brackets mean the same; bars mean a determinant.
     return Answer("matrix", tokens, parts=parsed, brackets="|" if kind[0] in "vV" else "(")
+
+
+def _case(cell: Tokens) -> Tokens:
+    """Without `if` and punctuation."""
+    while cell and (cell[0].isa(",") or words.word(cell[0]) in ("if", "for", "when")):
+        cell = cell[1:]
+    return trimmed(cell)
 
 
 def _congruence(tokens: Tokens, depth: int) -> Answer | None:
@@ -134,13 +209,19 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
 
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = listed(tokens, in_braces=False)
+    if len(members) > 1 and [token.text for token in members[-1][1:]] == ["\\in", "\\Z"]:
+        members = members[:-1]  # n \\in \\mathbb{Z}
+        if len(members) == 1:
+            return _parse(members[0], depth)
     if 1 < len(members) <= _MAX_PARTS and all(members):
         if (unequal := _unequal(members, depth)) is not None:
             return unequal
         flat = _flattened([_parse(part, depth) for part in members])
-        either = any(token.isa("\\or") or words.word(token) == "or" for token in tokens)
+        either = any(token.isa("\\vee") or words.word(token) == "or" for token in tokens)
+        both = any(token.isa("\\wedge") or words.word(token) == "and" for token in tokens)
         flat = flat if either else intervals.both(flat)
-        return flat[0] if len(flat) == 1 else Answer("collection", tokens, parts=flat)
+        connective = "or" if either else "and" if both else ""
+        return flat[0] if len(flat) == 1 else Answer("collection", tokens, parts=flat, words=connective)
     unions = split(tokens, "\\cup")
     if 1 < len(unions) <= _MAX_PARTS and all(unions):
         flat = intervals.merged(_flattened([_parse(part, depth) for part in unions], sets=True))
@@ -180,7 +261,12 @@ def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
 def named_values(answer: Answer) -> Answer | None:
     """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
     pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
-    if answer.kind != "collection" or answer.brackets or not len(pairs) == len(answer.parts) > 1:
+    if (
+        answer.kind != "collection"
+        or answer.brackets
+        or answer.words == "or"
+        or not len(pairs) == len(answer.parts) > 1
+    ):
         return None
     return Answer("tuple", parts=tuple(pairs[name] for name in sorted(pairs)), brackets="()")
 
@@ -233,7 +319,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     tokens, name = intervals.usual_brackets(tokens), ""
-    if len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^"):
+    is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
+    if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
     if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
         name, tokens = tokens[0].text, tokens[1:]
@@ -244,7 +331,8 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     if len(parts) > _MAX_PARTS or not all(parts) or not tokens[-1].isa(")", "]"):
         return None
     if len(parts) == 1:
-        return _parse(parts[0], depth) if brackets == "()" and not name else None
+        is_whole = brackets == "()" and not name and not is_transposed
+        return _parse(parts[0], depth) if is_whole else None
     return Answer("tuple", tokens, parts=tuple(_parse(part, depth) for part in parts), brackets=brackets, variable=name)
 
 
@@ -252,10 +340,15 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     if depth > 5 or not any(token.isa("\\pm", "\\mp") for token in tokens):
         return None
     both = []
-    for signs in ({"\\pm": "+", "\\mp": "-"}, {"\\pm": "-", "\\mp": "+"}):
-        signed = (Token("op", signs[t.text], t.gap) if t.isa("\\pm", "\\mp") else t for t in tokens)
+    signs = [i for i, token in enumerate(tokens) if token.isa("\\pm", "\\mp")]
+    if not any(token.isa("\\mp") for token in tokens):
+        signs = signs[:1]  # those of ±1 ± √2 are independent
+    for plus in ("\\pm", "\\mp"):
+        signed = (
+            t._replace(kind="op", text="+" if t.isa(plus) else "-") if i in signs else t for i, t in enumerate(tokens)
+        )
         both.append(_parse(tuple(signed), depth))
-    return Answer("collection", tokens, parts=tuple(both))
+    return Answer("collection", tokens, parts=_flattened(both))
 
 
 def _based(tokens: Tokens, depth: int) -> Answer | None:
@@ -289,6 +382,31 @@ def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     return found if (found := _plain(tokens)).node else None
 
 
+def _located(tokens: Tokens, depth: int) -> Answer | None:
+    """`min at x = 2`, where letters would be read as a product."""
+    pairs = itertools.pairwise(tokens)
+    at = any(words.word(two) == "at" and (one.kind in ("run", "word") or one.isa(*_LABELS)) for one, two in pairs)
+    return _phrase(tokens, depth) if at else None
+
+
+def _phrase(tokens: Tokens, depth: int) -> Answer | None:
+    """Values between words, as in `min at x = 2`: equal if the words are, and each value."""
+    is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
+    if not any(is_word) or all(is_word) or depth > 5:
+        return None
+    said, parts = [], []
+    for named, group in itertools.groupby(zip(is_word, tokens, strict=True), key=lambda pair: pair[0]):
+        run = trimmed(tuple(token for _, token in group))
+        while run and run[0].isa(",", ":", ";", "."):
+            run = run[1:]
+        said.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
+        if run and not named:
+            if (len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/")) or run[0].isa("^", "_", "=", "/"):
+                return None
+            parts.append(_parse(run, depth))
+    return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(said))
+
+
 def _plain(tokens: Tokens) -> Answer:
     """A bare number or expression."""
     if len(tokens) == 1 and tokens[0].kind == "number":
@@ -298,8 +416,8 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based, _ratio,
-    _scalar,
+    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based,
+    _ratio, _located, _scalar, _phrase,
 )  # fmt: skip
 
 
@@ -338,8 +456,8 @@ def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
     separate."""
     top = top_level(tokens)
-    wide = [i for i in top if tokens[i].isa(";", "\\or") or words.word(tokens[i]) == "or"]
-    narrow = [i for i in top if tokens[i].isa(",", "\\and") or words.word(tokens[i]) == "and"]
+    wide = [i for i in top if tokens[i].isa(";", "\\vee") or words.word(tokens[i]) == "or"]
+    narrow = [i for i in top if tokens[i].isa(",", "\\and", "\\wedge") or words.word(tokens[i]) == "and"]
     commas = (i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens))
     close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
     if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):

@@ -27,6 +27,7 @@ class Token(NamedTuple):
     gap: bool = False
     value: Fraction | None = None
     upright: bool = False
+    vector: bool = False
 
     def isa(self, *texts: str) -> bool:
         """Whether it is one of these operators or commands."""
@@ -50,6 +51,7 @@ _UNICODE = str.maketrans(
     | {character: f"_{digit}" for digit, character in enumerate("₀₁₂₃₄₅₆₇₈₉")}
 )
 FUNCTIONS = frozenset(VOCABULARY["functions"].split())
+OPAQUE_FUNCTIONS = frozenset(VOCABULARY["opaque_functions"].split())
 _COMMANDS, _OPERATORS = _meanings("commands"), _meanings("operators")
 _PLAIN = _meanings("plain") | {name: f"\\{name}" for name in FUNCTIONS}
 _ROOM = re.compile(r"(?<=\\\\)\[-?[\d.]+(?:pt|em|ex|mm|cm)\]|\\[hv]?(?:phantom|space)(?![A-Za-z])\s*(?:\{[^{}]*\})?")
@@ -57,14 +59,18 @@ _LEX = re.compile(
     r"(?P<space>\s+|~)|\\(?P<command>[A-Za-z]+|.)|(?P<degree>\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])))"
     r"|(?P<prime>\^\s*(?:\{(?:\s*\\prime)+\s*\}|\\prime(?![A-Za-z]))|'+)"
     r"|(?P<number>\d+(?:\{,\}\d{3})*(?:\.\d+|\.(?=\s*\\(?:overline|bar|dot)(?![A-Za-z])|[(/]))?|\.\d+)"
-    r"|(?P<letters>[^\W\d_]+)|(?P<op>\.\.\.+|<=|>=|!=|\*\*|.)",
+    r"|(?P<han>[\u2e80-\u9fff]+)|(?P<letters>[^\W\d_\u2e80-\u9fff]+)|(?P<op>\.\.\.+|<=|>=|!=|\*\*|.)",
     re.DOTALL,
 )
 _CYCLE = re.compile(
     r"\s*(?:\\(?:overline|bar)\s*\{(\d+)\}|\\(?:bar|overline)\s*(\d)|\\dot\{?(\d)\}?|\((\d+)\)(?![\d(]))"
 )
-_SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\d.A-Za-z({^]|\\(?!math|text|[ ,;:!]))")
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\dA-Za-z({^]|\.\d|\\(?!math|text|[ ,;:!]))")
 _CHOICES = re.compile(r"(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
+_ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
+_INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
+_PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
+_ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
@@ -104,7 +110,9 @@ class _Lexer:
             elif kind == "number":
                 position = self._number(text.replace("{,}", ""), position)
             elif kind == "letters":
-                self._letters(text, upright)
+                self._letters(text, upright, position)
+            elif kind == "han":
+                self.add("word", text, upright=True)
             elif kind == "command":
                 position = self._command(match["command"], position, end, depth)
             elif kind == "degree":
@@ -114,11 +122,15 @@ class _Lexer:
             elif text != "$":
                 self.add("op", _PLAIN.get(text, text))
 
-    def _letters(self, letters: str, upright: bool) -> None:
+    def _letters(self, letters: str, upright: bool, position: int) -> None:
         before = self.tokens[-1] if self.tokens else None
         if letters in ("degrees", "degree") and before and (before.kind in ("number", "name") or before.isa("}", ")")):
             self.add("command", "\\degree")
-        elif letters in _PLAIN and not (upright and letters in ("U", "union")):
+        elif letters == "U" and before and before.isa(")", "]", "\\}") and _INTERVAL.match(self.text, position):
+            self.add("command", "\\cup")
+        elif letters in OPAQUE_FUNCTIONS and self.text.startswith("(", position):
+            self.add("command", "\\" + letters)
+        elif letters in _PLAIN and not (upright and letters == "union"):
             self.add("command", _PLAIN[letters])
         else:
             self.add("name" if len(letters) == 1 else "word" if upright else "run", letters, upright=upright)
@@ -143,8 +155,15 @@ class _Lexer:
         meaning = "space" if name.isspace() else _COMMANDS.get(name, name)
         if meaning == "space":
             self.gap = True
-        elif meaning in ("text", "letters"):
+        elif meaning in ("text", "letters", "vector"):
             return self._styled(name, meaning, position, end, depth)
+        elif name in _ACCENTS and (accented := self._accented(meaning, position, end, depth)):
+            return accented
+        elif name == "triangle" and not (self.tokens and self.tokens[-1].kind in ("name", "run", "number")):
+            pass  # the word, not the difference of sets
+        elif name == "sim":
+            starts = not self.tokens or self.tokens[-1].isa("(", "\\neg", "\\vee", "\\wedge", "\\implies", "\\iff")
+            self.add("command", "\\neg" if starts and _PROPOSITION.match(self.text, position) else "\\approx")
         elif name in _OPERATORS:
             self.add("op", _OPERATORS[name])
         elif name == "mathbb":
@@ -156,23 +175,45 @@ class _Lexer:
             self.add("command", "\\" + meaning)
         return position
 
+    def _accented(self, accent: str, position: int, end: int, depth: int) -> int:
+        """A letter with a dot, a hat, ... is one name, and \\hat i a vector; 0 for anything else."""
+        (begin, close), after = self._argument(position, end)
+        match = _ONE_LETTER.match(self.text, begin, close)
+        base = match[1].replace("math", "") if match else ""
+        if not match or (accent == "overline" and base in ("z", "w")):
+            return 0
+        unit = accent == "hat" and base.lstrip("\\") in ("i", "j", "k", "imath", "jmath")
+        base = base.lstrip("\\")[0] if unit else base
+        self.tokens.append(Token("name", base if unit else f"\\{accent} {base}", self.gap, vector=unit))
+        self.gap = False
+        if depth < _MAX_TEXT_DEPTH:
+            self.read(match.end(), close, False, depth + 1)
+        return after
+
     def _styled(self, name: str, meaning: str, position: int, end: int, depth: int) -> int:
         (begin, close), position = self._argument(position, end)
         content = self.text[begin:close]
         if depth > _MAX_TEXT_DEPTH:
             raise Unreadable
         if name == "operatorname" and len(content) > 1 and content.isalpha():
-            self.add("command", "\\" + content)  # an unknown function, not a noun
+            self.add("command", "\\" + content, upright=True)  # an unknown function, not a noun
         else:
             upright = meaning == "text" or (len(content) > 1 and content.isalpha())
             self.gap |= content[:1].isspace()
+            first = len(self.tokens)
             self.read(begin, close, upright, depth + 1)
+            if meaning == "vector" and (added := self.tokens[first:]) and added[0].kind in ("name", "run", "command"):
+                points = content.isupper() and len(content) == 2  # \\overrightarrow{AB}
+                if points or (len(added) == 1 and added[0].kind != "run"):
+                    self.tokens[first:] = [added[0]._replace(kind="name", vector=True)]
         return position
 
     def _argument(self, position: int, end: int) -> tuple[tuple[int, int], int]:
         """Begin and end of the content of the next group, or of the next character; and the position after it."""
         while position < end and self.text[position].isspace():
             position += 1
+        if command := re.compile(r"\\[A-Za-z]+").match(self.text, position, end):
+            return command.span(), command.end()
         begin, depth = position + 1, 0
         while position < end:
             character = self.text[position]

@@ -14,6 +14,7 @@ _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
 )
+_MEASURES = frozenset(VOCABULARY["measure_words"].split())
 _IRREGULAR = tuple(VOCABULARY["irregular_nouns"].split())
 _WHEN = re.compile(
     r"(?P<hour>\d{1,2})\s*:\s*(?P<minute>[0-5]\d)(?!\d)|(?P<half>[ap])\s?\.?\s?m\b\s?\.?|(?P<number>\d+)(?:st|nd|rd|th)?\b"
@@ -84,6 +85,8 @@ def is_noun_phrase(words: list[str], count: Fraction | None) -> bool:
     """Whether the words after a count only name what is counted: a noun, with at most two words before it, or with
     `of …` after it."""
     lowered = [text.lower() for text in words]
+    if len(words) == 1 and words[0] in _MEASURES:
+        return True
     if "of" in lowered:
         at = lowered.index("of")
         return is_noun_phrase(words[:at], count) and is_noun_phrase(words[at + 1 :], Fraction(1))

@@ -1,0 +1,142 @@
+"""How two expressions read together: which letters are functions and which factors, vectors, matrices or constants.
+
+Equality with a letter as an unknown function implies equality with it as a factor, so a function is the careful
+reading. A letter is a factor only where the reference shows it, or both do.
+"""
+
+import itertools
+
+from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
+
+_FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
+_SETS = frozenset("ABCDGSXY")
+"""Capital letters whose product with × alone is one of sets."""
+_LETTERS = {"name", "applied", "vector", "cross"}
+_VARIABLES = frozenset("xyzt")
+_INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
+_TRANSPOSED = (("name", "T"), ("name", "\\top"))
+_INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
+
+
+def together(wanted: Node, got: Node) -> tuple[Node, Node]:
+    """Both trees in one reading."""
+    if wanted == got:
+        return wanted, got
+    kinds = kinds_of(wanted) | kinds_of(got)
+    if not kinds & _LETTERS:
+        return wanted, got
+    if "applied" in kinds:
+        factors = {name for name in _applied(wanted).keys() | _applied(got).keys() if _is_factor(name, wanted, got)}
+        wanted, got = (_rewritten(node, factors) for node in (wanted, got))
+    if "vector" in kinds or _has_matrices(wanted) or _has_matrices(got):
+        return _linear(wanted, got)
+    if wanted[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in wanted[1:]):
+        return ("call", "cross", *wanted[1:]), got
+    ours, theirs = names_of(wanted) - names_of(got), names_of(got) - names_of(wanted)
+    if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
+        got = _replaced(got, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours})
+    if len(ours) == len(theirs) == 1:
+        one, other = *ours, *theirs
+        is_index = {one, other} <= _INTEGERS and names_of(wanted) == ours and "\\pi" in kinds_of(wanted, names=True)
+        if is_index or ({one, other} <= _CONSTANTS and _is_added(wanted, one) and _is_added(got, other)):
+            got = _replaced(got, {("name", other): ("name", one)})
+    return wanted, got
+
+
+def _is_added(node: Node, name: str) -> bool:
+    """Whether it is a sum with this name, and has it nowhere else: the constant of an integral."""
+    if not is_sum(node) or repr(node).count(repr(("name", name))) != 1:
+        return False
+    return ("name", name) in node[1:] or (node[0] == "+" and _is_added(node[1], name)) or _is_added(node[1], name)
+
+
+def _applied(node: Node) -> dict[str, list[Node]]:
+    """The arguments of each letter before a bracket."""
+    found: dict[str, list[Node]] = {node[1]: [node[2]]} if node[0] == "applied" else {}
+    for part in node[1:]:
+        for name, arguments in _applied(part).items() if isinstance(part, tuple) else ():
+            found.setdefault(name, []).extend(arguments)
+    return found
+
+
+def _is_factor(name: str, wanted: Node, got: Node) -> bool:
+    ours, theirs = _applied(wanted).get(name, []), _applied(got).get(name, [])
+    in_wanted, in_got = (name in names_of(node) for node in (wanted, got))
+    if not ours:
+        return in_wanted
+    if any(not is_sum(node) for node in ours):  # I(0), f(x): but n(n)
+        return all(name in names_of(node) for node in ours)
+    if in_wanted:
+        return True
+    plain = all(names_of(node) <= _VARIABLES for node in ours)
+    if name in _FUNCTION_LETTERS and plain and any(map(names_of, ours)):  # f(2x + 2)
+        return False
+    if any(not is_sum(node) for node in theirs) or len(set(ours)) > 1:
+        return False
+    return in_got or name not in _FUNCTION_LETTERS
+
+
+def _rewritten(node: Node, factors: set[str]) -> Node:
+    """With products for the letters that are factors: of f(x)^2 the argument alone is squared."""
+    if node[0] in ("^", "factorial") and node[1][0] == "applied" and node[1][1] in factors:
+        _, name, inside = node[1]
+        return ("*", ("name", name), _rewritten((node[0], inside, *node[2:]), factors))
+    parts = tuple(_rewritten(part, factors) if isinstance(part, tuple) else part for part in node)
+    return ("*", ("name", parts[1]), parts[2]) if node[0] == "applied" and node[1] in factors else parts
+
+
+def _has_matrices(node: Node) -> bool:
+    """Whether capital letters do not commute here: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`."""
+    if not any(name[-1].isupper() or name == "\\top" for name in kinds_of(node, names=True)):
+        return False
+    products = [_factors(each) for each in _nodes(node) if each[0] == "*"]
+    pairs = {(one, two) for each in products for one, two in itertools.pairwise(each)}
+    if any((two, one) in pairs for one, two in pairs if one != two):
+        return True
+    powers = [each for each in _nodes(node) if each[0] == "^"]
+    if any(each[2] in _TRANSPOSED and (each[1][0] != "number") and each[1] != ("name", "e") for each in powers):
+        return True
+    inverted = [each[1] for each in powers if each[2] in _INVERSE]
+    capitals = {each[1] for each in _nodes(node) if _is_capital(each)}
+    return any(_is_capital(each) or sum(map(_is_capital, _nodes(each))) > 1 for each in inverted) and (
+        len(capitals) > 1 or any(name for name in names_of(node) if name not in capitals)
+    )
+
+
+def _factors(node: Node) -> list[str]:
+    """The capital letters of a product, in order."""
+    if node[0] == "*":
+        return _factors(node[1]) + _factors(node[2])
+    node = node[1] if node[0] == "^" else node
+    return [node[1]] if _is_capital(node) else []
+
+
+def _is_capital(node: Node) -> bool:
+    return node[0] in ("name", "vector") and len(node[1]) == 1 and node[1].isupper()
+
+
+def _nodes(node: Node) -> list[Node]:
+    return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in _nodes(part)]
+
+
+def _linear(wanted: Node, got: Node) -> tuple[Node, Node]:
+    """With vectors and matrices as such, if either expression shows that they are."""
+    nodes = [*_nodes(wanted), *_nodes(got)]
+    changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
+    if _has_matrices(wanted) or _has_matrices(got):
+        for each in nodes:
+            if _is_capital(each) and each not in _TRANSPOSED:
+                changes[each] = ("matrix", each[1])
+            elif each[0] == "^" and each[2] in _TRANSPOSED:
+                changes[each[2]] = ("name", "\\top")
+                if each[1][0] == "name" and each[1][1].islower():
+                    changes[each[1]] = ("vector", each[1][1])
+            elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _factors(each[1])[-1:]:
+                changes[each[2]] = ("vector", each[2][1])
+    return _replaced(wanted, changes), _replaced(got, changes)
+
+
+def _replaced(node: Node, changes: dict[Node, Node]) -> Node:
+    if node in changes:
+        return changes[node]
+    return tuple(_replaced(part, changes) if isinstance(part, tuple) else part for part in node)
