@@ -10,6 +10,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.raw_files import Malformed, Row
+from ratchet.infra.problems import APPENDED_OPTIONS
 
 EMPTY = (None, "", [], {})
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
@@ -17,8 +18,6 @@ _MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
 OPTIONS = ("options", "choices", "answer_option_list")
 RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
 """Columns that name the right option by its letter, number or text."""
-APPENDED = "appended_options"
-"""The metadata's lines of options that were appended to the statement."""
 _LABELLED = re.compile(r"\(?[A-Za-z]\s?[).:]")
 
 
@@ -166,7 +165,7 @@ class RawRow(Row):
             self["answer"] = letters[answer]
         texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
         labeled = [t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True)]
-        self[name], self[APPENDED] = "\n".join([self[name], *labeled]), labeled
+        self[name], self[APPENDED_OPTIONS] = "\n".join([self[name], *labeled]), labeled
 
     def with_solution(self, name: str) -> None:
         """The reply to the last user turn of a chat becomes the row's `solution`, unless it has one."""

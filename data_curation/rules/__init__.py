@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from ratchet.data_curation.rules.evidence import Evidence
+from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
+from ratchet.infra.problems import Problem, from_table, to_table
 from ratchet.infra.recipe.curation import Rules
 
 STEP = "rules"
@@ -29,8 +30,15 @@ def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
-    """Reject each row by the first rule that applies. Raises RatchetError as `applied` does."""
+    """Reject each row by the first rule that applies, after rewriting questions with options as open ones if `limits`
+    ask for it. Raises RatchetError as `applied` does."""
     rules = applied(rules, limits)
+    problems, rewritten = from_table(table), 0
+    if limits.open_questions:
+        for at, problem in enumerate(problems):
+            if appended(problem) and isinstance(opened := as_open(problem), Problem):
+                problems[at], rewritten = opened, rewritten + 1
+        table = to_table(problems)
 
     def judge(problem: Problem) -> Rejection | None:
         for rule in rules:
@@ -40,4 +48,5 @@ def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Sp
                 return Rejection(rule.__name__, evidence)
         return None
 
-    return partition(STEP, [rule.__name__ for rule in rules], table, [judge(problem) for problem in from_table(table)])
+    measured = {"opened": rewritten} if limits.open_questions else {}
+    return partition(STEP, [rule.__name__ for rule in rules], table, list(map(judge, problems)), **measured)
