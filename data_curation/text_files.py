@@ -1,4 +1,4 @@
-"""Any table with a column of text, whatever its other columns: Parquet, or a format that `read_rows` reads.
+"""Any table with a column of text, whatever its other columns: Parquet, Arrow, or a format that `read_rows` reads.
 
 Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has
 no schema, so the file is read once for the types; a column of lists, objects or mixed types is kept as JSON text.
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.raw_files import PARQUET_ROWS, Malformed, Row, parsed, raw_rows
@@ -121,9 +120,10 @@ def _shape(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
     """Types of all columns, the number of rows, and the columns that are kept as JSON text."""
     kinds: dict[str, set[type]] = {}
     rows = 0
-    for chunk in _chunks(path):
+    chunks = _chunks(path)
+    for chunk in chunks:
         if not isinstance(chunk, list):
-            return chunk.schema.remove_metadata(), pq.read_metadata(path).num_rows, frozenset()
+            return chunk.schema.remove_metadata(), len(chunk) + sum(map(len, chunks)), frozenset()
         rows += len(chunk)
         for record in chunk:
             for name, value in {} if isinstance(record, Malformed) else record.items():

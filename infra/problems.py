@@ -83,6 +83,8 @@ def _schema() -> pa.Schema:
 
 
 PROBLEM_SCHEMA = _schema()
+APPENDED_OPTIONS = "appended_options"
+"""Metadata: the lines of options that a reader appended to the statement."""
 
 
 def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:

@@ -39,8 +39,8 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 9, "problems")
-NORMALISE = Step("normalise", 10, "problems")
-RULES = Step("rules", 7, "problems")
+NORMALISE = Step("normalise", 11, "problems")
+RULES = Step("rules", 8, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
 VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)

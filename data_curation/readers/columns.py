@@ -10,6 +10,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.raw_files import Malformed, Row
+from ratchet.infra.problems import APPENDED_OPTIONS
 
 EMPTY = (None, "", [], {})
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
@@ -163,8 +164,16 @@ class RawRow(Row):
         if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
             self["answer"] = letters[answer]
         texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
-        labeled = (t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True))
-        self[name] = "\n".join([self[name], *labeled])
+        labeled = [t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True)]
+        self[name], self[APPENDED_OPTIONS] = "\n".join([self[name], *labeled]), labeled
+
+    def with_solution(self, name: str) -> None:
+        """The reply to the last user turn of a chat becomes the row's `solution`, unless it has one."""
+        chat = self.get(name)
+        if isinstance(chat, list) and self.get("solution") in EMPTY:
+            *_, (role, text) = chat_turns(chat, name) or [("", None)]
+            if role == "assistant" and isinstance(text, str):
+                self["solution"] = text
 
 
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
@@ -208,7 +217,7 @@ def parse_structure(text: str, field: str) -> Any:
 def answer_text(value: Any) -> str | None:
     """A reference answer as text: of a list of accepted answers the first, of a list of numbers all (the values of
     several unknowns), of an object its `answer`; 142.0 becomes 142."""
-    if isinstance(value, str) and value.lstrip()[:2] in ('["', "['"):
+    if isinstance(value, str) and re.match(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)", value):
         with contextlib.suppress(Malformed):
             value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.data_curation.readers.columns import RawRow, answer_text, marked_answer
-from ratchet.data_curation.readers.raw_files import Row
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
 from ratchet.infra.errors import RatchetError
 
@@ -52,6 +52,8 @@ CODE_COLUMNS = {
     "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
 }
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
+NUMBERS = ("Numbers", "numbers", "num_list", "nums")
+_PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of MAWPS, ASDiv and SVAMP
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # in NuminaMath and others
 
@@ -77,13 +79,15 @@ def plain_math(row: RawRow, columns: Columns) -> Row:
     rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
     if "prompt" not in columns:
         row.with_options(*MATH_COLUMNS["prompt"])
+    else:
+        row.with_solution(columns["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
     if "prompt" not in columns:
         # The context of the question: OlympiadBench, AGIEval, TabMWP and SVAMP.
         before = [
             text + gap
             for name, gap in (("context", "\n\n"), ("passage", "\n\n"), ("table", "\n\n"), ("Body", " "), ("body", " "))
-            if (text := row.pop(name, None))
+            if (text := row.pop(name, None)) and text.strip() not in problem["prompt"]  # SVAMP's folds repeat it
         ]
         problem["prompt"] = "".join([*before, problem["prompt"]])
         row.pop("messages", None)  # NuminaMath-CoT: statement and solution again, as a chat
@@ -91,7 +95,24 @@ def plain_math(row: RawRow, columns: Columns) -> Row:
         problem["answer"] = next(filter(None, (_reference(row.get(name)) for name in SOLUTIONS)), None)
     if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
         problem["answer"] = None
+    problem["prompt"] = _with_numbers(problem["prompt"], row)
     return problem
+
+
+def _with_numbers(prompt: str, row: RawRow) -> str:
+    """The statement with the numbers of the row in place of `number0`, `number1`. Raises Malformed without them."""
+    if not _PLACEHOLDER.search(prompt):
+        return prompt
+    numbers = row.take(*NUMBERS)
+    texts = [answer_text(one) for one in numbers] if isinstance(numbers, list) else str(numbers or "").split()
+
+    def number(found: re.Match[str]) -> str:
+        if int(found[1]) >= len(texts):
+            raise Malformed("prompt", f"{found[0]!r} stands for a number, and {' or '.join(NUMBERS)} does not give it")
+        text = texts[int(found[1])] or ""
+        return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
+
+    return _PLACEHOLDER.sub(number, prompt)
 
 
 def _reference(solution: Any) -> str | None:

@@ -1,7 +1,7 @@
-"""Rows of a file as dictionaries: Parquet, JSON lists, JSON lines and CSV, the last three gzipped or not.
+"""Rows of a file as dictionaries: Parquet, Arrow, JSON values, JSON lines and CSV, perhaps in gzip, zstd or zip.
 
-The container is recognized by the file's content. Parquet, JSON lines and CSV are streamed. A file that is one JSON
-value, a list or an object that contains the rows, is read whole.
+The container is recognized by the file's content. Parquet, Arrow, JSON lines and CSV are streamed. A file of JSON
+values over several lines, each a row, a list of rows or an object that contains them, is read whole.
 """
 
 import csv
@@ -10,8 +10,10 @@ import io
 import json
 import re
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +23,18 @@ import pyarrow.parquet as pq
 from ratchet.infra.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
+ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, ZSTD_MAGIC, ZIP_MAGIC = b"ARROW1", b"\xff\xff\xff\xff", b"\x28\xb5\x2f\xfd", b"PK"
+_READ = "Parquet, Arrow, JSON, JSON lines and CSV, also in gzip, zstd or zip"
+_NO_TABLE = {  # by the first bytes
+    "XML or HTML": rb"\s*<(?:[?!]|[A-Za-z][\w:-]*[\s/>])",
+    "a tar archive": rb"(?s:.{257})ustar",
+    "an archive in bzip2, xz or 7z": rb"BZh\d|\xfd7zXZ|7z\xbc\xaf",
+    "a PDF": rb"%PDF-",
+    "an SQLite database": rb"SQLite format 3",
+    "a Python pickle": rb"\x80[\x02-\x05]",
+    "a NumPy array": rb"\x93NUMPY",
+    "a pointer of Git LFS, not the file itself": rb"version https://git-lfs",
+}
 HEAD_BYTES = 4096
 """Read to distinguish JSON from CSV."""
 MAX_LINE_BYTES = 32_000_000
@@ -29,7 +43,19 @@ PARQUET_ROWS = 128
 """Rows that are Python objects at a time: a row with its tests can be megabytes."""
 
 
+SUFFIXES = tuple(
+    [".parquet", ".arrow", ".zip"]
+    + [f".{kind}{packed}" for packed in ("", ".gz", ".zst") for kind in ("jsonl", "json", "csv", "tsv")]
+)
+_NOT_DATA = re.compile(
+    r"(?:^|/)(?:\.|__MACOSX/|dataset_infos?\.json|dataset_dict\.json|state\.json|README|cache-[0-9a-f]+\.arrow)"
+)
 Row = dict[str, Any]
+
+
+def is_data(name: str) -> bool:
+    """Whether a file in a folder, an archive or a repository is data by its name."""
+    return name.endswith(SUFFIXES) and not _NOT_DATA.search(name)
 
 
 class Malformed(Exception):
@@ -58,17 +84,75 @@ def raw_rows(path: Path) -> Iterator[Raw]:
     """As `read_rows`, before parsing."""
     try:
         with path.open("rb") as file:
-            if file.peek(4)[:4] == PARQUET_MAGIC:
-                yield from pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS)
-            elif file.peek(2)[:2] == GZIP_MAGIC:
-                with gzip.open(file) as unpacked:
-                    yield from _text_rows(io.BufferedReader(unpacked), path)  # type: ignore[arg-type]
-            else:
-                yield from _text_rows(file, path)
+            yield from _unpacked(file, path)
     except FileNotFoundError:
         raise RatchetError(f"{path}: no such file. Check the path of this input.") from None
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, pa.ArrowException, zipfile.BadZipFile, RuntimeError) as error:
+        # RuntimeError: an encrypted zip archive, or a compression that zipfile does not know
         raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
+
+
+def _unpacked(file: io.BufferedReader, path: Path) -> Iterator[Raw]:
+    start = file.peek(HEAD_BYTES)[:HEAD_BYTES]
+    if start.startswith(PARQUET_MAGIC):
+        yield from pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS)
+    elif start.startswith(ARROW_FILE_MAGIC):
+        batches = pa.ipc.open_file(file)
+        yield from _pieces(map(batches.get_batch, range(batches.num_record_batches)))
+    elif start.startswith(ARROW_STREAM_MAGIC):  # as `datasets` writes it
+        yield from _pieces(pa.ipc.open_stream(file))
+    elif start.startswith(GZIP_MAGIC):
+        with gzip.open(file) as unpacked:
+            yield from _unpacked(io.BufferedReader(unpacked), path)  # type: ignore[arg-type]
+    elif start.startswith(ZSTD_MAGIC):
+        yield from _unpacked(io.BufferedReader(_Zstd(file)), path)
+    elif start.startswith(ZIP_MAGIC):
+        with zipfile.ZipFile(file) as archive:
+            names = sorted(name for name in archive.namelist() if is_data(name))
+            if not names:
+                there = ", ".join(archive.namelist()[:5])
+                raise RatchetError(f"{path}: a zip archive without a data file; it has {there}. Read are {_READ}.")
+            for name in names:
+                with archive.open(name) as member:
+                    yield from _unpacked(io.BufferedReader(member), path / name)  # type: ignore[arg-type]
+    elif kind := next((kind for kind, magic in _NO_TABLE.items() if re.match(magic, start)), None):
+        raise RatchetError(f"{path}: this is {kind}. Read are {_READ}.")
+    else:
+        yield from _text_rows(file, path)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from (batch.slice(at, PARQUET_ROWS) for at in range(0, batch.num_rows, PARQUET_ROWS))
+
+
+class _Zstd(io.RawIOBase):
+    """Zstandard unpacked by Arrow's codec, which cannot go back to the start."""
+
+    def __init__(self, packed: BinaryIO):
+        self._packed = packed
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if (offset, whence) == (0, 1):
+            return self._at
+        if (offset, whence) != (0, 0):
+            raise io.UnsupportedOperation("only the start of a zstd file can be returned to; unpack it first")
+        self._packed.seek(0)
+        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(self._packed, "r"), "zstd"), 0
+        return 0
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def parsed(raw: Raw) -> list[Row | Malformed]:
@@ -86,8 +170,9 @@ def _text_rows(file: io.BufferedReader, path: Path) -> Iterator[Row | Malformed 
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
     try:
         if start[:1] == b"[":
-            return map(_checked, json.load(file))
-        if start[:1] == b"{" and (records := _rows_of_an_object(file)):
+            values = _values(file)
+            return map(_checked, chain.from_iterable(values) if all(isinstance(v, list) for v in values) else values)
+        if start[:1] == b"{" and (records := _rows_of_objects(file)):
             return map(_checked, records)
     except (ValueError, RecursionError) as error:
         raise RatchetError(f"{path}: not valid JSON ({error}). Fetch the file again.") from error
@@ -95,23 +180,44 @@ def _text_rows(file: io.BufferedReader, path: Path) -> Iterator[Row | Malformed 
     return _json_lines(file) if delimiter is None else _csv_rows(file, path, delimiter)
 
 
+_SPACE = re.compile(r"\s*")
 _NAMED_ROWS = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
-def _rows_of_an_object(file: io.BufferedReader) -> list[Any] | None:
-    """The rows of a file that is one object: its values, or, over several lines, its largest list. None: JSON lines."""
+def _rows_of_objects(file: io.BufferedReader) -> list[Any] | None:
+    """The rows of a file that is one object: its values, or, over several lines, its largest list; several objects, not
+    on a line each, are rows. None: JSON lines."""
     line = file.readline(MAX_LINE_BYTES)
     more = file.read(1)
     file.seek(0)
     in_lines = line.rstrip()[-1:] in (b"{", b"[", b",")
-    if not in_lines and (more or not _NAMED_ROWS.match(line)):
+    if not in_lines and more and not _NAMED_ROWS.match(line):
         return None
-    value = json.load(file)
+    try:
+        values = _values(file)
+    except ValueError:
+        if in_lines:
+            raise
+        values = []  # JSON lines, of which one is broken
     file.seek(0)
+    if len(values) != 1:
+        return values if in_lines or not more else None
+    (value,) = values
     if all(isinstance(row, dict) for row in value.values()):
         return [*value.values()]
     lists = [v for v in value.values() if isinstance(v, list) and v and all(isinstance(row, dict) for row in v)]
     return max(lists, key=lambda rows: len(str(rows)), default=[value]) if in_lines else None
+
+
+def _values(file: BinaryIO) -> list[Any]:
+    """The JSON values of a file, one after another."""
+    text = file.read().decode("utf-8-sig")
+    values, at, decoder = [], _SPACE.match(text).end(), json.JSONDecoder()  # type: ignore[union-attr]
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        values.append(value)
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return values
 
 
 def _json_lines(file: Iterable[bytes]) -> Iterator[Malformed | bytes]:

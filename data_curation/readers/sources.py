@@ -17,12 +17,11 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.readers.raw_files import SUFFIXES, is_data
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.hub import hub_answers
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz", ".tsv.gz")
-_ENDING = re.compile(r"(?:\.(?:jsonl?|csv|tsv)(?:\.gz)?|\.parquet)\Z")
-_NOT_DATA = re.compile(r"(?:^|/)(?:\.|dataset_infos?\.json|state\.json|README)")
+_ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\Z")
 _ON_HUB = re.compile(
     r"(?:hf://(?:datasets/)?)?(?P<repo>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w.%-]+))?(?:/(?P<files>[^@]+))?/?"
 )
@@ -40,7 +39,7 @@ def local_files(name: str | Path) -> list[Path]:
     text = str(name)
     path = Path(text).expanduser()
     if path.is_dir():
-        return _some([file for file in sorted(path.rglob("*")) if file.is_file() and _is_data(str(file))], text)
+        return _some([file for file in sorted(path.rglob("*")) if file.is_file() and is_data(str(file))], text)
     if path.exists():
         return [path]
     if not text.startswith("hf://") and re.search(r"[*?\[]", text):
@@ -104,14 +103,10 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
 
 def _chosen(listed: list[str], wanted: str | None) -> list[str]:
     """The files that match, or, by default, those of the train split."""
-    files = [file for file in listed if _is_data(file)]
+    files = [file for file in listed if is_data(file)]
     if wanted:
         return [file for file in files if fnmatch(file, wanted) or file.startswith(wanted.rstrip("/") + "/")]
     return [file for file in files if _TRAIN.search(file)] or files
-
-
-def _is_data(file: str) -> bool:
-    return file.endswith(SUFFIXES) and not _NOT_DATA.search(file)
 
 
 def _some(files: list[Path], name: str) -> list[Path]:

@@ -6,14 +6,16 @@ A rule is a function from a problem to evidence or None. Rules match words and s
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from ratchet.data_curation.rules.evidence import Evidence, decided
+from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
 from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
+from ratchet.infra.problems import Problem, from_table, to_table
 from ratchet.infra.recipe.curation import Rules
 
 STEP = "rules"
@@ -30,9 +32,16 @@ def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
-    """Reject each row by the first rule that applies. Where a model decided about a row (`exclusions.py`), its decision
-    holds; the summary counts those that changed the rule's (`overruled`). Raises RatchetError as `applied` does."""
+    """Reject each row by the first rule that applies, after rewriting questions with options as open ones if `limits`
+    ask for it. Where a model decided about a row (`exclusions.py`), its decision holds; the summary counts those that
+    changed the rule's (`overruled`). Raises RatchetError as `applied` does."""
     rules, overruled = applied(rules, limits), Counter[str]()
+    problems, rewritten = from_table(table), 0
+    if limits.open_questions:
+        for at, problem in enumerate(problems):
+            if appended(problem) and isinstance(opened := as_open(problem), Problem):
+                problems[at], rewritten = opened, rewritten + 1
+        table = to_table(problems)
 
     def judge(problem: Problem) -> Rejection | None:
         model, labels = decided(problem.metadata)
@@ -49,6 +58,7 @@ def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Sp
                 return Rejection(rule.__name__, evidence)
         return None
 
-    verdicts = [judge(problem) for problem in from_table(table)]
-    counts = {"overruled": dict(overruled)} if overruled else {}
+    verdicts = list(map(judge, problems))
+    counts: dict[str, Any] = {"overruled": dict(overruled)} if overruled else {}
+    counts |= {"opened": rewritten} if limits.open_questions else {}
     return partition(STEP, [rule.__name__ for rule in rules], table, verdicts, **counts)

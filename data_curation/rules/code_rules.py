@@ -39,7 +39,7 @@ _INTERACTIVE = any_of(
     r"\bsubmission will be launched twice\b",
 )
 _ASKED = r"(?:quer(?:y|ies)|questions?|requests?|calls?|guesses|evaluations|turns|commands)"
-_JUDGE = r"(?:judge|jury|testing system|grader|system|device|opponent)(?:'s \w+)?"
+_JUDGE = r"(?:judge|jury|testing system|grader|system|device|opponent)(?:'s (?!answers?\b|solution|output)\w+|(?!'s))"
 # Two signs of different kinds indicate a dialogue.
 _DIALOGUE = (
     any_of(  # hidden information
@@ -62,7 +62,7 @@ _DIALOGUE = (
         r"\brepl(?:y|ies) to\b",
         r"\b(?:prints?|writes?|sends?)\b[^.\n]{0,80}\b(?:then|and|before|upon which)\b[^.\n]{0,30}"
         r"\b(?:reads?|receives?|tells?)\b",
-        r"\bwait for\b",
+        r"\bwait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
     ),
     any_of(  # calls
         r"\b(?:helper|pre-?defined|provided|custom) functions?\b[^.]{0,60}\w\(",

@@ -5,8 +5,9 @@ import re
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
+from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.rules.pictures import needed
-from ratchet.infra.problems import Problem
+from ratchet.infra.problems import APPENDED_OPTIONS, Problem
 from ratchet.infra.recipe.curation import Rules
 
 _VERBS = (
@@ -45,8 +46,11 @@ _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 
 
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
-    """A labeled list of options without a question in or after it; or an answer that is a letter, and words about a
-    choice."""
+    """Options that the reader appended; a labeled list of options without a question in or after it; or an answer that
+    is a letter, and words about a choice."""
+    if lines := appended(problem):
+        why = as_open(problem) if limits.open_questions else ""
+        return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines} | ({"not_opened": why} if why else {})
     text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
@@ -110,7 +114,7 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
     if _TRUTH.match(answer) or (_TRUTH_IF_ASKED.fullmatch(answer) and _POLAR.search(problem.prompt)):
         return {"answer": problem.answer}
     found = _TRUE_OR_FALSE.search(problem.prompt)
-    return seen(found) if found else None
+    return seen(found) if found and not re.search(r"\d", answer) else None  # "… How many programs output TRUE?"
 
 
 _START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
@@ -119,7 +123,8 @@ _PROOF = any_of(
     r"\b(?:prove|disprove|demonstrate)\b"
     r"(?:\s+(?:that|by|or|if|why|your|it|this|these|there|each|every|using)\b|\s*[:,])",
     r"\bprove\s+(?:\$|the\b|a\b|an\b|[A-Z]\w+'s)|\bprove\s[^.?!]{0,40}=|\binduction\b[^.?!]{0,40}\bprove\b",
-    r"\bshow\s+(?:that|how|why|there|it|both|each|every|all)\b|\bshow\s*:|\bhence show\b",
+    r"\bshow\s+(?:that|how|why)\b|\bshow\s*:|\bhence show\b",
+    r"\bshow\s+(?:there|it|both|each|every|all)\b[^.?!]{0,60}\b(?:is|are|has|have|can|must|exists?)\b",
     r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
     rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
     rf"{_START}explain (?:why|that)\b",
@@ -155,7 +160,7 @@ _QUOTED = re.compile(r"[\"“”][^\"“”]{0,300}[\"“”]|\([^()]{0,200}\)")
 _QUESTION = re.compile(r"[^.?!\n]*\b(?:what|how|which|find)\b[^.?!\n]*\?", re.IGNORECASE)
 _SAME_AGAIN = re.compile(  # said in other words, or about the answer to the first
     r"\A\W*(?:in other words|that is|i\.e\.|if (?:so|yes|it does|it is)\b|which (?:option|one|of (?:the|these))\b"
-    r"|how (?:would|do|can) you (?:justify|explain|know)|why\b)",
+    r"|how (?:would|do|can) you (?:justify|explain|know)|why\b|what is (?:her|his|their|your|the) (?:answer|result)\b)",
     re.IGNORECASE,
 )
 _ANSWERED = re.compile(  # "Subproblem 0: What is …? Solution: …": only what comes after is asked
@@ -165,9 +170,14 @@ _ANSWERED = re.compile(  # "Subproblem 0: What is …? Solution: …": only what
 )
 _IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", re.IGNORECASE)  # "… as $\frac mn$. What is $m+n$?"
 _ALSO = any_of(
-    r"[.;?]\s+(?:also,?|then also) (?:find|determine|compute|calculate|give|state)\b",
+    r"[.;?]\s+(?:also,?|then also|and(?: then)?) (?:find|determine|compute|calculate|give|state)\b",
     r"\bfind\b[^.?!;]{1,160}[^.?!;\s,] and (?:then )?(?:find|determine)\b",
     r"\breturn the (?:two )?answers\b",
+)
+_LETTER = r"(?:\$ ?[a-zA-Z] ?\$|\\\( ?[a-zA-Z] ?\\\)|[b-zB-Z])"
+_UNKNOWNS = re.compile(  # "Find the values of a and b", and the answer is one value
+    rf"\b(?i:find|determine|compute|calculate|what (?:is|are)) (?:the (?:respective )?values? of )?"
+    rf"(?:{_LETTER}, )*{_LETTER},? and (?:{_LETTER}|this (?:m(?:ax|in)imum|value))(?=[\s.,?;]|\Z)"
 )
 _BLANK = r"(?:_{2,}|\\_\\_|\\underline\{\\(?:hspace|qquad)[^}]*\})"
 _TWO_BLANKS = re.compile(rf"{_BLANK}[^_]{{2,200}}?\w[^_]{{0,200}}?{_BLANK}")
@@ -188,6 +198,8 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
             return {"text": problem.prompt[start:end].strip(), "span": [start, end]}
     if found := _ALSO.search(text) or _TWO_BLANKS.search(text):
         return seen(found)
+    if (found := _UNKNOWNS.search(text)) and re.fullmatch(r"[^,;&=]*", answer := problem.answer or "") and answer:
+        return seen(found, answer=answer)
     if text.count("?") < 2:
         return None
     plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
@@ -200,7 +212,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture, or a reference to one, and a text without numbers; or a question that only a picture can answer."""
     found = needed(problem.prompt)
-    return seen(found) if found else None
+    return {"text": problem.prompt[slice(*found.span())], "span": list(found.span())} if found else None
 
 
 MAX_DIGITS = 30

@@ -34,7 +34,8 @@ _POINTS = any_of(
     rf"\b(?:the|this|each) (?:{_WHICH} )?(?:figure|diagram|histogram|chart)s?\b(?! (?:out|plane)\b)",
     r"\b(?:in|from|see) (?:the|this) (?:\w+ )?(?:picture|drawing|illustration|sketch|photo|image)s?\b(?! of\b)",
     rf"\b{_SEEN} (?:(?:is|are|as|that is|that are|which is) )?(?:{_SHOWN}|{_SIDE})\b",
-    rf"\b(?:fig\.|figures?)[ ]?(?:\d|\([a-d]\))|\bas {_SHOWN}\b",
+    r"\b(?:the|this) (?:graph|picture|image|drawing|map|plot) (?:shows|depicts|represents)\b",
+    rf"\b(?:fig\.|figures?)[ ]?(?:\d|\([a-d]\))|\bas {_SHOWN}\b|\bas seen (?:below|above)\b",
 )
 _NO_QUANTITY = any_of(  # labels, and instructions about the answer
     r"\b(?:fig(?:ure)?s?|tables?|exercises?|problems?|examples?|parts?|questions?)\.?\s?\(?\d+(?:\.\d+)*|\A\W*\d+[.)]",
@@ -48,6 +49,7 @@ _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△�
 _NO_VALUE = re.compile(  # asks for a drawing or a reason
     r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss|how do(?:es)?)\b", re.IGNORECASE
 )
+_IN_BRACKETS = re.compile(r"\\\( ?| ?\\\)")
 MOST_FORMULAS = 1
 """With more formulas, or a number, the text may describe its picture."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
@@ -76,10 +78,11 @@ _SAID_OF_IT = (
     r"|m(?:ax|in)imum"
 )
 _WANTED = re.compile(  # "Find $AX$", "what is the measure of angle PMN"
-    r"\b(?i:find|determine|compute|calculate|what(?: is| are|'s)|how (?:many|long)\b[^.?!$]{0,50}?\b(?:is|in|does))"
+    r"\b(?i:find|determine|compute|calculate|what(?: is| are|'s)"
+    r"|the(?= (?:value|size|measure) of [^.]{1,40} is\b[:\s]*\Z)|how (?:many|long)\b[^.?!$]{0,50}?\b(?:is|in|does))"
     r"(?: (?:the )?(?:number of )?[\w ]{2,20}? in)?(?: the)?"
-    r"(?:(?: [\w-]+){0,2} (?:value|length|measure|size|area|perimeter|sine|cosine|tangent) of(?: the)?)?"
-    r"(?: (?:angle|segment|line segment|line|side|triangle|arc|quadrilateral|polygon))?"
+    r"(?:(?: [\w-]+){0,2} (?:value|length|measure|size|area|perimeter|sine|cosine|tangent|sum) of(?: the)?)?"
+    r"(?: (?:angles?|segment|line segment|line|side|triangle|arc|quadrilateral|polygon))?"
     r" (?P<name>\$[^$]{1,40}\$|[∠△]?[A-Z]{2,4}\b|[xyz]\b)(?!(?: and \S+)?[- ](?:coordinate|component|axis))"
 )
 _A_NAME = re.compile(  # a name, no formula
@@ -94,6 +97,22 @@ _BROKEN_OFF = re.compile(  # the text before breaks off, unless it refers to the
 )
 
 
+_SHOWS_DATA = any_of(  # without a number in the sentence
+    r"\b(?:graph|chart|histogram|diagram)s? (?:below |above )?(?:shows?|gives?|displays?|represents?) (?:the |how )?"
+    r"(?:[\w']+ ){0,3}(?:rate|miles|distances?|numbers?|amounts?|sales|scores|temperatures?|population|many|percent\w*"
+    r"|results|prices?|costs?|heights?|speeds?|balance|profits?|much|ages|votes)\b[^.?!\d]*(?=[.?!])",
+)
+_SHOWS_PLACES = any_of(  # of numbers to write in, and of what the text does not say otherwise
+    r"\b(?:digits?|numbers?|integers?)\b[^.]{0,90}\b(?:squares|circles|boxes|cells|regions|parts|spaces|vertices)\b"
+    r" (?:in|of|on) the (?:figure|diagram|picture)\b",
+    r"\bcircles in the (?:figure|diagram|picture) intersect\b|\blook at the picture\b|\bposition shown\b",
+    r"\b(?:lengths?|angles?|segments?|points?|sides?|regions?) (?:indicated|marked) (?:in|on) the (?:figure|diagram)",
+    r"\bcolou?red as shown\b|\b(?:left|right)most (?:circle|square|box)\b",
+)
+_TAG = re.compile(r"<image_?\d*>")
+"""An input of its own in data sets for models that see."""
+
+
 def without_pictures(text: str) -> str:
     return PICTURE.sub(" ", IN_CODE.sub(" ", text))
 
@@ -106,7 +125,8 @@ def needed(text: str) -> re.Match[str] | None:
         return None
     found = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
-        return _undescribed(text) or (_named_once(text) if found else None)
+        shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text)
+        return shown or _undescribed(text) or (_named_once(text) if found else None)
     return found
 
 
