@@ -207,9 +207,7 @@ class _Judging:
                     break
         yield from ((index, _broken(_OUT_OF_TIME), 0.0) for index in checks)
 
-    def _conclusion(
-        self, check: str, record: dict[str, Any], asked: bool, execution: CheckExecution
-    ) -> Failure | None:
+    def _conclusion(self, check: str, record: dict[str, Any], asked: bool, execution: CheckExecution) -> Failure | None:
         program, status, detail = execution.program, record.get("status"), record.get("detail", "")
         if status == "held":
             return None
