@@ -37,12 +37,12 @@ from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 9, "problems")
-NORMALISE = Step("normalise", 10, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 10, "problems")
+NORMALISE = Step("normalise", 11, "problems")
 RULES = Step("rules", 7, "problems")
 DECONTAMINATE = Step("decontaminate", 5, "problems")
 DEDUPLICATE = Step("deduplicate", 6, "problems")
-VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 7, "problems", resumable=True)
 CURATED = Step("curated", 4, "problems")
 
 

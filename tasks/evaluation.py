@@ -29,7 +29,7 @@ from ratchet.tasks.training import MetricsFollower, check_model, run_worker
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
-EVALUATE = Step("evaluate", 9, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 10, "evaluation", resumable=True)
 
 MANY_EMPTY = 0.02
 """Share of empty responses above which the terminal warns, as the report does."""
