@@ -31,7 +31,7 @@ from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.prompts import with_templates
 
 WARM_START = Step("warm_start", 3, "checkpoint", resumable=True)
-STAGE = Step("train", 6, "checkpoint", resumable=True)
+STAGE = Step("train", 7, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 6, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
