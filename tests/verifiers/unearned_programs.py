@@ -31,8 +31,8 @@ def said(x):
     "modules as memory": """
 import sys
 def said(x):
-    first = "told" not in sys.modules
-    sys.modules["told"] = sys
+    first = "marked" not in sys.modules
+    sys.modules["marked"] = sys
     return "YES" if first else "NO"
 """,
     "the environment as memory": """
