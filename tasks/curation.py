@@ -38,12 +38,12 @@ from ratchet.verifiers.domain import code_of, domain_of
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 9, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 10, "problems")
 NORMALISE = Step("normalise", 11, "problems")
 RULES = Step("rules", 8, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
-VALIDATE_TESTS = Step("validate_tests", 6, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 7, "problems", resumable=True)
 CURATED = Step("curated", 5, "problems")
 
 

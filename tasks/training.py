@@ -32,7 +32,7 @@ from ratchet.verifiers.prompts import with_templates
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
 STAGE = Step("train", 7, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 5, "pass_rates", resumable=True)
+PASS_RATES = Step("pass_rates", 6, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""

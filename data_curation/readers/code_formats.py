@@ -21,10 +21,12 @@ PYTHON_3 = (3, "PYTHON3")  # in CodeContests
 
 
 def leetcode(row: RawRow) -> Row:
-    """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need."""
+    """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need. LeetCode accepts
+    floats within 1e-5."""
     meta = row.get("meta")
     meta = meta if isinstance(meta, dict) else {}
     entry_point, prelude = row.take_text("entry_point"), row.take("prompt")
+    row.setdefault("tolerance", 1e-5)
     row.pop("input_output", None)  # the assertions of `test` once more, as text
     suite = from_assertions(row.take_text("test"), entry_point, prelude)
     statement = row.take("problem_description") or meta.pop("question_title", None)

@@ -275,6 +275,14 @@ while True:
     os.write(ends[1], bytes(1 << 16))
 """,
     "memory bomb in shared memory": "import mmap\nhoard = []\nwhile True:\n    hoard.append(mmap.mmap(-1, 1 << 24))",
+    "memory bomb in shared memory that nobody maps": """
+import mmap
+hoard = []
+while True:
+    hoard.append(mmap.mmap(-1, 1 << 24))
+    hoard[-1].write(bytes(1 << 24))
+    hoard[-1].madvise(mmap.MADV_DONTNEED)
+""",
     "huge integer": "print(len(str(9 ** 9 ** 8)))",
     "huge output": "while True:\n    print('x' * 100000)",
     "huge output on standard error": "import sys\nwhile True:\n    print('x' * 1000, file=sys.stderr)",

@@ -101,6 +101,22 @@ LEGAL = {
         "import io, os, sys\nsys.stdin = io.BytesIO(os.read(0, os.fstat(0).st_size))\n"
         "print(2 * int(sys.stdin.readline()))"
     ),
+    "the header of Codeforces": (
+        "import io, os, sys\nclass Fast(io.IOBase):\n    def __init__(self, file):\n        self.fd = file.fileno()\n"
+        "        self.writable = 'x' in file.mode or 'r' not in file.mode\n        self.buffer = io.BytesIO()\n"
+        "    def readline(self): return os.read(self.fd, os.fstat(self.fd).st_size)\n"
+        "    def write(self, text): return self.buffer.write(text.encode())\n"
+        "    def flush(self):\n        if self.writable:\n            os.write(self.fd, self.buffer.getvalue())\n"
+        "            self.buffer = io.BytesIO()\n"
+        "sys.stdin, sys.stdout = Fast(sys.stdin), Fast(sys.stdout)\nprint(2 * int(sys.stdin.readline()))"
+    ),
+    "attributes of the streams": (
+        "import sys\nfor stream, mode, name in (sys.stdin, 'r', '<stdin>'), (sys.stdout, 'w', '<stdout>'):\n"
+        "    assert (stream.mode, stream.name, stream.encoding) == (mode, name, 'utf-8')\n"
+        "    assert stream.buffer.raw.name == stream.buffer.name == name and stream.fileno() == 'rw'.index(mode)\n"
+        "    assert not stream.isatty() and not stream.line_buffering\n    stream.reconfigure(encoding='utf-8')\n"
+        "print(2 * int(sys.stdin.readline()))"
+    ),
     "faulthandler": "import faulthandler\nfaulthandler.enable()\nprint(2 * int(input()))",
 }  # fmt: skip
 

@@ -56,6 +56,8 @@ _FILES = {
 _PROCESSES = {
     "fork": "os.fork() or os._exit(0)",
     "fork behind the os module": "import posix; posix.fork() or os._exit(0)",
+    "a table of descriptors of its own": "syscall(436, 250, 255, 2)",
+    "a thread with a table of its own": f"syscall({(56, 220)[_MACHINE]}, 0x10900, 0, 0, 0, 0)",
     "spawn": "os.posix_spawn('/bin/sh', ['sh', '-c', ':'], {{}})",
     "a shell": "assert os.system('exit 0') == 0",
     "a subprocess": "subprocess.Popen([sys.executable, '-c', ''], start_new_session=True)",

@@ -112,6 +112,52 @@ def test_a_prelude_is_there_and_a_solution_may_replace_it(sandbox):
     assert not judge(doubling(), "def f(x): return twice(x)", sandbox).passed
 
 
+PRELUDES = {
+    "LeetCode's, where there is none": (
+        None,
+        "from_none = SortedList([x]), Counter(), inf, ascii_lowercase, pow(x, 1, 7)",
+    ),
+    "its own and no other": ("import math", "try:\n        Counter\n    except NameError: math"),
+    "an empty one is none": ("", "try:\n        math\n    except NameError: pass\n    else: raise ValueError"),
+    "recursion as deep as it says": (
+        "import sys\nsys.setrecursionlimit(50000)",
+        "def g(n): return n and g(n - 1)\n    g(20000)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRELUDES)
+def test_a_program_has_what_its_own_harness_has(name, sandbox):
+    prelude, body = PRELUDES[name]
+    problem = doubling(metadata=json.dumps({"prelude": prelude}))
+    verdict = judge(problem, f"def f(x):\n    {body}\n    return 2 * x", sandbox)
+    assert verdict.passed, verdict
+    if prelude:
+        tests = json.dumps([{"input": "1\n", "output": "2"}])
+        stdin = Problem("p", "code", "", tests=tests, metadata=problem.metadata)
+        program = f"def f(x):\n    {body}\n    return 2 * x\nprint(f(int(input())))"
+        assert judge(stdin, program, sandbox).passed
+
+
+MEMORY = {
+    "numpy in 64 MB": ("import numpy as np\nprint(int(np.arange(3)[2]))", 64, "all_tests"),
+    "an array of 183 MiB in 256 MB": ("import numpy as np\nnp.ones(24 * 10**6)\nprint(2)", 256, "all_tests"),
+    "an array of 305 MiB in 256 MB": ("import numpy as np\nnp.ones(40 * 10**6)\nprint(2)", 256, "memory_limit"),
+    "shared memory": (
+        "import mmap, time\nh = [mmap.mmap(-1, 1 << 24) for _ in range(9)]\nfor m in h: m.write(bytes(1 << 24))\n"
+        "time.sleep(0.2)\nprint(2)", 64, "memory_limit",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_what_is_resident(name, sandbox):
+    source, limit, reason = MEMORY[name]
+    tests = json.dumps([{"input": "", "output": "2"}])
+    verdict = judge(Problem("p", "code", "", tests=tests, memory_limit_mb=limit), source, sandbox)
+    assert verdict.decided_by == reason, verdict
+
+
 def test_keyword_arguments_and_values(sandbox):
     tests = [{"call": {"kwargs": {"a": [1], "b": {"k": None}}}, "output": [[1], {"k": None}, True, "é", 0.5]}]
     problem = Problem("p", "code", "", tests=json.dumps(tests), entry_point="f")

@@ -389,3 +389,65 @@ def test_values_come_back_as_they_went():
     for text in ('{"value": {"object": 0}, "objects": [["Counter", {}]]}', '{"value": {"eval": "1"}, "objects": []}'):
         with pytest.raises(ValueError, match=r"no class|no kind"):
             wire.decode(json.loads(text))
+
+
+POINTER = """
+class Fake:
+    __array_interface__ = {"shape": (2,), "typestr": "<f8", "version": 3, "data": (ADDRESS, True)}
+def f(x): return Fake()
+"""
+
+
+@pytest.mark.parametrize("address", ["id(POINTER) + 64 if 'POINTER' in globals() else 4096", "8", "1 << 60"])
+def test_a_check_reads_no_memory_at_an_address_of_the_program(address, sandbox):
+    close = checked("assert np.allclose(candidate(1), [11702.25, 5.5])", before="import numpy as np")
+    verdict = judge(close, POINTER.replace("ADDRESS", address), sandbox)
+    assert (verdict.outcome, verdict.decided_by) != (Outcome.TIMEOUT, "time_limit") and not verdict.passed, verdict
+    seen = checked("import numpy as np\nassert np.asarray(candidate(1)).dtype == float", "assert candidate(2) == 2")
+    assert judge(seen, POINTER.replace("ADDRESS", address), sandbox, EVERY_TEST).fraction == 0
+
+
+@pytest.mark.parametrize("value", ["[]", "()", "{}", "''", "np.array([])"])
+def test_nothing_is_close_to_an_empty_answer(value, sandbox):
+    problem = checked("assert np.allclose(candidate(1), 2.5)", before="import numpy as np")
+    assert not judge(problem, f"import numpy as np\ndef f(x): return {value}", sandbox).passed
+    assert judge(problem, "def f(x): return 2.5", sandbox).passed
+    empty = checked("assert np.allclose(candidate(1), [])", before="import numpy as np")
+    assert judge(empty, "def f(x): return []", sandbox).passed
+
+
+def test_a_check_that_ends_its_process_is_not_called_slow(sandbox):
+    ends = checked("import os\nassert candidate(1) == 1\nos._exit(3) if candidate(2) == 3 else None")
+    assert judge(ends, "def f(x): return x", sandbox).passed
+    verdict = judge(ends, "def f(x): return x if x == 1 else 3", sandbox)
+    assert verdict.decided_by == "runtime_error" and "ends its process" in verdict.detail
+    large = checked("hoard = candidate(1) * 10 ** 9\nassert hoard")
+    assert judge(large, "def f(x): return [x]", sandbox).outcome is Outcome.FAILED
+
+
+NOT_THE_PROBLEM = {
+    "a prelude that fails": """
+import os, sys
+frame = sys._getframe()
+while "files" not in frame.f_locals:
+    frame = frame.f_back
+os.write(frame.f_locals["files"].report, b'{"status": "unprepared", "detail": "its prelude fails"}\\n')
+os._exit(0)
+""",
+    "an import that fails": "def f(x): raise ImportError('no module named numpy')",
+    "a value that is too deep": """
+def f(x):
+    value = []
+    for _ in range(DEPTH):
+        value = [value]
+    return value
+""",
+}
+
+
+@pytest.mark.parametrize("name", NOT_THE_PROBLEM)
+def test_no_program_makes_a_check_invalid(name, sandbox):
+    problem = checked("got = candidate(1)\nassert candidate(got) == 1")
+    for depth in range(150, 1000, 85) if "deep" in name else (1,):
+        verdict = judge(problem, NOT_THE_PROBLEM[name].replace("DEPTH", str(depth)), sandbox)
+        assert verdict.outcome is Outcome.FAILED, (depth, verdict)

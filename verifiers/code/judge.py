@@ -11,7 +11,7 @@ from ratchet.verifiers.code.comparison import short, text_difference, value_diff
 from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.sandbox.runs import Limits, TestRun
+from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -19,6 +19,8 @@ _REASONS = {
     "uncompilable": "compile_error", "exhausted": "memory_limit", "flooded": "output_limit", "timed_out": "time_limit",
 }  # fmt: skip
 """The kind of failure by the status of a run; others are a `runtime_error`."""
+_CHECK_ENDS = {"timed_out": ("time_limit", "takes too long"), "exhausted": ("memory_limit", "uses too much memory")}
+"""The kind of failure and what a check does, by how its process was ended."""
 
 
 @dataclass(frozen=True)
@@ -198,17 +200,15 @@ class _Judging:
             self.budget_s -= execution.spent_s
             records = iter(execution.records)
             for index, check in list(checks.items()):
-                record = next(records, {})
-                asked = "asked" in record
-                record = next(records, {}) if asked else record
-                yield index, self._conclusion(check, record, asked, execution.program), 0.0
+                asked, record = next(records, (execution.asked, {}))
+                yield index, self._conclusion(check, record, asked, execution), 0.0
                 del checks[index]
-                if record.get("status", "gone") == "gone":
+                if record.get("status") in (None, "gone"):
                     break
         yield from ((index, _broken(_OUT_OF_TIME), 0.0) for index in checks)
 
-    def _conclusion(self, check: str, record: dict[str, Any], asked: bool, program: TestRun | None) -> Failure | None:
-        status, detail = record.get("status", "endless"), record.get("detail", "")
+    def _conclusion(self, check: str, record: dict[str, Any], asked: bool, execution: CheckExecution) -> Failure | None:
+        program, status, detail = execution.program, record.get("status"), record.get("detail", "")
         if status == "held":
             return None
         if program is not None and program.status == "unprepared":
@@ -218,11 +218,12 @@ class _Judging:
             raise InvalidProblem(f"its check cannot be run: {detail}" if "prelude" not in detail else detail)
         if status == "gone" and program is not None and program.status != "exited":
             return _broken(program)
-        if status == "endless" and not asked:
-            raise InvalidProblem("its check cannot be run: it does not end")
-        if status == "endless":
-            detail = "the published check takes too long on what was returned"
-            return "time_limit", detail, detail
+        if status is None:
+            reason, fault = _CHECK_ENDS.get(execution.check_ended, ("runtime_error", "ends its process"))
+            if not asked:
+                raise InvalidProblem(f"its check cannot be run: it {fault}")
+            detail = f"the published check {fault} on what was returned"
+            return reason, detail, detail
         if status in ("gone", "raised"):
             return "runtime_error", detail, detail
         functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))

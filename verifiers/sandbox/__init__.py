@@ -11,5 +11,7 @@ MESSAGE_BYTES = 4096
 """Longest message between judge and server. Messages contain limits and results, nothing of a job."""
 STOPPED = b"stopped"
 """The last line of a report: the process begins no further test, though there may be more."""
+ASKED = b"asked "
+"""Begins the line of a check in its report: it has used the program."""
 UNCONFINED = signal.SIGUSR1
 """Ends a process that could not be confined. A solution cannot die of it: it may not send signals."""

@@ -23,8 +23,9 @@ _READABLE = ANSWERING | COMPARING | {
     "__eq__", "__func__", "__init__", "__module__", "__mro__", "__name__", "__ne__", "__qualname__", "__self__",
     "__slots__",
 }  # fmt: skip
-"""Special attributes of the program's objects that a check may read. No others: `__array_interface__` and its relatives
-hand out addresses, which numpy would read in this process, where the expected values are."""
+"""Names between underscores that a check may read on the program's objects. Others are protocols of libraries, which
+trust what they get: numpy reads memory of this process, where the expected values are, at the address in
+`__array_interface__`, and ctypes passes on `_as_parameter_`."""
 
 _SHOWN = 300
 _CONTAINERS = (list, dict, set, bytearray, deque)
@@ -44,16 +45,16 @@ class Impossible(BaseException):
     """The check does something that cannot be done here: its own fault, not the program's."""
 
 
-def run_checks(job: Mapping[str, Any], peer: "CheckEnd", write: Callable[[dict[str, Any]], None]) -> None:
+def run_checks(job: Mapping[str, Any], peer: "CheckEnd", write: Callable[[dict[str, Any]], object]) -> None:
     """Run each of `job["checks"]` and `write` its record: `status` (`held`; `failed`, by the check; `raised`, by the
     program; `gone`, the program's process; `invalid`, the check itself), `name` and `detail` of the exception, and
-    `got`, the last value from the program. `{"asked": true}` precedes it if the program was used at all. With
+    `got`, the last value from the program. `peer.note_use` is called before a check first uses the program. With
     `job["to_first_failure"]` it stops after the first that does not hold."""
     peer.classes = classes_named(job["checks"], job["prelude"])
     if any("allclose" in source for source in job["checks"]):
         _compare_shapes()
     for source in job["checks"]:
-        peer.begin(write)
+        peer.begin()
         record = _run_check(source, job["entry_point"], peer)
         write(record | {"got": peer.shown})
         if job["to_first_failure"] and record["status"] != "held":
@@ -128,23 +129,23 @@ class _Names(dict):
 class CheckEnd(Peer):
     """The check's end of the connection."""
 
-    def __init__(self, channel: Any, names: Mapping[str, Any]) -> None:
+    def __init__(self, channel: Any, names: Mapping[str, Any], note_use: Callable[[], object]) -> None:
         super().__init__(channel)
         self.names = names
+        self.note_use = note_use
         self.raised: BaseException | None = None  # the program's last exception
         self.broken: BaseException | None = None  # why nothing more can be sent
         self.classes: set[str] = set()  # names that the checks use as classes
         self.asked = False
         self.shown = ""
-        self._write: Callable[[dict[str, Any]], None] | None = None
         self._known: dict[int, Any] = {}
         self._kinds: dict[int, type] = {}
         self._classes: dict[str, type] = {}  # of the check, by name
         self._callbacks: list[Callable[..., Any]] = []
         self._lent: list[tuple[Remote, str, Any, Any]] = []
 
-    def begin(self, write: Callable[[dict[str, Any]], None]) -> None:
-        self.raised, self.asked, self.shown, self._write = None, False, "", write
+    def begin(self) -> None:
+        self.raised, self.asked, self.shown = None, False, ""
 
     def do(self, what: str, *asked: Any, asks: bool = True) -> Any:
         """Have the program's end do it. Raises the program's exception."""
@@ -175,7 +176,10 @@ class CheckEnd(Peer):
     def _given(self, value: Any, objects: list[Any] | None = None) -> dict[str, Any]:
         try:
             return self.encode(value, objects)
-        except (NotData, RecursionError) as error:
+        except RecursionError as error:  # no check nests so deep: it is a value of the program
+            self.broken = Unreadable(describe(error))
+            raise self.broken from None
+        except NotData as error:
             self.broken = Impossible(f"it passes the program something that is not data: {error}")
             raise self.broken from None
 
@@ -204,8 +208,7 @@ class CheckEnd(Peer):
     def _ask(self, what: str, graph: dict[str, Any], asks: bool) -> dict[str, Any]:
         if asks and not self.asked:
             self.asked = True
-            assert self._write is not None
-            self._write({"asked": True})
+            self.note_use()
         try:
             self._give_back()
             reply = self.ask(what, graph)
@@ -308,7 +311,7 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name in _QUESTIONS and not self._ratchet_made:
             raise AttributeError(f"an object that the program returned has no {name!r}")
-        if name.startswith("_ratchet") or (name[:2] == name[-2:] == "__" and name not in _READABLE):
+        if name.startswith("_ratchet") or (name[:1] == name[-1:] == "_" and name not in _READABLE):
             raise AttributeError(name)
         return self._ratchet_end.attribute(self, name)
 

@@ -23,7 +23,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ratchet.verifiers.sandbox import STOPPED, values
+from ratchet.verifiers.sandbox import ASKED, STOPPED, values
 from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 
@@ -61,12 +61,11 @@ def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 class Files(NamedTuple):
     """Descriptors of a confined process: the job, which once read is reused for standard input; standard output; the
-    report; the progress file, one byte per finished test; /dev/null, open for reading and writing."""
+    report, one line per finished test; /dev/null, open for reading and writing."""
 
     job: int
     output: int
     report: int
-    progress: int
     null: int
 
 
@@ -126,7 +125,6 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
         elif output is not None:
             _fill(files.output, output)
         written += report(files.report, record)
-        os.write(files.progress, b".")
         # The judge sends the rest to a new process. Daemon threads would continue into the next test.
         if not (fits and alone) or written > REPORT_BYTES:
             break
@@ -153,7 +151,8 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
 
 
 def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
-    """Run the job's `checks` on the program at the other end of `channel`, see `checking`; count them in `progress`."""
+    """Run the job's `checks` on the program at the other end of `channel`, see `checking`. The report gets a line for
+    each, which begins with ASKED as soon as it uses the program."""
     job = read_job(files)
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
@@ -163,12 +162,8 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
         return
 
-    def write(record: dict[str, Any]) -> None:
-        report(files.report, record)
-        if "status" in record:
-            os.write(files.progress, b".")
-
-    run_checks(job, CheckEnd(channel, names), write)
+    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED))
+    run_checks(job, peer, lambda record: report(files.report, record))
 
 
 def read_job(files: Files) -> dict[str, Any]:
@@ -181,8 +176,9 @@ def _compiled(job: dict[str, Any], default_names: dict[str, Any]) -> tuple[types
     global _recursion_limit
     try:
         # A problem with its own prelude, an empty one included, has what its own harness has, and nothing else.
-        is_default = job["entry_point"] and job["prelude"] is None
-        names = default_names if is_default else names_with(job["prelude"] or "", vars(builtins))
+        names = default_names if job["entry_point"] and job["prelude"] is None else vars(builtins)
+        if job["prelude"]:
+            names = names_with(job["prelude"], names)
         _recursion_limit = sys.getrecursionlimit()
     except BaseException as error:
         raise _Failed({"status": "unprepared", "detail": describe(error)}) from None

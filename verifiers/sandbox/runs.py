@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.verifiers.sandbox import STOPPED
+from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
 
@@ -52,12 +52,21 @@ class Execution:
 
 @dataclass(frozen=True)
 class CheckExecution:
-    """The records of checks (`checking.run_checks`), how the program ended if it did so by itself or at its limit, and
-    the seconds it took."""
+    """The records of checks (`checking.run_checks`), each with whether the check used the program; the same of a check
+    without a record; how the checks' process ended (`exited`, `timed_out`, `exhausted`); how the program ended, if by
+    itself or at its limit; and the seconds it took."""
 
-    records: list[dict[str, Any]]
+    records: list[tuple[bool, dict[str, Any]]]
+    asked: bool
+    check_ended: str
     program: TestRun | None
     spent_s: float
+
+
+def check_records(text: bytes) -> tuple[list[tuple[bool, dict[str, Any]]], bool]:
+    """`records` and `asked` of a CheckExecution, from the report of the checks' process, which is ours."""
+    *lines, last = text.split(b"\n")
+    return [(line.startswith(ASKED), json.loads(line.removeprefix(ASKED))) for line in lines], last.startswith(ASKED)
 
 
 def content(file: int, begin: int = 0, limit: int = 1 << 30) -> bytes:
@@ -67,12 +76,12 @@ def content(file: int, begin: int = 0, limit: int = 1 << 30) -> bytes:
 
 class Report:
     """The report of a process, read as it grows; `runs` are the finished tests. It is untrusted: from the first invalid
-    line on it counts as missing."""
+    line on it counts as missing. What is read is a copy, see `Progress`."""
 
     def __init__(self, output: int, report: int, count: int, output_bytes: int) -> None:
         self._output, self._report = output, report
         self._count, self._output_bytes = count, output_bytes
-        self._text, self._read, self._lines, self._is_over = b"", 0, 0, False
+        self._text, self._read, self._is_over = b"", 0, False
         self.runs: list[TestRun] = []
 
     def update(self, enough: Callable[[int, TestRun], bool] | None) -> bool:
@@ -80,7 +89,6 @@ class Report:
         fresh = content(self._report, self._read, LONGEST_REPORT_BYTES - self._read)
         self._read += len(fresh)
         *lines, self._text = (self._text + fresh).split(b"\n")
-        self._lines += len(lines)
         found = len(self.runs)
         for line in lines:
             if not self._is_over and len(self.runs) < self._count:
@@ -103,9 +111,6 @@ class Report:
 
     def conclude(self, result: dict[str, Any]) -> None:
         """Add the test during which the process ended, or was ended."""
-        if result["finished"] > self._lines:  # it reported tests as finished to restart their clock
-            self.runs = [TestRun("died", detail="it wrote to the sandbox's own files")] * self._count
-            return
         stopped = self._text == STOPPED and not self._is_over
         # A process that says it stopped before the first test is at fault all the same.
         if len(self.runs) == self._count or (self.runs and stopped) or result["ended"] in ("stopped", "over"):

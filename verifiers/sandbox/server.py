@@ -198,8 +198,8 @@ class Sandbox:
         job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}
         # The process writes its inputs itself: they may be longer than any output may be.
         longest = max(4 * len(test.get("input", "")) for test in tests)
-        with _files(job, None, None) as files:
-            report = Report(files[1], files[2], len(tests), limits.output_bytes)
+        with _files(job, None, None, None) as files:
+            report = Report(files[1], files[3], len(tests), limits.output_bytes)
             result = self._ask(files, len(tests), limits, longest, lambda: report.update(enough))
             report.update(None)
             report.conclude(result)
@@ -213,13 +213,14 @@ class Sandbox:
         test apply to a check. Raises SandboxFault."""
         program = {"source": source, "tests": [], "entry_point": entry_point, "prelude": prelude}
         job = {"checks": checks, "entry_point": entry_point, "prelude": prelude, "to_first_failure": to_first_failure}
-        with _files(program, None, None, job, None) as files:
+        with _files(program, None, None, job, None, None) as files:
             result = self._ask(files, len(checks), limits, 0, lambda: False)
             report = Report(files[1], files[2], 1, limits.output_bytes)
             report.update(None)
-            report.conclude(result | {"finished": 0})  # which the check reports, not the program
-            records = [json.loads(line) for line in runs.content(files[4]).splitlines()]
-        return CheckExecution(records, report.runs[0] if report.runs else None, result["spent_s"])
+            report.conclude(result)
+            records, asked = runs.check_records(runs.content(files[5]))
+        ended = report.runs[0] if report.runs else None
+        return CheckExecution(records, asked, result["check_ended"], ended, result["spent_s"])
 
     def _ask(
         self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool]

@@ -51,6 +51,7 @@ _MADE: dict[type, tuple[str, Callable[..., Any], Callable[[Any], tuple[Any, ...]
     type({}.keys()): ("keys", lambda items: items.keys(), lambda v: (dict.fromkeys(v),)),
     type({}.items()): ("items", lambda items: items.items(), lambda v: (dict(v),)),
 }  # fmt: skip
+_NUMPY_KINDS = "biufcUS"
 _named_tuple = functools.cache(namedtuple)
 _MAKERS = {name: make for name, make, _ in _MADE.values()}
 
@@ -142,6 +143,8 @@ class Wire:
                     import numpy as np
 
                     kind, shape, items = body
+                    if np.dtype(kind).kind not in _NUMPY_KINDS:
+                        raise ValueError(f"no data of type {kind!r}")
                     return np.array(value(items), dtype=kind).reshape(shape)[() if not shape else ...]
                 case "namedtuple":
                     return _named_tuple(body[0], tuple(body[1]))(*map(value, body[2]))
@@ -176,7 +179,7 @@ def state(item: Any) -> dict[str, Any]:
 def _numpy(value: Any) -> tuple[str, list[int]] | None:
     """The type and the shape of an array or a scalar of numbers or text."""
     kind = getattr(value, "dtype", None)
-    return (kind.str, list(value.shape)) if kind is not None and kind.kind in "biufcUS" else None
+    return (kind.str, list(value.shape)) if kind is not None and kind.kind in _NUMPY_KINDS else None
 
 
 def plain_text(value: Any) -> str | None:

@@ -12,7 +12,6 @@ judge's socket, the child, and the child's progress at the same time, so it neve
 Started by `Sandbox` as `python -P -S -s -c ... <configuration>`.
 """
 
-import fcntl
 import gc
 import importlib
 import json
@@ -27,11 +26,11 @@ from contextlib import suppress
 from typing import Any
 
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
+from ratchet.verifiers.sandbox.progress import Progress
 
 _TICK_S = 0.02
 _GRACE_S = 2.0
 """For a check after its program has ended."""
-_FIONREAD = 0x541B
 _THREADS_READ = 64
 """Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
@@ -116,7 +115,7 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 5)
+            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 6)
             if not message:
                 return
             if message != STOP:  # which came too late
@@ -126,21 +125,22 @@ class _Server:
         self.channel.send(json.dumps(record).encode())
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
-        """`files` are the program's job, output and report, and for a check also its job and its report."""
-        # Only the child writes, and only we read, the number of bytes alone: what was reported cannot be taken back.
-        (finished, progress), checker = os.pipe(), None
-        if len(files) == 3:
-            program = self._start(self.run, limits, [*files, progress])
+        """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
+        last report."""
+        *given, copy = files
+        progress, checker = Progress(given[-1], copy, limits["tests"]), None
+        if len(given) == 3:
+            program = self._start(self.run, limits, given)
         else:
-            job, report = files[3:]
+            job, report = given[3:]
             ends = socket.socketpair()
-            program = self._start(harness.answer_check, limits, [*files[:3], files[2]], ends[0])
-            checker = self._start(harness.run_check, limits, [job, report, report, progress], ends[1])
+            program = self._start(harness.answer_check, limits, given[:3], ends[0])
+            checker = self._start(harness.run_check, limits, [job, report, report], ends[1])
             for end in ends:
                 end.close()
-        os.close(progress)
-        result = self._watch(program, checker, finished, limits)
-        for descriptor in (*files, finished):
+        result = self._watch(program, checker, progress, limits)
+        progress.update()
+        for descriptor in files:
             os.close(descriptor)
         self.send(result)
 
@@ -168,7 +168,7 @@ class _Server:
             os._exit(71)
 
     def _watch(
-        self, program: "_Child", checker: "_Child | None", finished: int, limits: dict[str, Any]
+        self, program: "_Child", checker: "_Child | None", progress: Progress, limits: dict[str, Any]
     ) -> dict[str, Any]:
         """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
         it uses the program until it ends.
@@ -181,7 +181,7 @@ class _Server:
         for descriptor in (*(child.exited for child in both), self.channel.fileno()):
             watch.register(descriptor, select.POLLIN)
         begin = last = time.monotonic()
-        done, test_began, check_began, ended, over_s = 0, 0.0, 0.0, "", 0.0
+        test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
         check_ended = "exited"
         while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
@@ -200,8 +200,7 @@ class _Server:
                 ended, over_s = "exited", wall
                 watch.unregister(program.exited)
             # Polled, not waited for: waking up for each of a hundred short tests costs more than they do.
-            before, done = done, _unread(finished)
-            if before < done < limits["tests"]:  # reporting more tests than there are gains no time
+            if progress.update():
                 test_began, check_began = spent, check_s
             if self.channel.fileno() in ready:
                 ended = "stopped"
@@ -218,6 +217,9 @@ class _Server:
             if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > _GRACE_S)):
                 check_ended = "timed_out"
                 break
+            if checker and wall > _TICK_S and checker.resident() > limits["memory_bytes"]:
+                check_ended = "exhausted"
+                break
         if not ended:
             # Its connection broke just before it ended: a moment shows which ended first.
             waits = checker and not select.select([program.exited], [], [], 0.05)[0]
@@ -228,7 +230,7 @@ class _Server:
         _end_descendants(self.isolated)
         spent = max(spent, program.used_s)
         check = {"check_ended": check_ended, "check_status": statuses[1]} if checker else {}
-        return {"ended": ended, "status": statuses[0], "spent_s": spent, "finished": _unread(finished)} | check
+        return {"ended": ended, "status": statuses[0], "spent_s": spent} | check
 
 
 class _Child:
@@ -290,10 +292,6 @@ class _Child:
         os.close(self.exited)
         self.used_s = usage.ru_utime + usage.ru_stime
         return status
-
-
-def _unread(pipe: int) -> int:
-    return int.from_bytes(fcntl.ioctl(pipe, _FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _resident(path: str, directory: int) -> int:
