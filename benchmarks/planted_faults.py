@@ -5,8 +5,8 @@ a time, and the tests that should notice it run there.
     python -m benchmarks.planted_faults --only KL clip # faults whose name contains one of these
     python -m benchmarks.planted_faults --wide         # run a room's whole folder of tests where the named ones pass
 
-The named tests must first pass without a fault: a test that fails anyway would notice everything. Exits with 1 when a
-fault goes unnoticed, and with 2 when a fault cannot be planted or its tests do not run.
+The test that notices must fail twice with the fault and pass without it: one that fails anyway, or now and then, would
+notice everything. Exits with 1 when a fault goes unnoticed, and with 2 when one cannot be planted or tried.
 """
 
 import argparse
@@ -95,28 +95,32 @@ class Copy:
 
 
 def noticed_by(fault: Fault, copy: Copy, wide: bool) -> str:
-    """The first test that fails; "" if none does. Raises ValueError where tests could not run."""
+    """The first test that fails with the fault, twice, and passes without it; "" if none fails. Raises ValueError where
+    tests could not run, or one fails for another reason."""
     file = copy.root / fault.file
     whole = file.read_text()
     file.write_text(fault.planted(copy.root))
     try:
         for paths in (fault.tests, (fault.folder,)) if wide else (fault.tests,):
             code, end = copy.test(paths)
-            if code not in (PASSED, NOTICED):
-                raise ValueError(f"{fault.name}: the tests did not run (pytest exited with {code})\n{end}")
             if code == NOTICED:
-                failed = next((line for line in end.splitlines() if line.startswith(("FAILED", "ERROR"))), "a test")
-                return failed.removeprefix("FAILED ").partition(" - ")[0]
+                break
+            if code != PASSED:
+                raise ValueError(f"{fault.name}: the tests did not run (pytest exited with {code})\n{end}")
+        else:
+            return ""
+        line = next((line for line in end.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+        test = line.partition(" ")[2].partition(" ")[0].partition("[")[0]  # with all of its parameters
+        again = copy.test([test] if test else paths)[0]
     finally:
         file.write_text(whole)
-    return ""
+    without = copy.test([test] if test else paths)[0]
+    if (again, without) != (NOTICED, PASSED):
+        raise ValueError(f"{fault.name}: {test} fails, but not because of the fault\n{end}")
+    return test or "pytest"
 
 
 def drill(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
-    code, end = copy.test(sorted({path for fault in faults for path in fault.tests}))
-    if code != PASSED:
-        print(f"the tests do not pass without a fault:\n{end}")
-        return 2
     missed = broken = 0
     for fault in faults:
         started = time.monotonic()
@@ -127,16 +131,14 @@ def drill(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
             print(f"ERROR       {error}", flush=True)
             continue
         missed += not by
-        print(
-            f"{'noticed' if by else 'NOT NOTICED':<11} {fault.name}  {by} ({time.monotonic() - started:.0f} s)",
-            flush=True,
-        )
+        seconds = time.monotonic() - started
+        print(f"{'noticed' if by else 'NOT NOTICED':<11} {fault.name}  {by} ({seconds:.0f} s)", flush=True)
     print(f"{len(faults) - missed - broken} of {len(faults)} faults noticed, {missed} not, {broken} could not be tried")
     return 2 if broken else int(missed > 0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORDS", help="faults whose name contains these")
     parser.add_argument("--wide", action="store_true", help="run the room's whole folder where the named tests pass")
     arguments = parser.parse_args()
