@@ -138,7 +138,7 @@ def drill(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORDS", help="faults whose name contains these")
     parser.add_argument("--wide", action="store_true", help="run the room's whole folder where the named tests pass")
     arguments = parser.parse_args()
