@@ -1,3 +1,5 @@
+import json
+
 from ratchet.data_curation.length_filter import filter_by_length
 from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.curation import LengthFilter
@@ -14,6 +16,14 @@ def test_the_bands_of_the_paper():
     split = filter_by_length(rows([0, 1999.9, 4000, 32000]), LIMITS, seed=0)
     assert split.kept.column("teacher_tokens").to_pylist() == [4000, 32000]
     assert split.rejected.column("rule").to_pylist() == ["too_short", "too_short"]
+
+
+def test_the_share_that_is_kept_of_the_middle_band_is_the_recipes():
+    limits = LIMITS.model_copy(update={"downsample_keep": 0.2})
+    split = filter_by_length(rows([3000.0] * 2000), limits, seed=0)
+    assert 340 < len(split.kept) < 460
+    draws = [json.loads(evidence)["draw"] for evidence in split.rejected.column("evidence").to_pylist()]
+    assert 0.2 <= min(draws) < max(draws) <= 1
 
 
 def test_the_middle_band_is_thinned_at_the_rate_and_by_identity_alone():

@@ -13,6 +13,9 @@ def test_kept_and_rejected_partition_the_input_in_order():
     assert split.kept.column("prompt").to_pylist() == ["a", "c"]
     assert split.rejected.column("prompt").to_pylist() == ["b", "d"]
     assert split.rejected.column("evidence").to_pylist() == ['{"n": 1}', "{}"]
+    assert split.rejected.select(["source_id", "step", "rule"]).to_pylist() == [
+        {"source_id": "1", "step": "s", "rule": "r2"}, {"source_id": "3", "step": "s", "rule": "r2"},
+    ]  # fmt: skip
     assert split.summary == {
         "step": "s", "rows_in": 4, "rows_out": 2, "dropped": {"r1": 0, "r2": 2}, "extra": 5,
     }  # fmt: skip

@@ -4,9 +4,12 @@ from types import SimpleNamespace
 import pytest
 
 from ratchet.data_curation.readers import read_files
+from ratchet.data_curation.split import Rejection, partition
 from ratchet.infra.artifacts import Draft
+from ratchet.infra.errors import RatchetError
 from ratchet.tasks import row_steps
 from ratchet.tasks.step import write_splits
+from tests.data_curation.conftest import problems
 
 GOOD, BAD, WORSE = {"problem": "Find 1.", "answer": "1"}, {"problem": 7, "answer": "1"}, {"problem": " ", "answer": "1"}
 
@@ -40,3 +43,24 @@ def test_a_file_of_which_more_than_half_is_lost_is_told_with_one_of_its_own_rows
 
 def test_half_of_a_file_is_no_warning(warned):
     assert warned(half=[GOOD, BAD], good=[GOOD]) == []
+
+
+def batch(*rules: str | None):
+    """A batch of a step; each row is rejected by this rule, or kept."""
+    names = [f"Find {rule} {i}." for i, rule in enumerate(rules)]
+    verdicts = [rule and Rejection(rule, {"seen": rule}) for rule in rules]
+    return partition("rules", ("proof", "figure"), problems("math", *names), verdicts)
+
+
+def test_a_step_that_rejects_more_than_the_recipe_allows_ends_with_its_commonest_rule_and_a_row(tmp_path):
+    batches = [batch(None, None, "proof"), batch(None, "figure", "figure")]  # a half; less in the first
+    with pytest.raises(RatchetError) as error:
+        write_splits(Draft(tmp_path), batches, max_rejected=0.49)
+    assert "would reject 3 of 6 rows" in str(error.value) and "max_rejected 49%" in str(error.value)
+    assert "'figure' (2 rows), e.g. row 1 of test" in str(error.value)
+
+
+def test_a_step_may_reject_as_much_as_the_recipe_allows_and_its_counts_are_those_of_the_rows(tmp_path):
+    draft = Draft(tmp_path)
+    write_splits(draft, [batch(None, None, "proof"), batch(None, "figure")], max_rejected=0.4)
+    assert draft.extra["metrics"] == {"rows_in": 5, "rows_kept": 3, "rows_rejected": 2}

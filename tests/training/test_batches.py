@@ -71,6 +71,13 @@ def test_without_dynamic_sampling_every_group_is_in_the_batch():
     assert len(collected.groups) == len(collected.sampled) == 4 and len(worker.asked) == 1
 
 
+def test_no_step_samples_with_the_seeds_of_another():
+    sampler, curriculum, worker = batches(lambda i: True, dynamic_sampling_rounds=0)
+    for step in range(3):
+        sampler.collect(replace(curriculum.draw(), step=step))
+    assert len({seeds for _, seeds in worker.asked}) == 3
+
+
 def test_groups_that_teach_nothing_are_replaced_in_bounded_rounds():
     odd = lambda i: int(i[-2:]) % 2 == 1  # noqa: E731
     sampler, curriculum, worker = batches(odd)

@@ -257,6 +257,29 @@ def test_gradient_is_reinforce(alone, micro_model):
         torch.testing.assert_close(gradient, wanted, atol=1e-6, rtol=1e-4)
 
 
+def test_updates_are_adamw_with_the_recipes_settings(alone, micro_model):
+    """Two clipped updates against torch's optimizer on the same gradients."""
+    settings = Optimizer(betas=(0.5, 0.6), weight_decay=0.3, max_gradient_norm=0.05)
+    policy = Policy(micro_model, Hardware(), settings)
+    batch = collate(samples(4), CPU)
+
+    def loss(batch, logprobs, _):
+        return part_of_step(-batch.weights * logprobs, batch.mask, 20, 1)
+
+    wanted = [weight.detach().clone() for weight in policy.model.parameters()]
+    adamw = torch.optim.AdamW(wanted, lr=0.01, betas=(0.5, 0.6), weight_decay=0.3)
+    for _ in range(2):
+        logprobs, _entropy = policy.engine.module(batch, 1.0)
+        gradients = torch.autograd.grad(loss(batch, logprobs, None), list(policy.model.parameters()))
+        for weight, gradient in zip(wanted, gradients, strict=True):
+            weight.grad = gradient.clone()
+        assert torch.nn.utils.clip_grad_norm_(wanted, 0.05) > 0.05
+        adamw.step()
+        policy.update([batch], loss, 1.0, 0.01)
+    for weight, other in zip(policy.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(weight.detach(), other, atol=1e-5, rtol=0)
+
+
 def test_a_padding_micro_batch_changes_nothing(alone, micro_model):
     policy = Policy(micro_model, Hardware(), Optimizer())
     before = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}

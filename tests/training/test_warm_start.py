@@ -50,6 +50,7 @@ def test_an_epoch_is_a_permutation_cut_into_whole_batches():
     assert len(set(np.concatenate(batches))) == 48
     assert not np.array_equal(batches[0], warm_start.batch_order(50, 8, seed=4)[0])
     assert [len(batch) for batch in warm_start.batch_order(5, 8, seed=3)] == [5]
+    assert sorted(np.concatenate(warm_start.batch_order(16, 8, seed=3))) == list(range(16))  # the last is whole too
 
 
 def test_learning_rate_climbs_then_falls_along_a_cosine():

@@ -1,5 +1,6 @@
 """Each rule against its labeled corpus (`benchmarks/rules.py` prints the same scores), and what no corpus can show."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -8,6 +9,7 @@ from benchmarks import public_rules
 from benchmarks import rules as corpus
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.tokens import cut
 from ratchet.infra.errors import RatchetError
 from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
@@ -124,3 +126,10 @@ def test_no_statement_takes_a_rule_long(domain):
         row = problem(domain, filler * (20_000 // len(filler)), answer="7")
         for rule in OF_DOMAIN[domain]:
             rule(row, LIMITS)  # quadratic patterns take minutes here
+
+
+def test_evidence_counts_the_bytes_of_a_prompt_with_other_than_ascii_characters():
+    table = problems("math", "Für π ≤ x: prove that 𝑥² ≥ 0.")
+    (row,) = filter_by_rules(table, OF_DOMAIN["math"], LIMITS).rejected.to_pylist()
+    evidence = json.loads(row["evidence"])
+    assert row["rule"] == "proof" and cut(row["prompt"], evidence["span"]) == evidence["text"]
