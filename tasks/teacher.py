@@ -35,7 +35,7 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 3, "attempts")
-MAJORITY_VOTE = Step("majority_vote", 4, "problems")
+MAJORITY_VOTE = Step("majority_vote", 5, "problems")
 DIFFICULTY = Step("difficulty", 4, "problems")
 LENGTH = Step("length", 2, "problems")
 

@@ -58,9 +58,14 @@ def test_intervals_cover_the_true_score_as_often_as_they_say(world, questions, k
 
 @pytest.mark.parametrize(
     ("world", "change", "questions", "k", "clustered"),
-    [("even", "better", 30, 1, False), ("hard", "some new", 64, 4, False), ("near the ceiling", "nothing", 64, 16, False),
-     ("near the ceiling", "some new", 64, 1, False), ("hard", "better", 500, 1, True)],
-)  # fmt: skip
+    [
+        ("even", "better", 30, 1, False),
+        ("hard", "some new", 64, 4, False),
+        ("near the ceiling", "nothing", 64, 16, False),
+        ("near the ceiling", "some new", 64, 1, False),
+        ("hard", "better", 500, 1, True),
+    ],
+)
 def test_paired_intervals_cover_the_true_difference(world, change, questions, k, clustered):
     assert coverage.of_differences(world, change, questions, k, clustered, sets=300).coverage >= 0.92
 

@@ -1,4 +1,5 @@
-"""The labeled pairs of `math_pairs.jsonl`, and of formulas in `math_formulas.jsonl`, composed by hand, several in each kind of answer.
+"""The labeled pairs of `math_pairs.jsonl`, and of formulas in `math_formulas.jsonl`, composed by hand, several in each
+kind of answer.
 
 A row has `kind`, `gold`, either `pred` (a bare answer) or `response` (a whole one), `equivalent`, and where the label
 is not obvious a `note`. Labels follow mathematics, and where that leaves a choice the policy that
