@@ -149,7 +149,17 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "answer_class", "empty"]
+    columns = [
+        "benchmark",
+        "problem_id",
+        "sample",
+        "finish_reason",
+        "tokens",
+        "outcome",
+        "decided_by",
+        "answer_class",
+        "empty",
+    ]
     rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}

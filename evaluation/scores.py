@@ -34,8 +34,8 @@ def score(
 ) -> dict[str, Any]:
     """Scores of one benchmark.
 
-    `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `answer_class` and
-    `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
+    `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `decided_by`,
+    `answer_class` and `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
     are counted, and are part of no score. `vote` adds maj@k, for domains whose answers can be compared with one
     another. `contaminated` are the problem_ids found in the training set, None without a check. pass@1 is
     always among the scores.
@@ -155,13 +155,17 @@ def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd
 
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
     """Shares of the graded responses. `no_answer_rate`: complete, with no answer to judge; `empty_rate`: no text beside
-    thinking. Rates that depend on the finish reason are undefined where it is unknown, as in imported responses."""
+    thinking; `rewritten_rate`: of the right ones, those that only evaluation shows to be equal to their reference;
+    `unevaluated_rate`: those that leave arithmetic to do. Rates that depend on the finish reason are undefined where it
+    is unknown, as in imported responses."""
     completed, known = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
     unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
         "truncation_rate": float((graded.finish_reason == "length").mean()) if known else NAN,
         "empty_rate": float(graded["empty"].mean()),
         "no_answer_rate": float((unparseable & (completed if known else True)).mean()),
+        "rewritten_rate": float((graded.decided_by[graded.right] == "numeric").mean()),
+        "unevaluated_rate": float((graded.decided_by == "unevaluated").mean()),
         "timeout_rate": float((graded.outcome == Outcome.TIMEOUT.value).mean()),
         "accuracy_given_completion": float(graded.right[completed].mean()),
     }

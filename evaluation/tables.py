@@ -64,8 +64,8 @@ def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Ro
 
 # ------------------------------------------------------------------------------------------ one checkpoint
 
-MANY_EMPTY = 0.02
-"""Share of empty responses above which the terminal and the report warn."""
+MANY_EMPTY, MANY_EXPRESSIONS = 0.02, 0.5
+"""Shares of empty responses, and of answers that are expressions, above which the terminal and the report warn."""
 
 
 def score_rows(scores: Scores) -> list[Row]:
@@ -99,6 +99,7 @@ def k_rows(scores: Scores) -> list[Row]:
 
 def response_rows(scores: Scores) -> list[Row]:
     rates = {"no answer": "no_answer_rate", "empty": "empty_rate", "timeout": "timeout_rate"}
+    rates |= {"not evaluated": "unevaluated_rate", "rewritten": "rewritten_rate"}
     return [
         {name: percent(scores.get(rate)) for name, rate in rates.items()}
         | {"accuracy if complete": number(scores["accuracy_given_completion"]), "infra errors": scores["infra_errors"]}
@@ -126,6 +127,12 @@ def warnings(scores: Scores) -> list[str]:
         said.append(
             f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads "
             f"and count as wrong; {way}. They end: {ends}"
+        )
+    rewritten, unevaluated = (scores.get(name) or 0 for name in ("rewritten_rate", "unevaluated_rate"))
+    if max(rewritten, unevaluated) > MANY_EXPRESSIONS:
+        said.append(
+            f"{percent(rewritten)} of the right answers are equal to their reference only when evaluated, and "
+            f"{percent(unevaluated)} of all answers leave arithmetic to do: the model may answer with expressions."
         )
     if point["value"] == 0:
         said.append("no response passed: is the verifier right, and are the questions within the model's reach?")

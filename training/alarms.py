@@ -47,6 +47,13 @@ def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
             "prompts are failed by every response: it has collapsed. Raise clip_high or temperature, or set "
             "entropy_target"
         )
+    rewritten, unevaluated = metrics.get("rewritten", 0.0), metrics.get("unevaluated", 0.0)
+    if max(rewritten, unevaluated) > limits.expressions_above:
+        found["expressions"] = (
+            f"{rewritten:.0%} of the passes are equal to their reference only when evaluated, and "
+            f"{unevaluated:.0%} of the responses leave arithmetic to do: does the policy answer with "
+            "expressions instead of computing? Read samples.jsonl"
+        )
     if metrics["infra_errors"]:
         found["infra_errors"] = (
             f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"

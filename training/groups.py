@@ -111,7 +111,9 @@ def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
 
 
 def _describe(groups: Sequence[Group]) -> Metrics:
-    """`reward` is over valid rollouts; infra errors count neither there nor in `pass_rate`."""
+    """`reward` is over valid rollouts; infra errors count neither there nor in `pass_rate`. `rewritten`: share of the
+    passes whose answer is not in the reference's form and had to be evaluated to see that it is equal; `unevaluated`:
+    share of the responses that leave arithmetic to do."""
     rollouts = [r for g in groups for r in g.rollouts]
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
     judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
@@ -130,6 +132,9 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "all_failed_groups": fmean(g.all_failed for g in groups),
     }
     facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
+    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
+    facts["rewritten"] = fmean(passed) if passed else 0.0
+    facts["unevaluated"] = fmean(r.decided_by == "unevaluated" for r in rollouts)
     outcomes = Counter(r.outcome for r in rollouts)
     facts |= {f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome}
     return {**facts, "infra_errors": float(outcomes[Outcome.INFRA_ERROR])}

@@ -38,6 +38,8 @@ class Rollout:
     fraction: float
     detail: str
     version: int = 0
+    decided_by: str = ""
+    """The verifier's tier or reason (`Verdict.decided_by`)."""
 
 
 TICK_S = 0.2
@@ -167,7 +169,7 @@ class RolloutWorker:
             prompt=np.array(self._prompts[problem.problem_id], np.int32),
             response=np.array(completion.token_ids, np.int32), logprobs=np.array(completion.logprobs, np.float32),
             truncated=completion.finish_reason == "length", outcome=verdict.outcome, fraction=verdict.fraction,
-            detail=verdict.detail, version=self._policy.version,
+            detail=verdict.detail, version=self._policy.version, decided_by=verdict.decided_by,
         )  # fmt: skip
 
 

@@ -286,6 +286,8 @@ class Alarms(Section):
     """Share of prompts that every response fails, above which low entropy is a collapse and not a solved task."""
     truncated_above: float = 0.5
     """Share of truncated responses."""
+    expressions_above: float = 0.5
+    """Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
     mismatch_above: float = 0.01
     """Divergence between sampling engine and trainer, nats per token."""
 

@@ -13,8 +13,9 @@ from ratchet.infra.problems import Problem
 
 
 def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):
-    return {"problem_id": problem, "sample": sample, "outcome": outcome, "tokens": tokens, "finish_reason": finish,
-            "answer_class": answer, "empty": outcome == "unparseable" and finish != "length"}  # fmt: skip
+    return {"problem_id": problem, "sample": sample, "outcome": outcome, "decided_by": "exact", "tokens": tokens,
+            "finish_reason": finish, "answer_class": answer,
+            "empty": outcome == "unparseable" and finish != "length"}  # fmt: skip
 
 
 def score(rows: list[dict], *arguments, **named) -> dict:

@@ -17,6 +17,8 @@ WELL = dict(
         ({"truncated": 0.6}, "truncation", "60% of the responses were truncated"),
         ({"entropy": 0.001, "all_failed_groups": 0.6}, "entropy", "0.001 nats per token while 60% of the prompts"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
+        ({"unevaluated": 0.6}, "expressions", "60% of the responses leave arithmetic to do"),
+        ({"rewritten": 0.7, "unevaluated": 0.1}, "expressions", "70% of the passes"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
         ({"short_batch": 5.0, "sampling_rounds": 3.0}, "short_batch", "5 prompts short"),
         ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),

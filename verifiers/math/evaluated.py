@@ -15,7 +15,7 @@ _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 
 def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     """Whether the answer is not evaluated although the reference is."""
-    return bool(reference and answer) and _is_number(reference) and not _is_number(answer)
+    return reference is not None and answer is not None and _is_number(reference) and not _is_number(answer)
 
 
 def _is_number(node: Node) -> bool:

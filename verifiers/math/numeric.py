@@ -304,7 +304,7 @@ def _exact(value: Fraction) -> acb:
     return acb(fmpq(value.numerator, value.denominator))
 
 
-def _power(node: Node, point: Point, work: list[int]) -> acb:
+def _power(node: Node, point: Point, work: list[int]) -> Any:
     if node[1] == ("name", "e"):
         return _exponential(_evaluate(node[2], point, work))
     exponent, base = rational_value(node[2], point), _evaluate(node[1], point, work)

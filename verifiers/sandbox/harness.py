@@ -263,7 +263,7 @@ def _stream(buffered: Any, descriptor: int, mode: str, name: str) -> io.TextIOWr
     raw = io.FileIO(descriptor, mode, closefd=False)
     raw.name = name
     stream = io.TextIOWrapper(buffered(raw), encoding="utf-8")
-    stream.mode = mode
+    stream.mode = mode  # type: ignore[misc]
     return stream
 
 
