@@ -176,6 +176,24 @@ def test_a_verdict_does_not_depend_on_chance(sandbox):
     assert len(details) == 1
 
 
+LOOK_AROUND = """
+import os
+names = set(os.environ)
+try:
+    names |= {entry.split(b'=')[0].decode() for entry in open('/proc/self/environ', 'rb').read().split(b'\\0')}
+except OSError:
+    pass
+print('HF_TOKEN' in names, 'PYTHONHASHSEED' in names)
+"""
+
+
+def test_a_program_does_not_see_the_environment_of_the_judge(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "x")
+    problem = Problem("p", "code", "", tests=json.dumps([{"input": "", "output": "False True"}]))
+    with Sandbox() as started_since:
+        assert judge(problem, LOOK_AROUND, started_since).passed
+
+
 CALL = '[{"call": {"args": [1]}, "output": 2}]'
 INVALID = {
     "no tests": ({"tests": "[]"}, "no tests"),
