@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ratchet.verifiers.math.expression import Node
+from ratchet.verifiers.math.nodes import Node
 from ratchet.verifiers.math.tokens import Tokens, spelled
 from ratchet.verifiers.math.units import Unit
 

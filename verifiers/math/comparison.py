@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.evaluated import arithmetic_left
-from ratchet.verifiers.math.expression import Node, in_radians, kinds_of, names_of
 from ratchet.verifiers.math.intervals import variable_of
+from ratchet.verifiers.math.nodes import Node, in_radians, kinds_of, names_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import together

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no_answer_reason
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.comparison import Evidence, same_answer
-from ratchet.verifiers.math.expression import Node, kinds_of, names_of
+from ratchet.verifiers.math.nodes import Node, kinds_of, names_of
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict

@@ -8,7 +8,7 @@ number itself (`2^{10}`, `5!`, `\\sqrt{8}`), it asks for no more, and its answer
 
 from fractions import Fraction
 
-from ratchet.verifiers.math.expression import ZERO, Node
+from ratchet.verifiers.math.nodes import ZERO, Node
 
 _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.expression import ZERO, Node, rational_value
+from ratchet.verifiers.math.nodes import ZERO, Node, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}

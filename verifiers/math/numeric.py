@@ -18,7 +18,7 @@ from typing import Any
 
 from flint import acb, acb_mat, arb, ctx, fmpq
 
-from ratchet.verifiers.math.expression import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
+from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _OPERATORS["cross"] = operator.mul  # of numbers

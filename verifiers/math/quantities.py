@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.expression import is_sum, names_of, parse_expression, rational_value
+from ratchet.verifiers.math.expression import parse_expression
+from ratchet.verifiers.math.nodes import is_sum, names_of, rational_value
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
 from ratchet.verifiers.math.units import Unit, parse_unit
 

@@ -6,7 +6,7 @@ reading. A letter is a factor only where the reference shows it, or both do.
 
 import itertools
 
-from ratchet.verifiers.math.expression import Node, is_sum, kinds_of, names_of
+from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _SETS = frozenset("ABCDGSXY")

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import intervals, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.expression import names_of, parse_expression, rational_value
+from ratchet.verifiers.math.expression import parse_expression
+from ratchet.verifiers.math.nodes import names_of, rational_value
+from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
@@ -39,7 +41,6 @@ _JOINING = frozenset(
         "total",
         "yes",
         "no",
-        "tip",
         "on",
         "max",
         "min",
@@ -48,31 +49,32 @@ _JOINING = frozenset(
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
-_OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "\\end")
 _OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = (
-    "+",
-    "=",
-    "^",
-    "/",
-    "\\cdot",
-    "\\times",
-    "\\vee",
-    "\\wedge",
-    "\\neg",
-    "\\implies",
-    "\\iff",
-    "<",
-    ">",
-    "\\le",
-    "\\ge",
-    ",",
-    ";",
-    "\\and",
-    "\\or",
-    "_",
-    "'",
-    "!",
+_NO_OPTION = tuple(
+    [
+        r"+",
+        r"=",
+        r"^",
+        r"/",
+        r"\cdot",
+        r"\times",
+        r"\vee",
+        r"\wedge",
+        r"\neg",
+        r"\implies",
+        r"\iff",
+        r"<",
+        r">",
+        r"\le",
+        r"\ge",
+        r",",
+        r";",
+        r"\and",
+        r"\or",
+        r"_",
+        r"'",
+        r"!",
+    ]
 )
 
 
@@ -419,63 +421,3 @@ _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
     _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based,
     _ratio, _located, _scalar, _phrase,
 )  # fmt: skip
-
-
-def trimmed(tokens: Tokens) -> Tokens:
-    """Without punctuation at the end."""
-    while tokens and tokens[-1].isa(".", ",", ";", ":"):
-        tokens = tokens[:-1]
-    return tokens
-
-
-def closing(tokens: Tokens) -> int:
-    """The position where the first bracket closes, -1 if nowhere; intervals close with either ) or ]."""
-    depth = 0
-    for position, token in enumerate(tokens):
-        depth += token.isa(*_OPENING) - token.isa(*_CLOSING)
-        if depth == 0:
-            return position
-    return -1
-
-
-def top_level(tokens: Tokens) -> list[int]:
-    """The positions outside all brackets and environments."""
-    depths = itertools.accumulate(token.isa(*_OPENING) - token.isa(*_CLOSING) for token in tokens)
-    return [i for i, depth in enumerate(depths) if depth == 0 and not tokens[i].isa(*_CLOSING)]
-
-
-def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
-    return [tokens[begin + 1 : end] for begin, end in itertools.pairwise([-1, *at, len(tokens)])]
-
-
-def split(tokens: Tokens, *separators: str) -> list[Tokens]:
-    return _parts(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
-
-
-def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
-    """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
-    separate."""
-    top = top_level(tokens)
-    wide = [i for i in top if tokens[i].isa(";", "\\vee") or words.word(tokens[i]) == "or"]
-    narrow = [i for i in top if tokens[i].isa(",", "\\and", "\\wedge") or words.word(tokens[i]) == "and"]
-    commas = (i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens))
-    close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
-    if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):
-        narrow = [i for i in narrow if i not in close]
-    if wide and all(_names_all(split(part, ",", "\\and")) for part in _parts(tokens, wide)):
-        narrow = []
-    at = sorted(wide + narrow)
-    at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]  # `1, 2, and 3`
-    return [trimmed(part) for part in _parts(tokens, at)]
-
-
-def _names_all(parts: list[Tokens]) -> bool:
-    """Are these `x = 1` and `y = 2`?"""
-    named = {part[0].text for part in parts if len(part) > 2 and part[0].kind == "name" and part[1].isa("=")}
-    return len(named) == len(parts) > 1
-
-
-def _is_thousands(tokens: Tokens, comma: int, follows: bool) -> bool:
-    before, after = tokens[comma - 1].text, tokens[comma + 1].text.partition(".")[0]
-    fits = before.isdigit() and (len(before) == 3 if follows else len(before) <= 3 and before[0] != "0")
-    return comma > 0 and fits and len(after) == 3 and after.isdigit()

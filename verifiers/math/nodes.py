@@ -1,0 +1,87 @@
+"""Expressions as trees, and their exact values if rational.
+
+A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
+("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and
+conjugate. What has no laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is
+("applied", name, node), a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series",
+text, node, index...) is linear in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text)
+do not commute; ("cross", node, node). A logarithm without a base has base 10.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+Node = tuple[Any, ...]
+Point = dict[str, Any]
+_LARGEST_BITS = 16_384
+_LARGEST_FACTORIAL = 500
+ZERO: Node = ("number", Fraction(0))
+_NAMES = ("name", "vector", "matrix")
+
+
+class Unsupported(Exception):
+    """Outside the grammar, or too large."""
+
+
+class Undefined(Unsupported):
+    """No value at this point."""
+
+
+def is_sum(node: Node) -> bool:
+    return node[0] in ("+", "-") and node[1] != ZERO
+
+
+def in_radians(degrees: Node) -> Node:
+    return ("/", ("*", degrees, ("name", "\\pi")), ("number", Fraction(180)))
+
+
+def names_of(node: Node) -> frozenset[str]:
+    found = kinds_of(node, names=True) - {"\\pi", "e", "i", "\\infty"}
+    return frozenset(name for name in found if not name.startswith("\\#"))
+
+
+def kinds_of(node: Node, names: bool = False) -> set[str]:
+    """The operations in a tree, or its `names`, those of functions with a bracket."""
+    found, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if not names:
+            found.add(node[0])
+        elif node[0] in _NAMES:
+            found.add(node[1])
+        elif node[0] in ("call", "applied"):
+            found.add(f"{node[1]}(")
+        waiting += [part for part in node[1:] if isinstance(part, tuple)]
+    return found
+
+
+def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
+    """The exact value of a node without roots and functions; None if it is not rational, or too large."""
+    kind = node[0]
+    if kind == "number":
+        return node[1]
+    if kind == "name":
+        value = point.get(node[1]) if point else None
+        return value if isinstance(value, Fraction) else None
+    if kind not in ("+", "-", "*", "/", "^", "binomial", "factorial"):
+        return None
+    one = rational_value(node[1], point)
+    two = one if one is None or kind == "factorial" else rational_value(node[2], point)
+    if one is None or two is None or max(_bits(one), _bits(two)) > _LARGEST_BITS:
+        return None
+    if kind in ("factorial", "binomial"):
+        if one.denominator * two.denominator > 1 or not 0 <= two <= one <= _LARGEST_FACTORIAL:
+            return None
+        return Fraction(math.factorial(int(one)) if kind == "factorial" else math.comb(int(one), int(two)))
+    if kind == "^":
+        if two.denominator != 1 or abs(two) * _bits(one) > _LARGEST_BITS or (two <= 0 and not one):
+            return None
+        return one ** int(two)
+    if kind == "/":
+        return one / two if two else None
+    return one + two if kind == "+" else one - two if kind == "-" else one * two
+
+
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
