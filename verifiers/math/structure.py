@@ -15,67 +15,12 @@ from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
-_JOINING = frozenset(
-    [
-        "at",
-        "for",
-        "if",
-        "when",
-        "where",
-        "with",
-        "otherwise",
-        "solution",
-        "solutions",
-        "is",
-        "the",
-        "any",
-        "integer",
-        "mode",
-        "radius",
-        "center",
-        "range",
-        "domain",
-        "tip",
-        "length",
-        "net",
-        "total",
-        "yes",
-        "no",
-        "on",
-        "max",
-        "min",
-    ]
-)
+_JOINING = frozenset(VOCABULARY["joining"].split())
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 _OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = tuple(
-    [
-        r"+",
-        r"=",
-        r"^",
-        r"/",
-        r"\cdot",
-        r"\times",
-        r"\vee",
-        r"\wedge",
-        r"\neg",
-        r"\implies",
-        r"\iff",
-        r"<",
-        r">",
-        r"\le",
-        r"\ge",
-        r",",
-        r";",
-        r"\and",
-        r"\or",
-        r"_",
-        r"'",
-        r"!",
-    ]
-)
+_NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
 
 @functools.lru_cache(maxsize=16_384)
