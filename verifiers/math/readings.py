@@ -9,6 +9,8 @@ import itertools
 from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
+_FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
+"""Functions wherever they stand before a bracket, unless the reference has them bare."""
 _SETS = frozenset("ABCDGSXY")
 """Capital letters whose product with × alone is one of sets."""
 _LETTERS = {"name", "applied", "vector", "cross"}
@@ -28,6 +30,10 @@ def together(wanted: Node, got: Node) -> tuple[Node, Node]:
     if "applied" in kinds:
         factors = {name for name in _applied(wanted).keys() | _applied(got).keys() if _is_factor(name, wanted, got)}
         wanted, got = (_rewritten(node, factors) for node in (wanted, got))
+    crossed = {part for each in _nodes(wanted) if each[0] == "cross" for part in each[1:]}
+    if len(crossed) > 1 and wanted[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
+        vectors = {each: ("vector", each[1]) for each in crossed}
+        wanted, got = _replaced(wanted, vectors), _replaced(got, vectors)
     if "vector" in kinds or _has_matrices(wanted) or _has_matrices(got):
         return _linear(wanted, got)
     if wanted[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in wanted[1:]):
@@ -62,7 +68,7 @@ def _applied(node: Node) -> dict[str, list[Node]]:
 def _is_factor(name: str, wanted: Node, got: Node) -> bool:
     ours, theirs = _applied(wanted).get(name, []), _applied(got).get(name, [])
     in_wanted, in_got = (name in names_of(node) for node in (wanted, got))
-    if not ours:
+    if not ours or name in _FUNCTIONS:
         return in_wanted
     if any(not is_sum(node) for node in ours):  # I(0), f(x): but n(n)
         return all(name in names_of(node) for node in ours)

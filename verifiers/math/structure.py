@@ -193,6 +193,8 @@ def _bar(tokens: Tokens) -> int:
     r"""The position of `|` in `x | …` or `x \in \mathbb{R} : …`, the inside of a set; 0 for anything else."""
     at = 3 if any(token.isa("\\in") for token in tokens[1:2]) else 1
     is_builder = all(token.kind == "name" for token in tokens[:1]) and any(t.isa("|", ":") for t in tokens[at : at + 1])
+    if at == 3 and tokens[2].text != "\\R":
+        return 0  # of whole numbers, say
     return at if is_builder and any(token.isa("=", "\\ne", *intervals.RELATIONS) for token in tokens[at:]) else 0
 
 

@@ -71,6 +71,8 @@ _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
 _ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
+_BRA = re.compile(r"\\langle(?=[^,;]*\|[^,;]*\\rangle)")
+"""An inner product of states: no vector, and no product."""
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
@@ -82,6 +84,7 @@ def tokenize(text: str) -> Tokens:
     if "\\" in text:
         text = _ROOM.sub("", text)
         text = _INFIX.sub(lambda m: f"\\{'frac' if m[2] == 'over' else 'binom'}{{{m[1]}}}{{{m[3]}}}", text)
+        text = _BRA.sub(r"\\bra ", text)
     lexer = _Lexer(text)
     lexer.read(0, len(text), False, 0)
     return tuple(lexer.tokens)
