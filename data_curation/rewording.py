@@ -5,8 +5,10 @@ draws, so that their number grows with the number of copies. The words of a text
 decides. Texts in scripts without spaces have no words here.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ MIN_WORDS = 4
 """A text with fewer words is compared by its n-grams only."""
 DRAWS = 12
 """Words that MinHash draws from each text: of pairs at `LEAST`, three in a hundred have none in common."""
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _NUMBERS = VOCABULARY["numbers"]
 _VALUES = {word: value for value, word in enumerate(_NUMBERS["ones"].split())}
 _VALUES |= {word: 10 * value for value, word in enumerate(_NUMBERS["tens"].split(), 2)}
@@ -93,12 +96,21 @@ class Items:
         done = -1
         for at in np.lexsort((items, -similarity, rows)).tolist():
             row, item, alike = int(rows[at]), int(items[at]), float(similarity[at])
-            if row != done and alike >= LEAST and reworded(_row(self._domain, *read(row)), self._rows[item], alike):
+            if row == done or alike < LEAST:
+                continue
+            stated, held = _row(self._domain, *read(row)), self._rows[item]
+            if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):
                 done = row
                 yield row, item, alike
 
 
-def _row(domain: str, prompt: str, answer: str | None) -> dict[str, str | None]:
+def _reordered(one: str, other: str) -> bool:
+    """Whether two texts have the same numbers in another order: more often another problem than a copy."""
+    ours, theirs = _DIGITS.findall(one), _DIGITS.findall(other)
+    return ours != theirs and sorted(ours) == sorted(theirs)
+
+
+def _row(domain: str, prompt: str, answer: str | None) -> dict[str, Any]:
     return {"domain": domain, "prompt": prompt, "answer": answer, "tests": None, "entry_point": None}
 
 

@@ -107,7 +107,7 @@ _SHOWS_PLACES = any_of(  # of numbers to write in, and of what the text does not
     r" (?:in|of|on) the (?:figure|diagram|picture)\b",
     r"\bcircles in the (?:figure|diagram|picture) intersect\b|\blook at the picture\b|\bposition shown\b",
     r"\b(?:lengths?|angles?|segments?|points?|sides?|regions?) (?:indicated|marked) (?:in|on) the (?:figure|diagram)",
-    r"\bcolou?red as shown\b|\b(?:left|right)most (?:circle|square|box)\b",
+    r"\bcolou?red as shown\b",
 )
 _TAG = re.compile(r"<image_?\d*>")
 """An input of its own in data sets for models that see."""

@@ -133,8 +133,8 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
 
 def test_a_benchmark_that_cannot_be_graded_ends_the_run_before_any_curation(ratchet, ready_home, tmp_path):
     benchmark = tmp_path / "mine.jsonl"
-    rows = ({"id": "a", "problem": problem, "answer": "2"} for problem in ("1 + 1?", "0 + 2?"))
+    rows = ({"id": answer, "problem": "1 + 1?", "answer": answer} for answer in ("2", "3"))
     benchmark.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = ratchet("run", MINI, "--set", f"evaluation.benchmarks.0.path={benchmark}", "--home", ready_home)
-    assert done.returncode != 0 and "the same id as row" in done.stderr
+    assert done.returncode != 0 and "with different references" in done.stderr
     assert "rules math" not in done.stdout + done.stderr

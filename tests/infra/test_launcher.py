@@ -5,7 +5,7 @@ from ratchet.infra.settings import Settings
 
 PRINT = "import os; print(*sorted(os.environ), sep='\\n')"
 SECRETS = {
-    "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "PREFECT_API_KEY", "OPENLINEAGE_API_KEY", "PGPASSWORD",
+    "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "PREFECT_API_KEY", "PGPASSWORD",
 }  # fmt: skip
 
 

@@ -38,7 +38,10 @@ from functools import *
 from heapq import *
 from itertools import *
 from typing import *
-from sortedcontainers import SortedDict, SortedList, SortedSet
+try:
+    from sortedcontainers import SortedDict, SortedList, SortedSet
+except ImportError:  # installed where programs may not read
+    pass
 """
 """What LeetCode gives its solutions, for problems in call form that come without a prelude of their own. It hides no
 built-in name: `math.pow` takes no modulus."""
