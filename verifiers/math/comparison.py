@@ -253,6 +253,8 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
                 values = values[:1]
             elif not numbers or not (_same_number(*values) or _same_number(*reversed(values))):
                 return False
+            else:  # 3 + 14 = 17 says 17
+                values = [value for value in values if not arithmetic_left(value.node, other.node)] or values
         pairs = [(value, other) if equation is wanted else (other, value) for value in values]
         return _all(same_answer(one, two, evidence) for one, two in pairs)
     if wanted.words != got.words:
