@@ -82,8 +82,8 @@ def test_a_conversation_alone_is_a_problem_and_its_solution(tmp_path):
 
 
 def test_places_for_numbers_are_filled_or_the_row_is_malformed(tmp_path):
-    told = {"question": "Tom has number0 apples and number1 pears. How many?", "answer": "5", "Numbers": "2 3"}
-    split = read(tmp_path, told, {name: told[name] for name in ("question", "answer")})
+    with_numbers = {"question": "Tom has number0 apples and number1 pears. How many?", "answer": "5", "Numbers": "2 3"}
+    split = read(tmp_path, with_numbers, {name: with_numbers[name] for name in ("question", "answer")})
     assert [row["prompt"] for row in split.kept.to_pylist()] == ["Tom has 2 apples and 3 pears. How many?"]
     (rejected,) = split.rejected.to_pylist()
     assert rejected["rule"] == "malformed" and "'number0' stands for a number" in rejected["evidence"]
