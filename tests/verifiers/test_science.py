@@ -11,8 +11,9 @@ from ratchet.infra.recipe.model import PromptFormat
 from ratchet.verifiers.domain import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.prompts import user_message
-from ratchet.verifiers.science.domain import read_quantity, read_unit
+from ratchet.verifiers.science.domain import Science, read_quantity, read_unit
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import JudgeSettings
 from tests.verifiers.test_instructions import children
 
 OPTIONS = ["$5$ m/s", "10 m/s", "The force is zero.", "5.0 m"]
@@ -105,3 +106,60 @@ def test_units_and_prompts():
     assert [text.partition("\n\n")[2] for text in asked] == [
         form[name].format(prompt="").strip() for name in ("science_choice", "science_number", "science")
     ]
+
+
+UNITS = [  # reference, its unit, answer, whether they are the same
+    ("60", "Hz", "60 rad/s", False),
+    ("60", "Hz", "60 Hz", True),
+    ("60", "Hz", "0.06 kHz", True),
+    ("60", "Hz", "60 s^{-1}", True),
+    ("60", "rad/s", "60 rad/s", True),
+    ("60", "rad/s", "60 s^{-1}", True),
+    ("60", "rad/s", "60 Hz", False),
+    ("5", "Bq", "5 Hz", False),
+    ("5", "Sv", "5 Gy", False),
+    ("5", "Sv", "5 Sv", True),
+    ("180", "degree", "3.14159 rad", True),
+    ("5", "m", "5 Meters", True),
+    ("10", "J", "10 Joules", True),
+    ("10", "J", "10 Newtons", False),
+    ("300", "K", "300 Kelvin", True),
+    ("25", "degC", "25 degrees Celsius", True),
+    ("25", "degC", "25 Celsius", True),
+    ("25", "degC", "25^\\circ C", True),
+    ("25", "degC", "25 degrees Fahrenheit", False),
+    ("-285", "kJ/mol", "\\Delta H = -285 \\text{ kJ/mol}", True),
+    ("-285", "kJ/mol", "\\Delta H^\\circ = -285 \\text{ kJ/mol}", True),
+    ("-285", "kJ/mol", "\\Delta H = 285 \\text{ kJ/mol}", False),
+    ("5", "m/s", "5 \\frac{\\text{m}}{\\text{s}}", True),
+    ("5", "m/s", "5 \\frac{\\text m}{\\text s}", True),
+    ("5", "m/s", "5\\,\\frac{m}{s^2}", False),
+    ("6.02e23", "1/mol", "6.02 \\times 10^{23} mol⁻¹", True),
+    ("1.6e-19", "C", "1.6 \\times 10^(-19) C", True),
+    ("1.6e-19", "C", "1.6*10^(-18) C", False),
+    ("5", "m/s", "5 ms^{-1}", True),
+    ("5", "m/s", "5 m s^{-1}", True),
+    ("5", "1/ms", "5 ms^{-1}", True),
+    ("5", "m/s", "5 km/s", False),
+    ("9.8", "m/s^2", "9.8 ms^{-2}", True),
+    ("9.8", "m/s^2", "9.8 m/s²", True),
+    ("9.8", "m/s^2", "9.8 m/s", False),
+    ("2", "N*m", "2 J", True),
+    ("3", "V", "3 Volts", True),
+    ("3", "V", "3 mV", False),
+    ("12", "g/mol", "12 g mol⁻¹", True),
+    ("0.5", "mol/L", "0.5 \\frac{mol}{L}", True),
+    ("7", "", "7", True),
+    ("1/2", "", "0.5", True),
+    ("4.2", "J/(g*K)", "4.2 J g^{-1} K^{-1}", True),
+    ("100", "km/h", "27.78 m/s", True),
+    ("100", "km/h", "100 m/s", False),
+]
+
+
+@pytest.mark.parametrize(("reference", "unit", "answer", "same"), UNITS)
+def test_units_as_they_are_written(reference, unit, answer, same):
+    reference = reference if "/" in reference else str(float(reference))
+    tests = json.dumps({"unit": unit, "tolerance": 0.02})
+    problem = Problem("p", "science", "?", answer=reference, tests=tests)
+    assert Science().judged(problem, answer, JudgeSettings()).passed is same

@@ -30,9 +30,10 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 
 # Numbers with units. The grammar must match a whole text: with "or 4" or "not sure" behind it, it is not a quantity.
 MAX_CHARACTERS = 200
+_SUPERSCRIPTS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 
 _NUMBER = re.compile(
-    r"(?:(?:\\?[A-Za-z]\w{0,11}\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"  # E_k =
+    r"(?:(?:\\?[A-Za-z][\w\\ '^*]{0,23}?\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"  # E_k =, \Delta H =
     r"(?:(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:\s*/\s*(?P<under>\d+)|[eE](?P<e>[-+]?\d{1,3}))?"
     r"|(?=10\s*\^))(?:\s*(?:[*x]\s*)?10\s*\^\s*(?P<power>[-+]?\d{1,3}))?(?![\d.,^])"
 )
@@ -44,6 +45,10 @@ _REWRITTEN = (
     (re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·⋅∙]"), "*"),
     (re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1/\2"),
     (re.compile(r"\\(?:mathrm|text|textrm|mathbf|operatorname|rm|mbox)(?![A-Za-z])"), " "),
+    (re.compile(r"\\[dt]?frac\s*\{\s*\{?([^{}]*)\}?\s*\}\s*\{\s*\{?([^{}]*)\}?\s*\}"), r" (\1)/(\2) "),
+    (re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"), lambda found: "^" + found[0].translate(_SUPERSCRIPTS)),
+    (re.compile(r"\^\s*\(\s*(-?\d+)\s*\)"), r"^\1"),  # 10^(-19)
+    (re.compile(r"\b(?:[Dd]egrees?\s+)?([CF])(?:elsius|ahrenheit)(?![A-Za-z])"), r"deg \1"),
     (re.compile(r"\\\$"), " dollar "),
     (re.compile(r"\\(?:left|right|quad|qquad)(?![A-Za-z])|\\[,;:! ]|[$~]"), " "),
     (re.compile(r"\\AA(?![A-Za-z])|Å"), " angstrom "),
@@ -57,6 +62,10 @@ _REWRITTEN = (
     (re.compile(r"(?<=[A-Za-z])-(?=[A-Za-z])"), "*"),  # ft-lb
 )
 _NAMES = {"Torr": "torr", "kPA": "kPa", "Year": "year", "photons": "count", "molecules": "count", "dollar": "count"}
+
+
+_OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", "radian|degree(?!_)|turn|revolution|arc")
+"""Units of the same dimension that measure different things: 60 rad/s is no 60 Hz."""
 
 
 class Quantity(NamedTuple):
@@ -213,7 +222,7 @@ def unit_text(text: str) -> str:
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> tuple[float, str] | None:
     """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same."""
-    text = _rewritten(text)
+    text = re.sub(r"^1\s*/", "/", _rewritten(text))
     power = _POWER_OF_TEN.match(text)
     if power and abs(int(power[1])) > _LARGEST_POWER:
         return None
@@ -227,6 +236,8 @@ def read_unit(text: str) -> tuple[float, str] | None:
                 return None
             exponent *= -1 if number else 1
             name = _NAMES.get(unit["name"], unit["name"].replace("micro_", "µ"))
+            if len(name) > 3 and name[0].isupper() and not _is_unit(name):
+                name = name.lower()  # Joules
             factors.append(f"{name}**{exponent}")
             place = unit.end()
     joined = "*".join(factors)
@@ -238,14 +249,30 @@ def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance
     a unit is in the requested one, with or without that power of ten."""
     values = [answer.value, answer.value / scale]
     if answer.unit:
-        registry, error = _pint()
-        try:
-            converted = registry.Quantity(answer.value, answer.unit).to(reference.unit or "dimensionless")
-        except (error, ValueError, OverflowError, ZeroDivisionError):
+        if _kinds(answer.unit) and _kinds(reference.unit) and _kinds(answer.unit) != _kinds(reference.unit):
             return False
-        values = [converted.magnitude / scale]
+        values = [
+            value / scale
+            for unit in (answer.unit, re.sub(r"\bms\*\*-", "m*s**-", answer.unit))  # ms^-1 where m/s is asked for
+            if (value := _converted(answer.value, unit, reference.unit)) is not None
+        ][:1]
     limit = tolerance * abs(reference.value)
     return any(math.isclose(value, reference.value, rel_tol=1e-12, abs_tol=limit) for value in values)
+
+
+def _converted(value: float, unit: str, wanted: str) -> float | None:
+    """None if the units are of different dimensions."""
+    registry, error = _pint()
+    try:
+        return float(registry.Quantity(value, unit).to(wanted or "dimensionless").magnitude)
+    except (error, ValueError, OverflowError, ZeroDivisionError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _kinds(unit: str) -> frozenset[str]:
+    names = str(_pint()[0].parse_units(unit)) if unit else ""
+    return frozenset(kind for kind in _OF_A_KIND if re.search(kind, names))
 
 
 def _is_unit(unit: str) -> bool:
