@@ -122,6 +122,7 @@ def test_every_cued_rule_has_a_meaning_and_a_plan():
     assert marked("You may print any valid answer.", ("special_judge", "figure")) == ["special_judge"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_for_nothing_twice(endpoint, tmp_path):
     texts = [f"In the figure, circle {n} has radius {n + 2}. What is the shaded area?" for n in range(30)]
     endpoint.answers = lambda _, prompt: time.sleep(0.05) or "figure: NO\nsub_questions: NO"
