@@ -48,8 +48,20 @@ def test_the_cheapest_tier_that_can_decides():
     tiers = [("7", "7"), ("3.5", "14/4"), ("(1,2)", "(1, 2.0)"), ("5", "9^{9^9}"), ("\\sqrt{8}", "2\\sqrt{2}")]
     tiers.append(("7", "14/2"))
     tiers.append(("\\frac{\\sqrt{3}}{2}", "\\cos\\frac{\\pi}{6}"))
+    tiers += [("73^\\circ", "(180-107)^\\circ"), ("73^\\circ", "66^\\circ+7^\\circ"), ("60^\\circ", "\\frac{\\pi}{3}")]
     decided = [verify_math(f"\\boxed{{{answer}}}", reference).decided_by for reference, answer in tiers]
-    assert decided == ["string", "exact", "structure", "cost", "numeric", "unevaluated", "numeric"]
+    assert decided == [
+        "string",
+        "exact",
+        "structure",
+        "cost",
+        "numeric",
+        "unevaluated",
+        "numeric",
+        "unevaluated",
+        "unevaluated",
+        "numeric",
+    ]
 
 
 def test_published_references():

@@ -90,9 +90,9 @@ def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None
     is_angle = {wanted.unit, got.unit} == {DEGREE, RADIAN}
     if not is_angle and _units_differ(wanted, got):
         return False
-    # A rounded reference may stand for an exact value that is no rational number: 1.414 for \sqrt{2}. So may degrees.
-    is_number = wanted.value is not None and wanted.unit not in (DEGREE, RADIAN)
-    if is_number and (wanted.places is None or got.value is not None) and arithmetic_left(got.node, wanted.node):
+    # A rounded reference or an angle may stand for a value that is no rational number: 1.414 for \sqrt{2}, 60° for π/3.
+    is_exact = wanted.places is None and wanted.unit not in (DEGREE, RADIAN)
+    if wanted.value is not None and (is_exact or got.value is not None) and arithmetic_left(got.node, wanted.node):
         evidence.unevaluated = True
         return False
     scale = got.unit.size / wanted.unit.size if wanted.unit and got.unit else Fraction(1)
