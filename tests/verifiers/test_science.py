@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -163,3 +164,16 @@ def test_units_as_they_are_written(reference, unit, answer, same):
     tests = json.dumps({"unit": unit, "tolerance": 0.02})
     problem = Problem("p", "science", "?", answer=reference, tests=tests)
     assert Science().judged(problem, answer, JudgeSettings()).passed is same
+
+
+PAIRS = [json.loads(line) for line in Path(__file__).with_name("science_pairs.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_labelled_pairs(half):
+    wrong = []
+    for pair in (pair for pair in PAIRS if pair["half"] == half):
+        problem = Problem("p", "science", "?", answer=pair["reference"], tests=json.dumps({"unit": pair["unit"]}))
+        if Science().judged(problem, pair["answer"], JudgeSettings()).passed is not pair["same"]:
+            wrong.append(pair)
+    assert wrong == []

@@ -32,14 +32,21 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 MAX_CHARACTERS = 200
 _SUPERSCRIPTS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 
+# E_k, \Delta H^\circ, v(t), |F|: one name. Of free words and digits, "v is 8 or v" would be one too.
+_NAME = (
+    r"\|?\s*(?:(?:\\[A-Za-z]{1,12}|[Dd]elta)(?:_\w{1,12})?\s*)?\\?[A-Za-z]\w{0,11}"
+    r"(?:\s*(?:_\s*\w{1,12}|\^\s*(?:\\[A-Za-z]{1,12}|\*)|deg|'))*\s*(?:\(\s*[A-Za-z]\w?\s*\))?\s*\|?"
+)
 _NUMBER = re.compile(
-    r"(?:(?:\\?[A-Za-z][\w\\ '^*]{0,23}?\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"  # E_k =, \Delta H =
+    rf"(?:(?:{_NAME}\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"
     r"(?:(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:\s*/\s*(?P<under>\d+)|[eE](?P<e>[-+]?\d{1,3}))?"
     r"|(?=10\s*\^))(?:\s*(?:[*x]\s*)?10\s*\^\s*(?P<power>[-+]?\d{1,3}))?(?![\d.,^])"
 )
 _LARGEST_POWER = 300  # of ten, in a float
 _POWER_OF_TEN = re.compile(r"\s*10\s*\^\s*([-+]?\d{1,3})(?!\d)")
 _UNIT = re.compile(r"\s*\*?\s*(?P<name>[A-Za-z_]{1,30})(?:(?:\s*\^\s*)?(?P<exponent>-?\d)(?!\d))?")
+_JOINED = re.compile(r"\b(?!mm\*)(kg|mol|[kcmµ]?m|[kM]?[JNWVACg])(m|s|K|kg|mol|L|dm)(?=\*\*)")
+"""Two symbols without a space: JK^-1, kgm^-3, ms^-1."""
 _REWRITTEN = (
     (re.compile(r"[−–]"), "-"),
     (re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·⋅∙]"), "*"),
@@ -49,6 +56,7 @@ _REWRITTEN = (
     (re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"), lambda found: "^" + found[0].translate(_SUPERSCRIPTS)),
     (re.compile(r"\^\s*\(\s*(-?\d+)\s*\)"), r"^\1"),  # 10^(-19)
     (re.compile(r"\b(?:[Dd]egrees?\s+)?([CF])(?:elsius|ahrenheit)(?![A-Za-z])"), r"deg \1"),
+    (re.compile("℃"), " degC "),
     (re.compile(r"\\\$"), " dollar "),
     (re.compile(r"\\(?:left|right|quad|qquad)(?![A-Za-z])|\\[,;:! ]|[$~]"), " "),
     (re.compile(r"\\AA(?![A-Za-z])|Å"), " angstrom "),
@@ -62,6 +70,7 @@ _REWRITTEN = (
     (re.compile(r"(?<=[A-Za-z])-(?=[A-Za-z])"), "*"),  # ft-lb
 )
 _NAMES = {"Torr": "torr", "kPA": "kPa", "Year": "year", "photons": "count", "molecules": "count", "dollar": "count"}
+_NAMES |= {"decays": "count", "disintegrations": "count"}
 
 
 _OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", "radian|degree(?!_)|turn|revolution|arc")
@@ -234,11 +243,13 @@ def read_unit(text: str) -> tuple[float, str] | None:
             unit = _UNIT.match(part, place)
             if unit is None or (exponent := int(unit["exponent"] or 1)) == 0:
                 return None
-            exponent *= -1 if number else 1
+            sign = -1 if number else 1
+            exponent *= sign
             name = _NAMES.get(unit["name"], unit["name"].replace("micro_", "µ"))
             if len(name) > 3 and name[0].isupper() and not _is_unit(name):
                 name = name.lower()  # Joules
-            factors.append(f"{name}**{exponent}")
+            factor = f"{name}**{exponent}"
+            factors.append(factor if _is_unit(name) else _JOINED.sub(rf"\g<1>**{sign}*\2", factor))
             place = unit.end()
     joined = "*".join(factors)
     return (10.0 ** int(power[1]) if power else 1.0, joined) if _is_unit(joined) else None
@@ -253,7 +264,7 @@ def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance
             return False
         values = [
             value / scale
-            for unit in (answer.unit, re.sub(r"\bms\*\*-", "m*s**-", answer.unit))  # ms^-1 where m/s is asked for
+            for unit in (answer.unit, _JOINED.sub(r"\1*\2", answer.unit))  # ms^-1 where m/s is asked for
             if (value := _converted(answer.value, unit, reference.unit)) is not None
         ][:1]
     limit = tolerance * abs(reference.value)
