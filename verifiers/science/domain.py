@@ -34,8 +34,8 @@ _SUPERSCRIPTS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789
 
 # E_k, \Delta H^\circ, v(t), |F|: one name. Of free words and digits, "v is 8 or v" would be one too.
 _NAME = (
-    r"\|?\s*(?:(?:\\[A-Za-z]{1,12}|[Dd]elta)(?:_\w{1,12})?\s*)?\\?[A-Za-z]\w{0,11}"
-    r"(?:\s*(?:_\s*\w{1,12}|\^\s*(?:\\[A-Za-z]{1,12}|\*)|deg|'))*\s*(?:\(\s*[A-Za-z]\w?\s*\))?\s*\|?"
+    r"\|?\s*(?:(?:\\[A-Za-z]{1,12}|[Dd]elta)(?:_[A-Za-z0-9]{1,12})?\s*)?\\?[A-Za-z]\w{0,11}"
+    r"(?:\s*(?:_\s*[A-Za-z0-9]{1,12}|\^\s*(?:\\[A-Za-z]{1,12}|\*)|deg|')){0,4}\s*(?:\(\s*[A-Za-z]\w?\s*\)\s*)?\|?"
 )
 _NUMBER = re.compile(
     rf"(?:(?:{_NAME}\s*)?(?:=|≈|\\approx)\s*)?(?P<sign>[-+]?)\s*"
@@ -300,7 +300,7 @@ def _rewritten(text: str) -> str:
     """Without LaTeX wrappers, and with one notation for each thing."""
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
-    return text.strip().rstrip(".")
+    return " ".join(text.split()).rstrip(".")
 
 
 @cache
