@@ -34,10 +34,10 @@ from statistics import median
 
 from benchmarks import judge_worker
 from benchmarks.judge_worker import FORMS, Spent, doubling, measured, trivial
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings

@@ -18,11 +18,12 @@ from rich.progress import Progress
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.validation import STEP, validate_tests
-from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.curation import Curation, Decontamination, TestValidation
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 FILE, BENCHMARK = "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "benchmarks/HumanEval.jsonl.gz"

@@ -20,7 +20,7 @@ import numpy as np
 
 from ratchet.data_curation.contamination import BenchmarkIndex
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.tokens import tokenise
 from ratchet.infra.recipe.curation import Decontamination
 

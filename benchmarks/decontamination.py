@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.contamination import BenchmarkIndex, find
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.injection import self_test
-from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.split import joined, set_column
 from ratchet.data_curation.tokens import tokenised_batches
 from ratchet.infra.recipe.curation import Decontamination

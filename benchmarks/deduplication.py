@@ -33,10 +33,10 @@ from datasketch import MinHash, MinHashLSH
 from ratchet.data_curation import minhash
 from ratchet.data_curation.deduplication import deduplicate, near_copies
 from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, ngrams, shingle
-from ratchet.data_curation.readers import read_files
+from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import joined
-from ratchet.infra.problems import PROBLEM_SCHEMA
 from ratchet.infra.recipe.curation import Deduplication
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 FILES = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")

@@ -30,10 +30,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.problems import Problem, to_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.registry import IMPORT_PATH
-from ratchet.verifiers.domain import OWN_DOMAINS, Domain
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.domains import OWN_DOMAINS
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import IMPORT_PATH
 
 ROOT = Path(__file__).resolve().parent.parent
 SUMS = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.process_group import free_port
+from ratchet.verifiers.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 MINI = str(ROOT / "tests" / "flows" / "mini.yaml")
@@ -80,7 +80,7 @@ class Run:
     def mirror(self) -> None:
         """Send what MLflow has not received within the time that a command gives it, as any further command does."""
         uri = self.environment.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.home / 'mlflow.db'}")
-        argv = [*PYTHON, "ratchet.infra.mlflow_mirror", str(self.home / "tracking"), uri]
+        argv = [*PYTHON, "ratchet.infra.tracking.mlflow_mirror", str(self.home / "tracking"), uri]
         subprocess.run(argv, check=False, capture_output=True, env=self.environment)
 
     def until(self, ready: Callable[[], Any]) -> Any:
@@ -191,7 +191,7 @@ def kill(words: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
 
 
 FLOW, LAUNCHER, JUDGE = "ratchet.cli.main", "ratchet.training.launch", "ratchet.verifiers.sandbox"
-PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.mlflow_mirror"
+PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.tracking.mlflow_mirror"
 killed_flow = kill(FLOW)
 
 

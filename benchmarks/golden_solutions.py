@@ -20,10 +20,11 @@ from pathlib import Path
 from rich.progress import track
 
 from ratchet.data_curation.mutation import mutants
-from ratchet.data_curation.readers.problems import read_problems
-from ratchet.infra.problems import Problem, from_table
+from ratchet.data_curation.read import read_problems
+from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.code.problem import read_problem
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 QUICK_S = 0.2

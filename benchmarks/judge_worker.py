@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 
 FORMS = ("call", "stdin")

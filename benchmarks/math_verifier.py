@@ -34,10 +34,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.math.equivalence import has_value, reference_text, verify_math
 from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 from tests.verifiers.test_math_references import FILES, corruptions

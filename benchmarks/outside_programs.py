@@ -32,9 +32,10 @@ import yaml
 from rich.progress import track
 
 from ratchet.data_curation.mutation import mutants
-from ratchet.data_curation.readers.problems import read_problems
-from ratchet.infra.problems import Problem, from_table
+from ratchet.data_curation.read import read_problems
+from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 LIMIT_S = 10

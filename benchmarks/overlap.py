@@ -194,7 +194,6 @@ class Beside:
 def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest: int) -> None:
     import torch
 
-    from ratchet.infra.problems import Problem
     from ratchet.infra.recipe.model import GrownModel, PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
@@ -206,6 +205,7 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
     from ratchet.training.rollout import RolloutWorker
     from ratchet.training.sampler import Sampler
     from ratchet.verifiers.outcome import Outcome, Verdict
+    from ratchet.verifiers.problem import Problem
     from ratchet.verifiers.serving.pool import Pool
 
     class Parity(Pool):

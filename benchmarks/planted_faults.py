@@ -75,7 +75,9 @@ class Copy:
         self._environment = {
             **os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-        imported = self._python("-c", "import ratchet.infra.errors as errors; print(errors.__file__)").stdout.strip()
+        imported = self._python(
+            "-c", "import ratchet.verifiers.errors as errors; print(errors.__file__)"
+        ).stdout.strip()
         if not Path(imported).resolve().is_relative_to(self.root.resolve()):
             raise SystemExit(f"the copy imports {imported}, which is not in it")
 

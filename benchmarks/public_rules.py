@@ -27,8 +27,8 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.templates import clean_statement
-from ratchet.infra.problems import Problem, problem_id
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.problem import Problem, problem_id
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "public_labels.jsonl"
 STATEMENTS = (

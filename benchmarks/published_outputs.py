@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ratchet.evaluation.answers import MANY_WITHOUT, answer_by, without_answers
-from ratchet.infra.problems import Problem, problem_id
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.problem import Problem, problem_id
 from ratchet.verifiers.submission import Submission
 
 

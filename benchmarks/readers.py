@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from ratchet.data_curation.readers import read_problems
-from ratchet.infra.errors import RatchetError
+from ratchet.data_curation.read import read_problems
+from ratchet.verifiers.errors import RatchetError
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.main import main as evaluate
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 

@@ -16,9 +16,10 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.endurance import ROOT
-from ratchet.infra.problems import Problem
-from ratchet.infra.registry import IMPORT_PATH
-from ratchet.verifiers.domain import OWN_DOMAINS, Domain
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.domains import OWN_DOMAINS
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 SLOW = Problem("slow", "slow", "", answer="1")

@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 IN_FLIGHT = 256

@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def run_bare(recipe: str, home: str, overrides: list[str]) -> None:
     """The whole pipeline with Prefect and the mirror left out."""
     from ratchet.flows.pipeline import pipeline
-    from ratchet.infra import tracking
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.settings import load_settings
+    from ratchet.infra.tracking import events as tracking
     from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 
     tracking.start_mirror = lambda _: subprocess.Popen(["true"])  # type: ignore

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.problem import Problem
 
 RATE = 1e-9
 """Every step samples from the warm start: a policy that learns would soon answer in five tokens."""

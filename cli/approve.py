@@ -13,7 +13,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from ratchet.infra.approvals import Approval
+    from ratchet.infra.store.approvals import Approval
 
 
 def approve(
@@ -30,7 +30,7 @@ def approve(
 
     Example: `ratchet approve tiny --reject "too many truncated"`
     """
-    from ratchet.infra.approvals import Approvals
+    from ratchet.infra.store.approvals import Approvals
 
     settings = load_settings(home)
     approvals = Approvals(settings)

@@ -7,7 +7,7 @@ import typer
 
 from ratchet.cli.options import benchmark
 from ratchet.cli.terminal import columns, console
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 
 def decontaminate(
@@ -38,7 +38,7 @@ def decontaminate(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from ratchet.data_curation.file_decontamination import decontaminate_files
-    from ratchet.data_curation.readers import local_files
+    from ratchet.data_curation.readers.sources import local_files
     from ratchet.infra.pages import render
     from ratchet.infra.recipe.curation import Decontamination
     from ratchet.infra.recipe.evaluation import named_path

@@ -8,9 +8,9 @@ import typer
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.errors import RatchetError
 
 
 def deploy(

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from ratchet.cli.options import Home
 from ratchet.cli.terminal import console
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import core_count, memory_bytes
 from ratchet.infra.settings import Settings, load_settings
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count, memory_bytes
 
 TESTED_WITH = {
     "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
@@ -78,7 +78,7 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _store(settings: Settings) -> Iterator[Check]:
-    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.store.artifacts import ArtifactStore
 
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())

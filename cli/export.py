@@ -11,8 +11,8 @@ import typer
 from ratchet.cli.options import Home, artifact
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.tasks.publication import Files
@@ -46,13 +46,14 @@ def export(
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.exports import EXPORTS
-    from ratchet.infra.artifacts import ArtifactStore
-    from ratchet.infra.files import disk_errors, replacing
-    from ratchet.infra.problems import from_table
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
+    from ratchet.infra.store.artifacts import ArtifactStore
+    from ratchet.infra.store.files import disk_errors, replacing
+    from ratchet.infra.store.problem_table import from_table
     from ratchet.tasks import publication
-    from ratchet.verifiers.domain import NotExpressible, domain_of
+    from ratchet.verifiers.domain import NotExpressible
+    from ratchet.verifiers.domains import domain_of
 
     if format_ not in (*EXPORTS, "hub") or output is None:
         raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
@@ -86,7 +87,7 @@ def export(
         functions = {data_source or domain_of(domain).verl_reward for domain in written}
         console.print(
             f"verl's reward functions for these: {', '.join(sorted(functions))} (--data-source). "
-            "For Ratchet's own verdicts, point a custom reward function at `ratchet judge serve`.", soft_wrap=True,
+            "For Ratchet's own verdicts, point a custom reward function at `ratchet-judge serve`.", soft_wrap=True,
         )  # fmt: skip
 
 
@@ -107,8 +108,8 @@ def push(
     """
     from huggingface_hub import CommitOperationAdd, HfApi, errors
 
-    from ratchet.infra.artifacts import ArtifactStore
-    from ratchet.infra.hub import hub_address
+    from ratchet.infra.inference.hub import hub_address
+    from ratchet.infra.store.artifacts import ArtifactStore
     from ratchet.tasks import publication
 
     store = ArtifactStore(load_settings(home).artifacts)
@@ -133,7 +134,7 @@ def push(
 
 def _write(files: "Files", output: Path) -> None:
     """Write a repository to a folder."""
-    from ratchet.infra.files import disk_errors, replacing
+    from ratchet.infra.store.files import disk_errors, replacing
 
     with disk_errors(output):
         for name, content in files.items():
@@ -151,7 +152,7 @@ def _kept(problems: str, home: Path | None) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.store.artifacts import ArtifactStore
 
     path = Path(problems).expanduser()
     path = path / "kept.parquet" if path.is_dir() else path

@@ -27,7 +27,7 @@ def gc(
 
     Example: `ratchet gc --older-than 30 --delete`
     """
-    from ratchet.infra import garbage
+    from ratchet.infra.tracking import garbage
 
     settings = load_settings(home)
     found = garbage.find_garbage(settings, run or (), older_than)

@@ -10,11 +10,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ratchet.cli.terminal import clean, columns, console, print_json, print_whole
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.lineage import Lineage
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import not_received
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.tracking.events import not_received
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep

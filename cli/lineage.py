@@ -8,12 +8,12 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, artifact
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.recipe.keys import flat
+from ratchet.infra.keys import flat
 from ratchet.infra.settings import load_settings
 
 if TYPE_CHECKING:
-    from ratchet.infra.artifacts import Artifact
-    from ratchet.infra.run_record import RunStep
+    from ratchet.infra.store.artifacts import Artifact
+    from ratchet.infra.tracking.run_record import RunStep
 
 Facts = list[tuple[str, Any, Any]]
 """Name, and what it is in each of two runs."""
@@ -43,9 +43,9 @@ def lineage(
     Example: `ratchet lineage math_train.json --down`
     """
     from ratchet.cli.inspection import lineage_tree
-    from ratchet.infra.artifacts import GIVEN_KINDS, ArtifactStore
-    from ratchet.infra.lineage import Lineage, scores
-    from ratchet.infra.run_record import find_run
+    from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore
+    from ratchet.infra.store.lineage import Lineage, scores
+    from ratchet.infra.tracking.run_record import find_run
 
     settings = load_settings(home)
     known = Lineage(ArtifactStore(settings.artifacts))
@@ -70,7 +70,7 @@ def diff(
 
     Example: `ratchet diff tiny-seed0-pipeline tiny-seed1-pipeline`
     """
-    from ratchet.infra.run_record import get_run
+    from ratchet.infra.tracking.run_record import get_run
 
     settings = load_settings(home)
     runs = (get_run(settings, one), get_run(settings, other))
@@ -101,7 +101,7 @@ def _own_changes(a: "Artifact", b: "Artifact") -> Facts:
 
 
 def _own(artifact: "Artifact") -> Iterator[tuple[str, Any]]:
-    from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS
+    from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS
 
     manifest = artifact.manifest
     yield from flat(manifest["parameters"]).items()

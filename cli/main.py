@@ -27,7 +27,6 @@ from ratchet.cli.deploy import deploy
 from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export, push
 from ratchet.cli.gc import gc
-from ratchet.cli.judge import judge
 from ratchet.cli.lineage import diff, lineage, show
 from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
@@ -38,10 +37,10 @@ from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
 from ratchet.cli.why import why
-from ratchet.infra.errors import NotGiven, RatchetError, Waiting, in_words
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.errors import NotGiven, RatchetError, Waiting, in_words
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -245,7 +244,6 @@ for command in (
     recipes, gc,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(judge, name="judge")
 
 
 def _overrides(set_: list[str] | None, seed: int | None) -> list[str]:

@@ -11,10 +11,10 @@ from rich.text import Text
 from ratchet.cli.options import AsJson, Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import columns, console, print_whole
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.tasks.progress import duration
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Stage
@@ -214,7 +214,7 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> "Shape":
 
     path = recipe.model.path
     if start:
-        from ratchet.infra.artifacts import ArtifactStore  # pyarrow
+        from ratchet.infra.store.artifacts import ArtifactStore  # pyarrow
 
         directory = Path(start).expanduser()
         path = str(directory if directory.is_dir() else ArtifactStore(settings.artifacts).open(start).path / "model")

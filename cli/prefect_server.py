@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors
-from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, without_login
-from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
+from ratchet.infra.store.files import disk_errors
+from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import free_port, process_group
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"

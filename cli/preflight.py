@@ -14,11 +14,12 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import console
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
-from ratchet.infra.process_group import last_lines
+from ratchet.infra.launching.group import STATUS, Group, TakenAway
+from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import last_lines
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 GONE_S = 90
@@ -52,7 +53,7 @@ def preflight(recipe: RecipeName = "tiny", set_: Overrides = None, home: Home = 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     from ratchet.infra.inference.engine import TEACHERS
-    from ratchet.infra.tracking import mlflow_address
+    from ratchet.infra.tracking.events import mlflow_address
     from ratchet.verifiers.serving.local_pool import open_pool
 
     def tracking(address: str) -> None:
@@ -86,7 +87,7 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
 
 def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     """The group's own lines. It is started twice: the first run ends with the kill of one of its ranks."""
-    from ratchet.infra.journal import read_lines  # pyarrow
+    from ratchet.infra.store.journal import read_lines  # pyarrow
     from ratchet.training.machine import KILLED, LINES, measured_file
 
     hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)

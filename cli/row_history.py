@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.contamination import BenchmarkIndex
-from ratchet.data_curation.readers import source_names
+from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.tokens import tokenise, tokenised_batches
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.run_record import RunRecord, all_runs, get_run
 from ratchet.infra.settings import Settings
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
+from ratchet.verifiers.errors import RatchetError
 
 COLUMNS = ["problem_id", "source", "source_id", "prompt"]
 SEARCH_NGRAM = 5

@@ -14,10 +14,10 @@ import typer
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import bound_socket, process_group
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, is_server, load_settings
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import bound_socket, process_group
 
 
 def ui(
@@ -33,7 +33,7 @@ def ui(
     Example: `ratchet ui --mlflow-port 5001`
     """
     from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
-    from ratchet.infra.files import write_atomically
+    from ratchet.infra.store.files import write_atomically
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:
@@ -108,7 +108,7 @@ def _catch_up(settings: Settings) -> None:
     """Replay every journal, so that the pages show killed runs as killed."""
     if not settings.journals.is_dir():
         return
-    from ratchet.infra.tracking import start_mirror
+    from ratchet.infra.tracking.events import start_mirror
 
     mirror = start_mirror(settings)
     try:
@@ -122,7 +122,7 @@ def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str,
     journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     if not journals:
         return []
-    from ratchet.infra.tracking import run_page
+    from ratchet.infra.tracking.events import run_page
 
     run_id, pages = journals[-1].stem, [("Prefect: all runs", f"{prefect}/runs")]
     if page := run_page(settings, run_id, mlflow):

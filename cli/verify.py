@@ -16,11 +16,11 @@ from rich.text import Text
 
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import clean, columns, console
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.infra.problems import Problem
     from ratchet.verifiers.outcome import Verdict
+    from ratchet.verifiers.problem import Problem
     from ratchet.verifiers.serving.pool import Pool
     from ratchet.verifiers.submission import JudgeSettings, Submission
 
@@ -68,14 +68,15 @@ def verify(
     Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
     """
     from ratchet.infra.recipe import load_recipe
-    from ratchet.verifiers.domain import domain_of, use_domains
+    from ratchet.infra.recipe.domains import use_domains
+    from ratchet.verifiers.domains import domain_of
     from ratchet.verifiers.submission import JudgeSettings
 
     settings = JudgeSettings(fraction=True)
     if recipe:
         chosen = load_recipe(recipe)
         use_domains(chosen)
-        settings = JudgeSettings.of(chosen.verification, fraction=True)
+        settings = chosen.verification.settings(fraction=True)
     settings = replace(settings, either=either or settings.either)
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
@@ -126,7 +127,7 @@ def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
 
 def _problem(domain: str, row: Row | Exception) -> "Problem":
     """Raises RatchetError with the field and the reason."""
-    from ratchet.infra.problems import Problem
+    from ratchet.verifiers.problem import Problem
 
     if isinstance(row, Exception):
         raise RatchetError(str(row))
@@ -180,7 +181,7 @@ def _verify_file(
     domain: str, problems: "dict[str, Problem] | None", source: Path, target: Path, workers: int | None,
     settings: "JudgeSettings",
 ) -> bool:  # fmt: skip
-    from ratchet.infra.files import disk_errors, replacing
+    from ratchet.infra.store.files import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
     if not target.parent.is_dir():
@@ -247,7 +248,7 @@ def _judged(
 
 
 def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
-    from ratchet.verifiers.domain import domain_of
+    from ratchet.verifiers.domains import domain_of
     from ratchet.verifiers.serving.local_pool import open_pool
     from ratchet.verifiers.serving.pool import gather
 

@@ -17,7 +17,7 @@ from ratchet.infra.settings import load_settings
 
 if TYPE_CHECKING:
     from ratchet.cli.row_history import Chain, Visit
-    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.store.artifacts import ArtifactStore
 
 SHOWN = 5
 """Rows shown when several are the same problem."""
@@ -41,7 +41,7 @@ def why(
     Example: `ratchet why 'How far from its start does it stop?'`
     """
     from ratchet.cli.row_history import chains, find
-    from ratchet.infra.artifacts import ArtifactStore
+    from ratchet.infra.store.artifacts import ArtifactStore
 
     settings = load_settings(home)
     found, likeness = find(chains(settings, run, recipe), what)

@@ -10,10 +10,11 @@ import pyarrow as pa
 from ratchet.data_curation.model_judge import Ask, Question, Reply, counted, decisions
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher_attempts import ANSWERED, teacher_columns, with_facts
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
-from ratchet.verifiers.domain import domain_of
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
 STEP = "difficulty"

@@ -11,10 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.infra.problems import PROBLEM_SCHEMA, Problem, as_row
 from ratchet.infra.recipe.model import PromptFormat
-from ratchet.verifiers.domain import NotExpressible, domain_of
-from ratchet.verifiers.prompts import user_message
+from ratchet.infra.recipe.prompts import user_message
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, as_row
+from ratchet.verifiers.domain import NotExpressible
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.problem import Problem
 
 Row = dict[str, Any]
 _CHAT = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))

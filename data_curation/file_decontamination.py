@@ -24,14 +24,14 @@ from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
 from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.injection import self_test
-from ratchet.data_curation.readers import source_names
+from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
-from ratchet.infra.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors
 from ratchet.infra.recipe.curation import Decontamination
+from ratchet.infra.store.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
+from ratchet.infra.store.files import disk_errors
+from ratchet.verifiers.errors import RatchetError
 
 VERSION = 7
 PREFIX = f"{STEP}_"

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from ratchet.data_curation.split import Rejection
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import CodeTest, Problem
 from ratchet.verifiers.code.judge import TestResult, examine
 from ratchet.verifiers.code.published_checks import read_check
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import CodeTest, Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST
 

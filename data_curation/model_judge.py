@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ratchet.data_curation.answer_index import Prompt, Prompts
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.extraction import after_thinking
+from ratchet.verifiers.problem import Problem
 
 SHOWN_CHARACTERS = 400
 AGREEMENT = """Below are a problem, its reference answer, and an answer that somebody gave. Does the answer agree with \

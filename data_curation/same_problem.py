@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
 from ratchet.data_curation.tokens import tokenise
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.math.tokens import VOCABULARY, tokenize
 from ratchet.verifiers.math.words import numbered

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Paraphrases
+from ratchet.verifiers.errors import RatchetError
 
 Embed = Callable[[Sequence[str]], Any]
 """From texts to a matrix, dense or sparse, whose rows are unit vectors."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.raw_files import PARQUET_ROWS, Malformed, Row, parsed, raw_rows
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 TEXT_COLUMNS = (
     "problem", "question", "prompt", "text", "statement", "question_content", "description", "instruction", "query",

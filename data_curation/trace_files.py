@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.data_curation.readers import columns_of, read_problems
+from ratchet.data_curation.read import columns_of, read_problems
 from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.split import to_json
 from ratchet.data_curation.templates import clean_statement
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table, problem_id
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem, problem_id
 
 STEP = "traces"
 CHATS = ("messages", "conversations", "conversation")

@@ -14,9 +14,10 @@ import pyarrow as pa
 from ratchet.data_curation.golden_agreement import Case, settle, verdicts
 from ratchet.data_curation.mutation import mutants
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from ratchet.infra.journal import Journal, read_lines
-from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.curation import TestValidation
+from ratchet.infra.store.journal import Journal, read_lines
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 STEP = "validate_tests"

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.evaluation import Benchmark
-from ratchet.verifiers.domain import domain_of
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import equivalent
+from ratchet.verifiers.problem import Problem
 
 PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first that a row has is its published id
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ratchet.evaluation.pass_at_k import NAN, pass_at_k_table
 from ratchet.evaluation.statistics import cluster_sums, gain_limit, paired_interval, standard_error_across_clusters
-from ratchet.infra.recipe.keys import flat
+from ratchet.infra.keys import flat
 
 SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
 EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from ratchet.evaluation.sampling import Generations, Stored, missing_of, stored_row
 from ratchet.evaluation.spec import Batch, Plan
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_endpoint import EndpointUnreachable
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Engine, Request
+from ratchet.verifiers.errors import RatchetError
 
 
 class EndpointGenerations(Generations):

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
-from ratchet.infra.journal import Journal, read_lines
+from ratchet.infra.store.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
+from ratchet.infra.store.journal import Journal, read_lines
+from ratchet.verifiers.errors import RatchetError
 
 STORED_SCHEMA = pa.schema(
     [

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from ratchet.evaluation.answers import answer_by
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import says_nothing
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
 GRADED_SCHEMA = pa.schema(

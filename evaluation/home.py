@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.report import read_scores
 from ratchet.evaluation.scores import flat
-from ratchet.infra.artifacts import KEPT, REJECTED, Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.journal import read_lines
-from ratchet.infra.lineage import Lineage, stages_up_to
-from ratchet.infra.run_record import read_run
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import KEPT, REJECTED, Artifact, ArtifactStore
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.store.lineage import Lineage, stages_up_to
+from ratchet.infra.tracking.run_record import read_run
+from ratchet.verifiers.errors import RatchetError
 
 
 def open_home(path: str | Path | None = None) -> "Home":

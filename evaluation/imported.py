@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from ratchet.evaluation.benchmarks import PUBLISHED_IDS, metadata_value
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.spec import Plan
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_stream import FINISHED, Answer, CallFailed, with_thought
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 ROWS_AT_ONCE = 256
 IDS = ("problem_id", *PUBLISHED_IDS, "custom_id")

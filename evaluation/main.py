@@ -32,16 +32,17 @@ from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors, replacing, write_atomically
-from ratchet.infra.launcher import STATUS
-from ratchet.infra.problems import PROBLEM_SCHEMA, Problem
+from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
-from ratchet.verifiers.domain import Domain, domain_of
+from ratchet.infra.recipe.prompts import user_message
+from ratchet.infra.store.files import disk_errors, replacing, write_atomically
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.prompts import user_message
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import open_pool
-from ratchet.verifiers.submission import JudgeSettings
 
 GENERATIONS, SCORES, PROGRESS = "generations.parquet", "scores.json", "progress.jsonl"
 QUESTIONS = "questions.parquet"
@@ -68,7 +69,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     (work_dir / STATUS).unlink(missing_ok=True)
     with (
         _generations(spec_path, plan) as generations,
-        open_pool(training.reward_servers, plan.hardware.processes, JudgeSettings.of(plan.spec.verification)) as pool,
+        open_pool(training.reward_servers, plan.hardware.processes, plan.spec.verification.settings()) as pool,
     ):
         patterns = {b.name: b.answer_pattern for b in plan.spec.evaluation.benchmarks}
         grading = Grading(pool, plan.problems, plan.judged_prefixes, patterns)

@@ -16,9 +16,9 @@ from ratchet.evaluation.question_list import question_table
 from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors, write_atomically
 from ratchet.infra.pages import Document, Headline, Section, to_html, to_markdown
+from ratchet.infra.store.files import disk_errors, write_atomically
+from ratchet.verifiers.errors import RatchetError
 
 WORDS = Path(__file__).with_name("report.yaml")
 

@@ -30,13 +30,13 @@ import pyarrow as pa
 
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Completion, Request
-from ratchet.infra.launcher import on_each_machine
-from ratchet.infra.process_group import end_with_parent, last_lines, process_group
+from ratchet.infra.launching.launcher import on_each_machine
+from ratchet.infra.recipe.prompts import message_ids
 from ratchet.infra.recipe.training import Hardware, Training
-from ratchet.verifiers.prompts import message_ids
+from ratchet.infra.store.files import write_atomically
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import end_with_parent, last_lines, process_group
 
 GENERATION_SCHEMA = pa.schema(
     [pa.field("benchmark", pa.string(), nullable=False), *(f for f in STORED_SCHEMA if f.name != "prompt")]

@@ -21,8 +21,8 @@ from ratchet.evaluation.statistics import (
     standard_error_at_fixed_questions,
 )
 from ratchet.evaluation.topics import by_topic
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 
 
 def score(

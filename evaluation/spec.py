@@ -11,20 +11,20 @@ from pydantic import Field, ValidationError
 
 from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Sampling, derive_seed
-from ratchet.infra.own_code import own_code
-from ratchet.infra.problems import Problem
+from ratchet.infra.keys import in_key
 from ratchet.infra.recipe.evaluation import Endpoint, Evaluation
-from ratchet.infra.recipe.keys import in_key
 from ratchet.infra.recipe.load import explain
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.infra.section import Section
-from ratchet.verifiers.domain import domain_of
-from ratchet.verifiers.prompts import user_message
+from ratchet.infra.store.own_code import own_code
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 
 class ModelSpec(Section):

@@ -1,9 +1,9 @@
 """Curation of one domain: from raw files to training problems."""
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation as step
 from ratchet.tasks import teacher as teaching
 from ratchet.tasks.exclusions import label_exclusions

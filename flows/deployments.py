@@ -15,7 +15,7 @@ from prefect.types.entrypoint import EntrypointType
 from ratchet.data_curation.domains import plan_of
 from ratchet.flows import triggered
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.verifiers.domain import use_domains
+from ratchet.infra.recipe.domains import use_domains
 
 
 def deployments(name: str, **worker: Any) -> list[RunnerDeployment]:

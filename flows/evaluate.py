@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.evaluation import Endpoint
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run

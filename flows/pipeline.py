@@ -2,8 +2,8 @@
 
 from ratchet.flows.curate import curate_each
 from ratchet.flows.train import train
-from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.evaluation import check_evaluation
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ratchet.infra.artifacts import Artifact
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import report as step
 from ratchet.tasks.flow import flow
 from ratchet.tasks.pipeline_run import open_run

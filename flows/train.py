@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from ratchet.flows.curate import curate_each
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.approval import gate
 from ratchet.tasks.evaluation import check_evaluation, evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.flow import flow
@@ -13,6 +12,7 @@ from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.registration import register
 from ratchet.tasks.traces import warm_start_traces
 from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
+from ratchet.verifiers.errors import RatchetError
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from ratchet.flows import pipeline as whole
 from ratchet.flows import report as reporting
 from ratchet.flows import train as training
 from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
 from ratchet.tasks.flow import Flow
 from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, missing, plan_run
+from ratchet.verifiers.errors import RatchetError
 
 
 @flow(name="pipeline")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from ratchet.infra.errors import nearest
+from ratchet.verifiers.errors import nearest
 
 T = TypeVar("T")
 ONLY_WHERE = "only says where or how fast work is done"

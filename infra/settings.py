@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from ratchet.infra.approvals import Approvals
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.approvals import Approvals
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import prefect_page
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
+from ratchet.verifiers.errors import RatchetError
 
 
 def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:

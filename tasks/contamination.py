@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import Decontaminator
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact, Draft
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
 
 CONTAMINATION = Step("contamination", 4, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")

@@ -10,15 +10,16 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation import decontamination, deduplication, funnel, rules, validation
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import Window, has_columns, open_raw_file, read_files, read_problems, source_names
+from ratchet.data_curation.raw_batches import Window
+from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
+from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
-from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
-from ratchet.infra.errors import NotGiven, RatchetError
 from ratchet.infra.pages import to_html
-from ratchet.infra.problems import PROBLEM_SCHEMA, from_table
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.dask_runner import check_runner
 from ratchet.tasks.inputs import given_files
@@ -34,9 +35,9 @@ from ratchet.tasks.row_steps import (
 )
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
-from ratchet.verifiers.domain import code_of, domain_of
+from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.submission import JudgeSettings
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 10, "problems")
 NORMALISE = Step("normalise", 11, "problems")
@@ -175,7 +176,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
-        with VerifierPool(settings=JudgeSettings.of(recipe.verification)) as pool:
+        with VerifierPool(settings=recipe.verification.settings()) as pool:
             split = validation.validate_tests(
                 table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
             )

@@ -16,9 +16,9 @@ from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import reason, samples, shortened
 from ratchet.data_curation.tokens import cut
+from ratchet.infra.keys import flat
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
 from ratchet.infra.pages.drawing import count_axis, draw
-from ratchet.infra.recipe.keys import flat
 
 STATEMENT_CHARACTERS = 500
 EVIDENCE_CHARACTERS = 300

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.journal import read_lines
-from ratchet.infra.lineage import stages_up_to
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.store.lineage import stages_up_to
 from ratchet.tasks.pipeline_run import PipelineRun
 
 DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_response_tokens")

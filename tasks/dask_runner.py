@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ratchet.infra.artifacts import library_versions
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import content_key, sha256_file
-from ratchet.infra.process_group import core_count
-from ratchet.infra.workers import Submit
+from ratchet.infra.store.artifacts import library_versions
+from ratchet.infra.store.files import content_key, sha256_file
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count
+from ratchet.verifiers.workers import Submit
 
 PROCESSES, DASK = "processes", "dask"
 CHECK_S = 20

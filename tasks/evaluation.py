@@ -12,24 +12,24 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
-from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.openai_endpoint import check_endpoint
-from ratchet.infra.launcher import launcher_of
-from ratchet.infra.problems import from_table
+from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
+from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft
+from ratchet.infra.store.problem_table import from_table
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_model, run_worker
-from ratchet.verifiers.domain import code_of, domain_of
-from ratchet.verifiers.prompts import with_templates
+from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.verifiers.errors import RatchetError
 
 EVALUATE = Step("evaluate", 10, "evaluation", resumable=True)
 

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 from ratchet.data_curation import exclusions as labeling
 from ratchet.data_curation import rules
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.artifacts import Artifact, Draft
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import Artifact, Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.tasks.teacher import ask, check_judge
+from ratchet.verifiers.errors import RatchetError
 
 EXCLUSIONS = Step("exclusions", 1, "problems")
 

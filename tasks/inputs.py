@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers import NotFetched, local_files
-from ratchet.infra.artifacts import UNKNOWN, Artifact, Draft
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.hub import hub_answers
+from ratchet.data_curation.readers.sources import NotFetched, local_files
+from ratchet.infra.inference.hub import hub_answers
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.recipe import Generator, Recipe
-from ratchet.infra.registry import Registry
+from ratchet.infra.store.artifacts import UNKNOWN, Artifact, Draft
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
 from ratchet.tasks.step import Step, run_step
-from ratchet.verifiers.domain import code_of
+from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.registry import Registry
 
 GENERATE = Step("generate", 1, "raw")
 GENERATED = "generated://"

@@ -8,17 +8,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore, code_version
-from ratchet.infra.errors import RatchetError, Waiting, nearest
+from ratchet.infra.keys import flat
+from ratchet.infra.launching.resident import Resident
 from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
-from ratchet.infra.recipe.keys import flat
+from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.resident import Resident
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking import Status, Tracking, mlflow_address, run_page
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore, code_version
+from ratchet.infra.tracking.events import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress
-from ratchet.verifiers.domain import use_domains
+from ratchet.verifiers.errors import RatchetError, Waiting, nearest
 
 PROGRESS_EVERY_S = 60
 

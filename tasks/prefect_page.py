@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.errors import Waiting
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.verifiers.errors import Waiting
 
 _FEW = 200
 """Rows of a table on the page; the artifact has the rest."""

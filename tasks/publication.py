@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.keys import flat
 from ratchet.infra.pages import Document, Section, to_markdown
-from ratchet.infra.recipe.keys import flat
 from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.verifiers.errors import RatchetError
 
 Files = dict[str, Path | str]
 """The files of a repository by path: a file here, or a text."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.infra.artifacts import Artifact, Draft
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.registry import Gate
+from ratchet.infra.store.artifacts import Artifact, Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import difficulty_of, metadata_value, topics_of
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact, Draft
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.lineage_picture import lineage_picture
 from ratchet.infra.pages import Drawing, Section
-from ratchet.infra.problems import from_table
+from ratchet.infra.pages.lineage_picture import lineage_picture
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.tracking import mlflow_address, read_state
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, Draft
+from ratchet.infra.store.problem_table import from_table
+from ratchet.infra.tracking.events import mlflow_address, read_state
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.evaluation.boundaries import Trained

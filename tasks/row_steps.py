@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers.problems import BATCH_ROWS
+from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
-from ratchet.infra.artifacts import REJECTED, Artifact, Draft, Parameters
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.workers import in_order
+from ratchet.infra.store.artifacts import REJECTED, Artifact, Draft, Parameters
 from ratchet.tasks.dask_runner import PROCESSES, check_runner, dask
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
+from ratchet.verifiers.workers import in_order
 
 RowWise = Callable[[pa.Table], Split]
 

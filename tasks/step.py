@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
-from ratchet.infra.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.own_code import own_code
-from ratchet.infra.problems import PROBLEM_SCHEMA
-from ratchet.infra.recipe.keys import decisive, flat
+from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.tracking import Tracking
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
+from ratchet.infra.store.own_code import own_code
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks import prefect_page
 from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
 from ratchet.training.interventions import Taken
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox.server import demand
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}

@@ -16,23 +16,23 @@ from ratchet.data_curation.answer_index import MoreNeeded
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher_bill import Bill
-from ratchet.infra.artifacts import KEPT, Artifact, Draft
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.own_code import own_code
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Judge, Teacher
+from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import judge_table, row_batches
 from ratchet.tasks.step import Step, judged_math, not_done, run_step
-from ratchet.verifiers.domain import Domain, code_of, domain_of
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.prompts import with_templates
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import open_pool
-from ratchet.verifiers.submission import JudgeSettings
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 3, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 5, "problems")
@@ -182,7 +182,7 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
             raise RatchetError(f"The answer {answer[:60]!r} cannot be verified: {verdict.detail}.")
         return verdict
 
-    with open_pool(recipe.training.reward_servers, workers=1, settings=JudgeSettings.of(recipe.verification)) as pool:
+    with open_pool(recipe.training.reward_servers, workers=1, settings=recipe.verification.settings()) as pool:
         yield verify
 
 
@@ -237,7 +237,7 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
             replies = ask_judge(recipe, draft, prompts, settings.judge, "agreement")
             return [replies[place] for place in range(len(questions))]
 
-        with open_pool(recipe.training.reward_servers, settings=JudgeSettings.of(recipe.verification)) as pool:
+        with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, settings.max_difficulty,
                 lambda done: watcher.progress(done, total, {}), settings.min_votes, agreements if has_judge else None,

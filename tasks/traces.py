@@ -10,22 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import Decontaminator
-from ratchet.data_curation.readers import source_names
+from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
-from ratchet.infra.artifacts import KEPT, REJECTED, Artifact, Draft
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.problems import Problem, from_table, to_table
 from ratchet.infra.recipe.curation import Decontamination, Teacher
+from ratchet.infra.recipe.prompts import user_message, with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import WarmStart
+from ratchet.infra.store.artifacts import KEPT, REJECTED, Artifact, Draft
+from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
-from ratchet.verifiers.domain import code_of
-from ratchet.verifiers.prompts import user_message, with_templates
+from ratchet.verifiers.domains import code_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 TEACHER_TRACES = Step("teacher_traces", 4, "traces")
 OWN_TRACES = Step("own_traces", 4, "traces")

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.artifacts import Artifact, Draft
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.journal import read_lines
-from ratchet.infra.launcher import STATUS, Group, TakenAway, launcher_of
-from ratchet.infra.process_group import last_lines
+from ratchet.infra.launching.group import STATUS, Group, TakenAway
+from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.files import write_atomically
+from ratchet.infra.store.journal import read_lines
 from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
@@ -27,8 +27,9 @@ from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.interventions import RULE
 from ratchet.training.losses import LOSSES
-from ratchet.verifiers.domain import code_of, domain_of
-from ratchet.verifiers.prompts import with_templates
+from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import last_lines
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
 STAGE = Step("train", 7, "checkpoint", resumable=True)

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ratchet.evaluation.figures import BENCHMARK_COLORS
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.journal import read_lines
-from ratchet.infra.lineage import stages_up_to
 from ratchet.infra.pages import INK, MUTED, Section
 from ratchet.infra.pages.drawing import Painter, draw
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.store.lineage import stages_up_to
 from ratchet.training.interventions import Taken
 
 POINTS = 60

@@ -26,6 +26,13 @@ SHORT = [
 ]  # fmt: skip
 
 
+def built(source, out):
+    environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    build = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(source)]
+    subprocess.run([sys.executable, *build], check=True, env=environment, capture_output=True)
+    return next(out.glob("*.whl"))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     out, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
@@ -33,27 +40,35 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, source)
     for folder in settings()["package-dir"].values():  # a copy, so that nothing of an earlier build is packed
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    build = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(source)]
-    subprocess.run([sys.executable, *build], check=True, env=environment, capture_output=True)
-    return next(out.glob("*.whl"))
-
-
-def settings():
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    return built(source, out)
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """An interpreter with the wheel in its own site-packages, and the libraries of this one beside it."""
-    home = tmp_path_factory.mktemp("environment")
+def verifiers_wheel(tmp_path_factory):
+    source = tmp_path_factory.mktemp("source") / "verifiers"
+    shutil.copytree(ROOT / "verifiers", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    return built(source, tmp_path_factory.mktemp("wheel"))
+
+
+def settings(project="."):
+    return tomllib.loads((ROOT / project / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def environment_with(wheels, home):
+    """An interpreter with the wheels in its own site-packages, and the libraries of this one beside it."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
     python = home / "bin" / "python"
     where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
-    zipfile.ZipFile(wheel).extractall(site)
+    for wheel in wheels:
+        zipfile.ZipFile(wheel).extractall(site)
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth files are not read: no checkout
     return python
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, verifiers_wheel, tmp_path_factory):
+    return environment_with([wheel, verifiers_wheel], tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture
@@ -77,6 +92,36 @@ def test_every_package_is_in_the_wheel(wheel):
     kept = ("*.py", "*.yaml", "*.html", "*.css", "*.md", "py.typed")
     files = {path.relative_to(ROOT) for top in tops for kind in kept for path in (ROOT / top).rglob(kind)}
     assert {f"ratchet/{file}" for file in files} <= inside
+    assert not any(name.startswith("ratchet/verifiers/") for name in inside)
+
+
+def test_the_verifiers_are_a_wheel_of_their_own(verifiers_wheel, tmp_path):
+    """It verifies and judges without the rest of Ratchet, and without torch, Prefect, MLflow, pandas and pyarrow."""
+    top = ROOT / "verifiers"
+    folders = {path.parent.relative_to(top) for path in top.rglob("*.py") if "build" not in path.parts}
+    named = {".".join(["ratchet.verifiers", *folder.parts]) for folder in folders}
+    assert set(settings("verifiers")["packages"]) == named
+    inside = set(zipfile.ZipFile(verifiers_wheel).namelist())
+    files = {path.relative_to(top) for kind in ("*.py", "*.yaml", "py.typed") for path in top.rglob(kind)}
+    assert {f"ratchet/verifiers/{file}" for file in files if "build" not in file.parts} <= inside
+    python = environment_with([verifiers_wheel], tmp_path / "environment")
+    heavy = "torch, prefect, mlflow, pandas, pyarrow, transformers, ratchet.infra"
+    program = "```python\nprint(int(input()) + 1)\n```"
+    code = f"""
+import importlib.util, sys
+from ratchet.verifiers import Problem, VerifierPool, equivalent, verify
+assert verify(Problem.of("math", answer="1/2"), r"so \\boxed{{0.5}}").passed
+assert equivalent("17", "17.0") and not equivalent("17", "74-28-29")
+adds = Problem.of("code", tests=[{{"input": "1\\n", "output": "2\\n"}}, {{"input": "5\\n", "output": "6\\n"}}])
+with VerifierPool(workers=1) as pool:
+    outcomes = [v.outcome.value for v in pool.verify([(adds, {program!r}), (adds, {program!r}.replace("1", "2"))])]
+assert outcomes == ["passed", "failed"], outcomes
+loaded = [name for name in {heavy!r}.split(", ") if name in sys.modules]
+assert not loaded, loaded
+assert importlib.util.find_spec("ratchet.infra") is None
+"""
+    done = subprocess.run([python, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, trapped):
@@ -94,7 +139,7 @@ def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, t
 
 def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
     """As in `git init; python -m venv .venv; pip install`: the commit is the user's, and says nothing of our code."""
-    home, tell = installed.parents[1], "from ratchet.infra.artifacts import code_version; print(code_version())"
+    home, tell = installed.parents[1], "from ratchet.infra.store.artifacts import code_version; print(code_version())"
     git = ["git", "-C", home, "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "pyvenv.cfg"], ["commit", "-qm", "mine"]):
         subprocess.run([*git, *command], check=True)

@@ -16,12 +16,12 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Lora
 from ratchet.training import ranks
 from ratchet.training.model import load_model
+from ratchet.verifiers.errors import RatchetError
 
 DIRECTORY, FILE = "adapter", "adapter_model.safetensors"
 FACTS = "ratchet"

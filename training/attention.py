@@ -6,9 +6,9 @@ from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.attention import KIND
 from ratchet.infra.recipe.training import Hardware
+from ratchet.verifiers.errors import RatchetError
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:

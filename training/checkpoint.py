@@ -25,12 +25,12 @@ from typing import Any, Self
 
 from safetensors import SafetensorError
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
-from ratchet.infra.launcher import STOP
+from ratchet.infra.launching.group import STOP
+from ratchet.infra.store.files import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
 from ratchet.training.snapshot import Writes
+from ratchet.verifiers.errors import RatchetError
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """Signs of a failed write in errors of torch and safetensors."""

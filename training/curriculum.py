@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.interventions import Interventions, Taken
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 Decision = dict[str, Any]
 """A line of `decisions.jsonl`: the step after which it was made, its rule, its subject, and the evidence."""

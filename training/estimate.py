@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import Needs, Work
 from ratchet.infra.recipe.training import Lora, Stage, Training
 from ratchet.training.machine import PROGRAM_S, VERDICT_S, Machine
 from ratchet.training.simulation import Decoder, Sampled, response_lengths, sample
+from ratchet.verifiers.errors import RatchetError
 
 TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
@@ -256,7 +256,7 @@ def update_seconds(
 
 
 def _verdict_s(stage: Stage, machine: Machine) -> float:
-    from ratchet.verifiers.domain import domain_of
+    from ratchet.verifiers.domains import domain_of
 
     known = machine.rates.verdict_s
     for domain in stage.mix.keys() - known.keys():

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.advantages.advantage import GroupRewards
 from ratchet.training.rewards import reward
 from ratchet.training.rollout import Rollout
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 
 Metrics = dict[str, float]

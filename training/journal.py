@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra import journal
+from ratchet.infra.store import journal
 
 
 class Journal:

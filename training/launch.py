@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from ratchet.infra.launcher import STATUS
+from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.groups import Group, Metrics, advantage_scales
@@ -17,6 +16,7 @@ from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl, mismatch
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
+from ratchet.verifiers.errors import RatchetError
 
 TOKEN_METRICS = {"trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
 """Metrics of every token, which a loss must not define."""

@@ -7,11 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.training import Stage, Training
+from ratchet.infra.store.files import write_atomically
 from ratchet.training import ranks
 from ratchet.training.alarms import alarms, memory
 from ratchet.training.batches import Batches, Collected
@@ -21,6 +19,8 @@ from ratchet.training.groups import describe, samples
 from ratchet.training.journal import Journal
 from ratchet.training.learner import Learner
 from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 
 class Journals:

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
-from ratchet.infra.process_group import core_count, memory_bytes
 from ratchet.infra.recipe.training import Hardware
+from ratchet.infra.store.files import write_atomically
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count, memory_bytes
 
 GIB = 2**30
 

@@ -23,10 +23,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
-from ratchet.infra.launcher import STATUS
+from ratchet.infra.launching.group import STATUS
+from ratchet.infra.store.files import write_atomically
 from ratchet.training import ranks
+from ratchet.verifiers.errors import RatchetError
 
 # DeepSpeed and transformers import these if installed, which doubles the start-up. None marks them as not importable.
 for name in ("mlflow", "scipy", "sklearn"):

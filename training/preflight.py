@@ -25,14 +25,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.journal import Journal
-from ratchet.infra.problems import from_table
-from ratchet.infra.process_group import core_count
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store.files import disk_errors
+from ratchet.infra.store.journal import Journal
+from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.alarms import memory
@@ -45,10 +43,11 @@ from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_ra
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
 from ratchet.training.sampler import difference, open_sampler
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.processes import core_count
 from ratchet.verifiers.serving.local_pool import open_pool
-from ratchet.verifiers.submission import JudgeSettings
 
 JUDGED = 48
 """Problems per domain whose reference answers are judged."""
@@ -319,7 +318,7 @@ class Preflight:
         workers = max(1, core_count() // self.on_each)
         seconds, failure = 0.0, ""
         try:
-            with open_pool(self.training.reward_servers, workers, JudgeSettings.of(self.recipe.verification)) as pool:
+            with open_pool(self.training.reward_servers, workers, self.recipe.verification.settings()) as pool:
                 pool.run_programs(mine[:1] * workers)  # starts its processes
                 started = time.perf_counter()
                 verdicts = pool.run_programs(mine)

@@ -12,15 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import transformers
 
-from ratchet.infra import journal
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import replace_directory, write_atomically
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.launcher import STATUS
-from ratchet.infra.problems import Problem, from_table
-from ratchet.infra.process_group import core_count
+from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store import journal
+from ratchet.infra.store.files import replace_directory, write_atomically
+from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
 from ratchet.training.batches import Batches
@@ -32,8 +30,10 @@ from ratchet.training.policy import Policy
 from ratchet.training.rewards import is_graded
 from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.processes import core_count
 from ratchet.verifiers.serving.local_pool import open_pool
-from ratchet.verifiers.submission import JudgeSettings
 
 PASS_RATES = "pass_rates.jsonl"
 
@@ -185,7 +185,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
             recipe.training.reward_servers,
             # Twice its share of the cores, for when other ranks have nothing to judge; each worker holds a sandbox.
             max(1, min(core_count(), 2 * core_count() // recipe.training.hardware.processes)),
-            settings=JudgeSettings.of(recipe.verification, fraction=graded, total_s=stage.total_time_limit_s),
+            settings=recipe.verification.settings(fraction=graded, total_s=stage.total_time_limit_s),
             slots=slots,
         ) as pool,
     ):

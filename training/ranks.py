@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import _get_default_store
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import end_with_parent
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import end_with_parent
 
 
 class Lost(RatchetError):

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.rollout import Rollout
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ratchet.infra.inference.engine import BATCHES_AT_ONCE
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import prompt_ids
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.prompts import prompt_ids
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
 

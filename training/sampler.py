@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TrainingEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.training import Training
 from ratchet.training import ranks
 from ratchet.training.packing import Sample, collate
 from ratchet.training.policy import Policy
+from ratchet.verifiers.errors import RatchetError
 
 PROBES, PROBE_PROMPT, PROBE_RESPONSE = 4, 8, 8
 """Requests after each change of weights, and the tokens of each prompt and response."""

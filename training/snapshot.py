@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import core_count
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count
 
 Writes = dict[Path, Callable[[], object]]
 """A function per file or directory, independent of anything that a step changes."""

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import message_ids
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.journal import Journal
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import MicroBatch, Policy, Sample
-from ratchet.verifiers.prompts import message_ids
+from ratchet.verifiers.errors import RatchetError
 
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000

@@ -6,24 +6,18 @@ names your own by import path under `domains`: docs/own_domain.md.
 
 import functools
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.registry import Registry
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 if TYPE_CHECKING:
     from ratchet.verifiers.serving.local_pool import Tools
 
-OWN_DOMAINS = "RATCHET_DOMAINS"
-"""Import paths of a recipe's own domains, in the environment for child processes."""
 JUDGED_FIELDS = (
     "problem_id", "domain", "prompt", "starter_code", "answer", "tests", "entry_point", "time_limit_s",
     "memory_limit_mb", "metadata",
@@ -161,76 +155,3 @@ def scored(score: float, answer: str) -> Verdict:
         raise ValueError(f"a score must be from 0 to 1, not {score!r}")
     outcome = Outcome.PASSED if score == 1 else Outcome.FAILED
     return Verdict(outcome, fraction=float(score), decided_by="score", extracted=answer)
-
-
-DOMAINS: Registry[type[Domain]] = Registry(
-    "domain",
-    {
-        name: f"ratchet.verifiers.{name}.domain:{name.title()}"
-        for name in ("math", "code", "instructions", "science", "logic")
-    },
-    lambda value: isinstance(value, type) and issubclass(value, Domain) and value is not Domain,
-)
-_instances: dict[str, Domain] = {}
-
-
-def domain_of(name: str) -> Domain:
-    """The domain of this name: a shipped one, or a recipe's own. Raises RatchetError that lists the known ones."""
-    if name not in _instances:
-        own = _own_domains()
-        if name not in own and name not in DOMAINS:
-            raise DOMAINS.unknown(name, own)
-        _instances[name] = (own.get(name) or DOMAINS.get(name))()
-    return _instances[name]
-
-
-def code_of(domains: Iterable[str]) -> list[str]:
-    """Import paths of the code that asks and judges in these domains, for `infra.own_code`."""
-    return [path for name in domains for path in domain_of(name).import_paths()]
-
-
-def known_domains() -> list[str]:
-    """Names of the shipped domains and of the recipe's own."""
-    return [*DOMAINS.shipped, *_own_domains()]
-
-
-def _own_domains() -> dict[str, type[Domain]]:
-    from ratchet.verifiers.environments.domain import declared_environments
-
-    own = map(DOMAINS.load, filter(None, os.environ.get(OWN_DOMAINS, "").split(",")))
-    return {**{cls.name: cls for cls in own}, **declared_environments()}
-
-
-def use_domains(recipe: Recipe) -> list[str]:
-    """Load a recipe's own domains, here and for child processes, and check every name of a domain or template in it.
-    Returns the domains that it has problems of, those of `curation` first. Raises RatchetError."""
-    from ratchet.verifiers.environments.domain import declare
-
-    if recipe.verification.math == "either" and not recipe.training.reward_servers:
-        from ratchet.verifiers.math.second_verifier import check_installed
-
-        check_installed()
-    own_names = [DOMAINS.load(path).name for path in recipe.domains]
-    for path, name in zip(recipe.domains, own_names, strict=True):
-        if name in DOMAINS:
-            raise RatchetError(f"domains: {path} has the name {name!r} of a shipped domain; give it another.")
-    os.environ[OWN_DOMAINS] = ",".join(recipe.domains)
-    declare(recipe.generate, taken=[*DOMAINS.shipped, *own_names])
-    _instances.clear()
-    trained = [name for stage in recipe.training.stages for name in stage.domains]
-    used = list(dict.fromkeys([*recipe.curation, *trained]))
-    named = [*used, *(b.domain for b in recipe.evaluation.benchmarks)]
-    templates = {name for domain in named for name in domain_of(domain).templates}
-    for name in recipe.model.prompt.templates:
-        if name not in templates:
-            raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
-                               f"{', '.join(sorted(templates))}.")  # fmt: skip
-    for benchmark in recipe.evaluation.benchmarks:
-        own = domain_of(benchmark.domain).templates
-        if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
-            raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
-                               f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
-        if benchmark.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
-            raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
-                               f"{benchmark.domain} reads responses in its own way.")  # fmt: skip
-    return used

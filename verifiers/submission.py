@@ -1,10 +1,9 @@
 """What to judge, and how."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.recipe import Verification
+from ratchet.verifiers.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +16,6 @@ class JudgeSettings:
     either: bool = False
     total_s: float | None = None
     minimum_isolation: Literal["A", "B", "C"] = "C"
-
-    @classmethod
-    def of(cls, verification: Verification, **of_stage: Any) -> "JudgeSettings":
-        either = verification.math == "either"
-        return cls(either=either, minimum_isolation=verification.minimum_isolation, **of_stage)
 
 
 EVERY_TEST = JudgeSettings(fraction=True)

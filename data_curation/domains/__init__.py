@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ratchet.data_curation.rules import Rule
-from ratchet.infra.registry import Registry
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.registry import Registry
 
 if TYPE_CHECKING:
     from ratchet.data_curation.readers.columns import Format, RawRow

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.raw_files import Malformed, Row
-from ratchet.infra.problems import APPENDED_OPTIONS
+from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 EMPTY = (None, "", [], {})
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")

@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.data_curation.readers.columns import RawRow, answer_text, marked_answer
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 Columns = Mapping[str, str]
 """From a problem's field, or `metadata.NAME`, to the file's column."""

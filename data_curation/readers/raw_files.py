@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
 ARROW_FILE_MAGIC, ARROW_STREAM_MAGIC, ZSTD_MAGIC, ZIP_MAGIC = b"ARROW1", b"\xff\xff\xff\xff", b"\x28\xb5\x2f\xfd", b"PK"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.readers.raw_files import SUFFIXES, is_data
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.hub import hub_answers
+from ratchet.infra.inference.hub import hub_answers
+from ratchet.verifiers.errors import RatchetError
 
 _ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\Z")
 _ON_HUB = re.compile(

@@ -14,9 +14,10 @@ from ratchet.data_curation.rules.evidence import Evidence, decided
 from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table, to_table
 from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.store.problem_table import from_table, to_table
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 STEP = "rules"
 Rule = Callable[[Problem, Rules], Evidence | None]

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.problem import Problem
 
 Evidence = dict[str, Any]
 

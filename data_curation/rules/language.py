@@ -3,9 +3,9 @@
 import re
 
 from ratchet.data_curation.rules.evidence import Evidence, any_of
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.instructions.language import NO_LANGUAGE, probabilities
+from ratchet.verifiers.problem import Problem
 
 MIN_LETTERS = 25
 """With fewer letters of prose, only another script counts as another language."""

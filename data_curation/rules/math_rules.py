@@ -7,8 +7,8 @@ from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.rules.pictures import needed
-from ratchet.infra.problems import APPENDED_OPTIONS, Problem
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem
 
 _VERBS = (
     "find|determine|compute|calculate|evaluate|simplify|solve|express|give|state|write|prove|show|compare|list|draw"

@@ -8,8 +8,8 @@ from string import ascii_uppercase
 
 from ratchet.data_curation.rules.evidence import any_of
 from ratchet.data_curation.split import to_json
-from ratchet.infra.problems import APPENDED_OPTIONS, Problem, problem_id
 from ratchet.verifiers.math.equivalence import equivalent, reference_fault
+from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem, problem_id
 
 REWRITTEN = "rewritten_as_open"
 _LABEL = re.compile(r"\A\s*\(?([A-Za-z])\s?[).:]\s*")

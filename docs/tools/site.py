@@ -16,8 +16,8 @@ from typer.cli import get_docs_for_click
 
 from ratchet.cli.main import app
 from ratchet.infra.inference.engine import ENGINES, InferenceEngine
+from ratchet.infra.keys import is_where
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.keys import is_where
 from ratchet.infra.recipe.load import read_recipe, shipped_recipes
 from ratchet.infra.section import Section
 

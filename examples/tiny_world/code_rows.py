@@ -11,7 +11,7 @@ from ratchet.examples.tiny_world.code_problems import CodeProblem, Task
 from ratchet.examples.tiny_world.math_mess import fill
 from ratchet.examples.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture, words
 from ratchet.examples.tiny_world.rewording import exchange_opening, introduce, mistype, retypeset
-from ratchet.infra.problems import problem_id
+from ratchet.verifiers.problem import problem_id
 
 # Share of the raw rows with each defect; the rest is sound.
 SHARES = {

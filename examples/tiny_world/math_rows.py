@@ -9,7 +9,7 @@ from ratchet.examples.tiny_world.math_mess import LOOK_ALIKES, problem_of_kind
 from ratchet.examples.tiny_world.math_problems import MathProblem
 from ratchet.examples.tiny_world.raw_rows import Independence, Row, contaminated, draw_independent, mixture
 from ratchet.examples.tiny_world.rewording import exchange_ending, exchange_opening, introduce, mistype, retypeset
-from ratchet.infra.problems import problem_id
+from ratchet.verifiers.problem import problem_id
 
 # Share of the raw rows with each defect; the rest is sound.
 SHARES = {

@@ -21,7 +21,8 @@ from ratchet.data_curation.readers.science_formats import gpqa, scibench
 from ratchet.examples.tiny_world.instruction_prompts import draw_prompt
 from ratchet.examples.tiny_world.raw_rows import Row, mixture
 from ratchet.examples.tiny_world.science_questions import draw_choice, draw_number
-from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 
 VERSION = 1
 """Raise it when a change gives other files for the same settings and seed."""

@@ -22,10 +22,10 @@ from ratchet.examples.tiny_world import code_problems, instruction_prompts, math
 from ratchet.examples.tiny_world.code_problems import OPERATIONS, PIECES, Task
 from ratchet.examples.tiny_world.math_problems import Chain
 from ratchet.examples.tiny_world.science_questions import Happens
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.recipe.curation import Teacher
+from ratchet.verifiers.errors import RatchetError
 
 
 @dataclass(frozen=True)

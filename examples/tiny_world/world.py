@@ -21,7 +21,8 @@ from ratchet.examples.tiny_world.code_rows import CodeRows
 from ratchet.examples.tiny_world.math_problems import MathProblem
 from ratchet.examples.tiny_world.math_rows import MathRows
 from ratchet.examples.tiny_world.raw_rows import Row
-from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 
 VERSION = 2
 """Raise it when a change gives other files for the same settings and seed."""

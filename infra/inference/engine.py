@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
-from ratchet.infra.errors import RatchetError, nearest
 from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling
-from ratchet.infra.registry import Registry
 from ratchet.infra.section import Section
+from ratchet.verifiers.errors import RatchetError, nearest
+from ratchet.verifiers.registry import Registry
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.curation import Teacher

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.concurrency import Slots
 from ratchet.infra.inference.openai_stream import Answer, CallFailed, shown
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.verifiers.errors import RatchetError
 
 CONNECT_TIMEOUT_S = 30.0
 CHECK_S = 10.0

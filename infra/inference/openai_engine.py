@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.openai_endpoint import Endpoint, EndpointUnreachable, Traffic, check_endpoint
 from ratchet.infra.inference.openai_stream import CallFailed
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.curation import Teacher

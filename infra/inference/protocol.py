@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 FinishReason = Literal["stop", "length", "refused", "error"]
 """`refused`: the endpoint will not answer this prompt. `error`: the call failed. `Completion.error` says why."""

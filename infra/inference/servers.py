@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
     from ratchet.infra.inference.vllm_service import VllmService

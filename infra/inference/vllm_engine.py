@@ -16,15 +16,17 @@ from concurrent.futures import Future
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.models import check_model, read_generation_config, stop_token_ids
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
-from ratchet.infra.inference.vllm_service import model_shape
-from ratchet.infra.inference.with_vllm import AGAIN, START_S, Vllm, require_vllm
+from ratchet.infra.inference.vllm_common import AGAIN, START_S, model_shape, require_vllm
+from ratchet.verifiers.errors import RatchetError
+
+if TYPE_CHECKING:
+    from ratchet.infra.inference.with_vllm import Vllm
 
 TICK_S = 0.5
 """Between checks of the engine's progress."""
@@ -53,7 +55,7 @@ class VllmEngine:
         model_dir: str,
         dtype: str,
         batch_size: int,
-        settings: Vllm,
+        settings: "Vllm",
         among_ranks: bool = False,
         weight_transfer: bool = False,
     ) -> None:
@@ -351,7 +353,7 @@ class _Stream:
 
 
 def _arguments(
-    model_dir: str, dtype: str, batch_size: int, settings: Vllm, among_ranks: bool, weight_transfer: bool
+    model_dir: str, dtype: str, batch_size: int, settings: "Vllm", among_ranks: bool, weight_transfer: bool
 ) -> dict[str, Any]:  # fmt: skip
     """Arguments of `vllm.LLM`. Also sets vLLM's environment variables, which it reads when imported."""
     accelerated = torch.cuda.is_available()

@@ -29,11 +29,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import write_atomically
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
-from ratchet.infra.process_group import bound_socket
+from ratchet.infra.store.files import write_atomically
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import bound_socket
 
 TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
 STREAMS = 1024

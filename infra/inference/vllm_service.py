@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
-from ratchet.infra.inference.with_vllm import AGAIN, MORE_ROOM, START_S, Vllm, require_vllm
-from ratchet.infra.process_group import last_lines, process_group
+from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
+from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.section import Where
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import last_lines, process_group
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
@@ -215,15 +216,6 @@ def check_shape(service: VllmService, model: Any) -> None:
             f"the vLLM server at {service.url} serves another model ({service.model}): {', '.join(differing)}. Start "
             "it with the model that the stage starts from, and with --dtype as training.hardware.dtype."
         )
-
-
-def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
-    """What two Hugging Face models must share to exchange weights and give equal probabilities."""
-    names = (
-        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "head_dim", "tie_word_embeddings",
-    )  # fmt: skip
-    return {name: getattr(config, name, None) for name in names} | {"dtype": str(dtype)}
 
 
 @contextmanager

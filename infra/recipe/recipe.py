@@ -13,6 +13,7 @@ from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.registry import Registry
 from ratchet.infra.recipe.training import Training
 from ratchet.infra.section import Section, Where
+from ratchet.verifiers.submission import JudgeSettings
 
 
 class Generator(Section):
@@ -38,6 +39,9 @@ class Verification(Section):
     minimum_isolation: Where[Literal["A", "B", "C"]] = "C"
     """The lowest rung of the isolation ladder (docs/sandbox.md) on which a model's code may run. C works in a stock
     container, and confines everything but the reading of files."""
+
+    def settings(self, fraction: bool = False, total_s: float | None = None) -> JudgeSettings:
+        return JudgeSettings(fraction, self.math == "either", total_s, self.minimum_isolation)
 
 
 class Recipe(Section):

@@ -331,7 +331,7 @@ class Training(Section):
     alarms: Where[Alarms] = Alarms()
     """Limits for warnings."""
     reward_servers: Where[tuple[str, ...]] = ()
-    """URLs of reward servers (`ratchet judge serve`), which judge instead of this machine, also in curation and
+    """URLs of reward servers (`ratchet-judge serve`), which judge instead of this machine, also in curation and
     evaluation, with the same verdicts. Their token is in the environment variable RATCHET_JUDGE_TOKEN."""
 
     @model_validator(mode="after")

@@ -11,9 +11,9 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.errors import RatchetError, in_words
-from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.errors import RatchetError, in_words
 from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too

@@ -3,7 +3,7 @@ import json
 from typer.testing import CliRunner
 
 from ratchet.cli.main import app
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 

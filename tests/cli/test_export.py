@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.verifiers.errors import RatchetError
 from tests.cli.hub_server import Hub
 from tests.flows.conftest import in_process
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.garbage import delete, find_garbage
-from ratchet.infra.run_record import all_runs
 from ratchet.infra.settings import load_settings
-from ratchet.infra.tracking import Tracking
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key
+from ratchet.infra.tracking.events import Tracking
+from ratchet.infra.tracking.garbage import delete, find_garbage
+from ratchet.infra.tracking.run_record import all_runs
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import in_process
 
 
@@ -30,7 +30,7 @@ def finished(store: ArtifactStore, name: str, inputs: Sequence[Artifact] = ()) -
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch) -> Path:
     """Two finished runs that share the artifact `raw`; the old one also made `old`. Each has left a draft."""
-    monkeypatch.setattr("ratchet.infra.tracking.start_mirror", lambda _: subprocess.Popen(["true"]))
+    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda _: subprocess.Popen(["true"]))
     settings = load_settings(tmp_path)
     store = ArtifactStore(settings.artifacts)
     raw = finished(store, "raw")

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from ratchet.cli.preflight import endpoints
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI, ROOT, in_process
 
 CONFIG = {

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.cli.prefect_server import wait_until_up
-from ratchet.infra.process_group import free_port, process_group
+from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, PLANTED
 from tests.infra.misbehaving_server import Server
 

@@ -6,11 +6,11 @@ import re
 import pytest
 
 from ratchet.cli.terminal import console
-from ratchet.data_curation.readers import read_problems
-from ratchet.infra.artifacts import ArtifactStore
-from ratchet.infra.errors import RatchetError
+from ratchet.data_curation.read import read_problems
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.step import write_splits
+from ratchet.verifiers.errors import RatchetError
 from tests.cli.test_gc import finished
 from tests.flows.conftest import in_process
 

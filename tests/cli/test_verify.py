@@ -5,7 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.problems import Problem, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import Problem
 
 DOUBLE = Problem(
     "double", "code", "double it", entry_point="f", time_limit_s=0.5,

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from ratchet.data_curation.tokens import tokenise
-from ratchet.infra.problems import problem_id, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 
 
 def problems(domain: str, *prompts: str, **columns: list) -> pa.Table:

@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.data_curation.difficulty import grade
 from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA
-from ratchet.infra.problems import to_table
+from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 RIGHT, WRONG = "```python\ndef solve(x):\n    return x + 1\n```", "```python\ndef solve(x):\n    return x\n```"

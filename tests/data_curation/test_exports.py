@@ -7,10 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.exports import EXPORTS
-from ratchet.data_curation.readers import read_problems
-from ratchet.infra.problems import Problem, from_table, problem_id
+from ratchet.data_curation.read import read_problems
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domain import NotExpressible
+from ratchet.verifiers.problem import Problem, problem_id
 
 MATH = Problem(
     problem_id("math", "Find $1+1$."),

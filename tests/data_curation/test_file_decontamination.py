@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.data_curation.file_decontamination import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."

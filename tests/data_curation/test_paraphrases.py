@@ -20,10 +20,10 @@ from ratchet.data_curation.paraphrases import (
 from ratchet.data_curation.similarity import by_endpoint, by_words
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA, collect_attempts
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.curation import Judge, Paraphrases
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.errors import RatchetError
 from tests.infra.judging_endpoint import JudgingEndpoint
 
 BENCHMARK = {

@@ -9,7 +9,7 @@ from benchmarks import public_rules
 from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.tokens import cut

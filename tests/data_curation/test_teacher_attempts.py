@@ -23,12 +23,13 @@ from ratchet.data_curation.teacher_attempts import (
 )
 from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Completion
-from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.curation import Teacher
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import problem_id
 from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 
 TINY = "ratchet.examples.tiny_world.teacher"

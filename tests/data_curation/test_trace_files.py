@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import user_message
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_math
-from ratchet.verifiers.prompts import user_message
 
 
 def boxed(problem):

@@ -4,8 +4,9 @@ import pytest
 
 from ratchet.data_curation import validation
 from ratchet.data_curation.validation import validate_tests
-from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.curation import TestValidation
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 GOLDEN = "def solve(xs):\n    return max([x for x in xs if x > 3], default=0)\n"

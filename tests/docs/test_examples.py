@@ -12,13 +12,13 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.infra.inference.engine import TEACHERS, chosen_engine
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules, Teacher
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.registry import IMPORT_PATH
 from ratchet.verifiers import domain as domains
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import IMPORT_PATH
 from tests.data_curation.conftest import problems
 from tests.docs.commands import PAGES, ROOT, fenced
 from tests.infra.tiny_endpoint import grow_model

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.grading import Grading
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.scores import score
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.math.equivalence import reference_text
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
 FILES = {"aime24": "math", "amc22_23": "math", "math500": "math", "olympiad_bench": "math", "HumanEval": "code"}

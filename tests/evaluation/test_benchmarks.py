@@ -2,9 +2,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.evaluation.benchmarks import content_hash, disagreeing, load_problems
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import from_table, to_table
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.store.problem_table import from_table, to_table
+from ratchet.verifiers.errors import RatchetError
 
 MINE = Benchmark(name="m", domain="math")
 GOOD = {"problem_id": "p1", "domain": "math", "prompt": "1 + 1?", "answer": "2"}

@@ -4,13 +4,13 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name, named_path
 from ratchet.infra.recipe.load import SHIPPED, load_recipe, shipped_recipes
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import user_message
 from ratchet.tasks.evaluation import require_defined, select_benchmarks
-from ratchet.verifiers.prompts import user_message
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 
 def known(name: str, **said) -> Benchmark:

@@ -10,8 +10,8 @@ import pytest
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.spec import load_plan, read_spec
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.openai_engine import OpenAIEngine
+from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import first_benchmark
 
 

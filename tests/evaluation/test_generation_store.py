@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.evaluation.generation_store import GenerationStore, read_part
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 
 def row(problem: str, sample: int, text: str = "t") -> dict:

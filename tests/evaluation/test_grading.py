@@ -5,8 +5,8 @@ import pytest
 
 from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 MATH = Problem("m", "math", "1 + 1?", answer="2")

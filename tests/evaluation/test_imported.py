@@ -9,8 +9,9 @@ from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.tables import score_rows
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, problem_id, to_table
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem, problem_id
 from tests.evaluation.conftest import first_benchmark
 
 SHORT, LONG = "What is 1 + 1?", "Let x = 2. What is 1 + 1? Add x."

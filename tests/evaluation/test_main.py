@@ -17,7 +17,7 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, _claim_number, sample_share
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed
 
 ROOT = Path(__file__).parents[2]

@@ -18,9 +18,9 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import WORDS, Evaluated, by_benchmark, compose, headline, read_scores, write_report
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.pages import Document, Drawing, Section, inline, to_html, to_markdown
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 
 NASTY = "<script>alert('x')</script>"
 COMPOSED: dict[int, tuple[list[Evaluated], Document]] = {}

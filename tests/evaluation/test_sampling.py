@@ -7,7 +7,7 @@ import pytest
 
 from ratchet.evaluation.sampling import SampledGenerations, sample_share
 from ratchet.evaluation.spec import load_plan, read_spec
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed, first_benchmark
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.evaluation import scores as scoring
 from ratchet.evaluation.scores import solve_rates, without_nan
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.problem import Problem
 
 
 def row(problem: str, sample: int, outcome: str, tokens: int = 10, finish: str = "stop", answer: int | None = 0):

@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.evaluation.benchmarks import difficulty_of, topics_of
 from ratchet.evaluation.topics import by_topic as by_topic_of
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.problem import Problem
 
 
 def problem(number: int, **metadata) -> Problem:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import sha256_file
-from ratchet.infra.process_group import free_port
+from ratchet.infra.store.files import sha256_file
 from ratchet.tasks.dask_runner import PROCESSES, _on_worker, _versions, check_runner
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import free_port
 
 WORDS = ("largest", "smallest", "only", "first")
 ROWS = 14_000  # four batches, some seconds of work

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from ratchet.cli.inspection import lineage_tree
-from ratchet.infra.artifacts import FILE_KIND, ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.lineage import Lineage
-from ratchet.infra.run_record import read_run
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import FILE_KIND, ArtifactStore
+from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.tracking.run_record import read_run
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import in_process
 
 PAGE = re.compile(r"\(#/experiments/\d+/runs/([0-9a-f]{32})\)")

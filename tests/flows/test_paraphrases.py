@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.flows.curate import curate
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import Steps, plan_run
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
 from tests.infra.judging_endpoint import JudgingEndpoint
 

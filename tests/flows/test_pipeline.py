@@ -15,12 +15,12 @@ import pytest
 
 from ratchet.flows.pipeline import pipeline
 from ratchet.flows.train import train
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.report import require_same_settings
+from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import Server
 from tests.flows.conftest import MINI, ROOT, in_process
 

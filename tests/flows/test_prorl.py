@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.estimate import Shape, estimate
 from ratchet.training.machine import GIB, parse_machine
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import planned
 
 FOUR = {"math": 40, "logic": 37, "science": 25, "code": 24}

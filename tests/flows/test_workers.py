@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ratchet.infra.process_group import free_port, process_group
+from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, ROOT
 
 AUTOMATIONS = ROOT / "examples" / "operations" / "automations.yaml"

@@ -8,9 +8,9 @@ import time
 import pyarrow as pa
 import pytest
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore, artifact_key
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import sha256_file
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key
+from ratchet.infra.store.files import sha256_file
+from ratchet.verifiers.errors import RatchetError
 
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
 
@@ -142,7 +142,9 @@ def test_a_flipped_bit_is_found_before_a_step_reads_it(tmp_path):
 def test_an_input_is_read_once_in_a_process(tmp_path, monkeypatch):
     made = make(first := ArtifactStore(tmp_path), {"a": 1})
     read = []
-    monkeypatch.setattr("ratchet.infra.artifacts.sha256_file", lambda file: read.append(file.name) or sha256_file(file))
+    monkeypatch.setattr(
+        "ratchet.infra.store.artifacts.sha256_file", lambda file: read.append(file.name) or sha256_file(file)
+    )
     first.check_content(made, whole=True)  # it wrote them itself
     (again := ArtifactStore(tmp_path)).check_content(made)
     again.check_content(made, whole=True)
@@ -171,7 +173,7 @@ def test_only_a_resumable_draft_keeps_what_was_left(tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ratchet.infra.artifacts import ArtifactStore
+from ratchet.infra.store.artifacts import ArtifactStore
 store = ArtifactStore(Path(sys.argv[1]))
 with store.draft(store.locate("problems", "math", "6" * 64), resumable=True) as draft:
     (draft.path / "kept.parquet").write_text("half")

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors, write_atomically
+from ratchet.infra.store.files import disk_errors, write_atomically
+from ratchet.verifiers.errors import RatchetError
 
 
 def test_a_full_disk_is_said_with_what_to_do(tmp_path):

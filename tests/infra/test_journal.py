@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.journal import Journal, read_lines
+from ratchet.infra.store.journal import Journal, read_lines
+from ratchet.verifiers.errors import RatchetError
 
 
 def test_a_line_torn_off_by_a_kill_is_no_record_and_is_cut_off(tmp_path):

@@ -5,9 +5,9 @@ from typing import Literal
 import pytest
 from pydantic import Field
 
+from ratchet.infra.keys import decisive, flat, in_key
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.curation import Curation
-from ratchet.infra.recipe.keys import decisive, flat, in_key
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.section import Section, Where

@@ -1,6 +1,7 @@
 import sys
 
-from ratchet.infra.launcher import Group, launcher_of
+from ratchet.infra.launching.group import Group
+from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.settings import Settings
 
 PRINT = "import os; print(*sorted(os.environ), sep='\\n')"

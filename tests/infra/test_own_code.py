@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.own_code import own_code
-from ratchet.infra.registry import IMPORT_PATH
+from ratchet.infra.store.own_code import own_code
+from ratchet.verifiers.registry import IMPORT_PATH
 
 LAB = {
     "a_lab/__init__.py": "",
     "a_lab/losses.py": "import json, torch\nfrom .deep import rules\n\ndef late():\n    import b_beside.part as p\n",
-    "a_lab/deep/__init__.py": "from ratchet.infra.errors import RatchetError\n",
+    "a_lab/deep/__init__.py": "from ratchet.verifiers.errors import RatchetError\n",
     "a_lab/deep/rules.py": "from importlib import import_module\nfrom .. import losses\nimport_module('c_named')\n",
     "b_beside/part.py": "from d_star import *\n",  # a namespace package
     "c_named.py": "x = 1\n",

@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.problem import Problem
 
 
 def test_threads_that_read_the_tests_at_once_all_get_them_once():

@@ -5,11 +5,11 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import SHIPPED
-from ratchet.infra.registry import IMPORT_PATH
 from ratchet.tasks.curation import decontamination_settings
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.registry import IMPORT_PATH
 
 RECIPES = sorted(str(path.relative_to(SHIPPED).with_suffix("")) for path in SHIPPED.rglob("*.yaml"))
 

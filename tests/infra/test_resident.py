@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.resident import Order, Resident
+from ratchet.infra.launching.resident import Order, Resident
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
+from ratchet.verifiers.errors import RatchetError
 
 
 class Service:

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from ratchet.cli.prefect_server import prefect_elsewhere
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.settings import load_settings
+from ratchet.verifiers.errors import RatchetError
 
 
 @pytest.mark.parametrize(

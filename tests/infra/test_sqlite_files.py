@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ratchet.infra.sqlite_files import copy_empty, keep_empty
+from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty
 
 
 def database(path: Path, *statements: str) -> Path:

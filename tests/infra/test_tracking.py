@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.mlflow_mirror import mirror
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import Tracking, mlflow_address, not_received, read_state, start_mirror
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
+from ratchet.infra.tracking.mlflow_mirror import mirror
 from tests.infra.misbehaving_server import SILENT, Server
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
@@ -176,9 +176,9 @@ def test_a_server_that_is_down_slows_nothing(tmp_path):
 @pytest.fixture
 def written(settings, monkeypatch) -> str:
     """The id of a finished run that no mirror has seen yet."""
-    monkeypatch.setattr("ratchet.infra.tracking.start_mirror", lambda _: subprocess.Popen(["true"]))
-    monkeypatch.setattr("ratchet.infra.mlflow_mirror.GIVE_UP_AFTER_S", 0)
-    monkeypatch.setattr("ratchet.infra.mlflow_mirror.AGAIN_S", 0)
+    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda _: subprocess.Popen(["true"]))
+    monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.GIVE_UP_AFTER_S", 0)
+    monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.AGAIN_S", 0)
     tracking, root = write_a_run(settings)
     tracking.event("text", root, text='{"seed": 1}', name="recipe.json")
     tracking.event("end", f"{root}.2", status="FINISHED")
@@ -219,7 +219,7 @@ def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, mon
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
-        "from ratchet.infra.tracking import Tracking; home = Path(sys.argv[1]); "
+        "from ratchet.infra.tracking.events import Tracking; home = Path(sys.argv[1]); "
         "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
         "print(t._mirror.pid, flush=True); time.sleep(60)"
     )

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.process_group import free_port, process_group
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking import not_received, read_state
+from ratchet.infra.tracking.events import not_received, read_state
+from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.test_tracking import CHECKPOINT, client, write_a_run
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import transformers_engine
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.transformers_engine import BLOCK, TransformersEngine, sample, uniform_noise
+from ratchet.verifiers.errors import RatchetError
 
 
 @pytest.fixture(scope="module")

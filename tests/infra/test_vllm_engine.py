@@ -17,7 +17,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.servers import Servers
@@ -31,6 +30,7 @@ from ratchet.infra.inference.vllm_service import (
     own_servers,
 )
 from ratchet.infra.inference.with_vllm import Vllm, WithCopy
+from ratchet.verifiers.errors import RatchetError
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None

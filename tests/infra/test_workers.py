@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.workers import AHEAD, in_order
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.workers import AHEAD, in_order
 
 
 def squared(number: int) -> int:
@@ -63,7 +63,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal\n"
-        "from ratchet.infra.workers import in_order\n"
+        "from ratchet.verifiers.workers import in_order\n"
         "from tests.infra.test_workers import where\n"
         "if __name__ == '__main__':\n"
         "    workers = in_order(where, range(1000), 2)\n"

@@ -16,7 +16,7 @@ from typing import Any
 
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.model import GrownModel, PromptFormat
-from ratchet.verifiers.prompts import message_ids
+from ratchet.infra.recipe.prompts import message_ids
 
 MODEL = GrownModel(
     hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError, Waiting
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.infra.tracking import Tracking
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.approval import gate
 from ratchet.tasks.pipeline_run import plan_run
+from ratchet.verifiers.errors import RatchetError, Waiting
 from tests.flows.conftest import in_process
 
 RECIPE = load_recipe("tiny", ["approve=[curated, math-36]"])

@@ -1,8 +1,9 @@
 import json
 
-from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.curation import Decontamination
+from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.contamination import flagged_items, same_items
+from ratchet.verifiers.problem import problem_id
 
 TRAINS = (
     "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometers an hour towards each other; when do they meet?"

@@ -3,12 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from ratchet.data_curation.readers import read_files
+from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
-from ratchet.infra.artifacts import Draft
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.store.artifacts import Draft
 from ratchet.tasks import row_steps
 from ratchet.tasks.step import write_splits
+from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.conftest import problems
 
 GOOD, BAD, WORSE = {"problem": "Find 1.", "answer": "1"}, {"problem": 7, "answer": "1"}, {"problem": " ", "answer": "1"}

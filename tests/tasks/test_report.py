@@ -1,6 +1,6 @@
 import json
 
-from ratchet.infra.problems import to_table
+from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.report import training_tasks
 
 

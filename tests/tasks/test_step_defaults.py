@@ -14,11 +14,11 @@ import pytest
 
 from ratchet.flows.evaluate import evaluate
 from ratchet.flows.pipeline import pipeline
-from ratchet.infra import artifacts
+from ratchet.infra.keys import in_key, is_where
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.keys import in_key, is_where
 from ratchet.infra.section import Section
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store import artifacts
 from ratchet.tasks import step as steps
 from ratchet.tasks.pipeline_run import plan_run
 from tests.flows.conftest import MINI

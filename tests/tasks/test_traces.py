@@ -1,9 +1,10 @@
 import json
 
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.infra.problems import problem_id, to_table
 from ratchet.infra.recipe.curation import Decontamination
+from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.traces import without_held_out
+from ratchet.verifiers.problem import problem_id
 
 SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
 LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbors?"

@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.flows.pipeline import pipeline
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import to_table
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.pipeline_run import PipelineRun, plan_run
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, check_mixes
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
 from tests.training.conftest import sums
 

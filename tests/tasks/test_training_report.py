@@ -2,8 +2,8 @@
 
 import json
 
-from ratchet.infra.artifacts import Artifact
 from ratchet.infra.pages import Document, to_html, to_markdown
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.training_report import training_sections
 from ratchet.training.interventions import Taken
 

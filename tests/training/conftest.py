@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import GrownModel
 from ratchet.infra.recipe.training import Hardware, Optimizer
+from ratchet.verifiers.problem import Problem
 
 MICRO = GrownModel(
     hidden_size=32, layers=2, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,

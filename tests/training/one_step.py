@@ -5,12 +5,12 @@ import signal
 import sys
 from pathlib import Path
 
-from ratchet.infra.artifacts import Draft
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Draft
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.verifiers.errors import RatchetError
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background would have it ignored
 spec = json.loads(Path(sys.argv[1]).read_text())

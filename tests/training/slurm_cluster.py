@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.process_group import free_port, process_group
+from ratchet.verifiers.processes import free_port, process_group
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel", "srun")
 CONFIGURATION = """

@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.recipe import Recipe
@@ -16,6 +15,7 @@ from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler
+from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import groups, largest_difference, stage
 
 LORA = Lora(rank=4, alpha=8)

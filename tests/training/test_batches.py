@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.batches import Batches
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import describe, from_json, group, samples, to_json
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage
 from tests.training.conftest import sums
 

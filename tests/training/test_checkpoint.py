@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import checkpoint
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
 from ratchet.training.snapshot import HostCopies, has_room, left_in_cgroups
+from ratchet.verifiers.errors import RatchetError
 from tests.training.test_policy import samples
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.training.rewards import reward
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
 from tests.training.batch import rollout, stage

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.curriculum import Curriculum, allot
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 from tests.training.conftest import sums
 
 

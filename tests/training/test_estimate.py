@@ -3,7 +3,6 @@ import dataclasses
 import pytest
 
 from benchmarks.published_steps import PUBLISHED
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
@@ -25,6 +24,7 @@ from ratchet.training.machine import (
     with_measured,
     write_rates,
 )
+from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import MICRO
 
 QWEN_14B = {

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference import products
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.training import Hardware
@@ -22,6 +21,7 @@ from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.growth import grow
 from ratchet.training.learner import Learner
 from ratchet.training.model import load_model
+from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import (
     EACH_LOSS,
     SEQUENCE_LOSS,

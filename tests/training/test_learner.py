@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
@@ -14,7 +13,8 @@ from ratchet.training.learner import Learner
 from ratchet.training.model import ScoredModel
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Rollout
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import FAILED, INFRA, PASSED, groups, learn_in_parts, learner, rollout, stage
 

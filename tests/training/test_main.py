@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.endurance import alive
-from ratchet.infra.problems import to_table
-from ratchet.infra.process_group import free_port
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
 
 ROOT = Path(__file__).parents[2]

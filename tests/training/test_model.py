@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.training.model import load_model
+from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import in_process
 
 

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.endurance import alive
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.training import Hardware
-from ratchet.infra.registry import IMPORT_PATH
 from ratchet.training.sampler import Sampler, open_sampler
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.registry import IMPORT_PATH
 from tests.training.test_main import (  # noqa: F401
     ENVIRONMENT,
     RECIPE,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.registry import IMPORT_PATH
 from ratchet.tasks.training import check_choices
 from ratchet.training.losses.loss import LossOutputs
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.registry import IMPORT_PATH
 from tests.training.batch import groups, learner, stage
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -2,12 +2,12 @@ import time
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Completion
-from ratchet.infra.problems import Problem
 from ratchet.training.rewards import check_infra_errors
 from ratchet.training.rollout import judged
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")

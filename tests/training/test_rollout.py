@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ratchet.infra.inference.protocol import Sampling
 from ratchet.infra.inference.with_transformers import InPlace
-from ratchet.infra.problems import to_table
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.store.problem_table import to_table
 from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
 from ratchet.training.sampler import Sampler

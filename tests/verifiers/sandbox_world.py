@@ -7,9 +7,9 @@ import socket
 import time
 from pathlib import Path
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers import child_source
 from ratchet.verifiers.code import judge as code_judge
+from ratchet.verifiers.problem import Problem
 
 # Layers that a machine may not have, taken away before the fork server starts.
 NO_NAMESPACES = "from ratchet.verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from tests.verifiers.check_pairs import FORGED, PAIRS
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code import problem as code_problem
 from ratchet.verifiers.code.comparison import text_difference, value_difference
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 

@@ -8,16 +8,18 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from ratchet.data_curation.readers import read_problems
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
+from ratchet.data_curation.read import read_problems
 from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
-from ratchet.infra.registry import IMPORT_PATH, add_to_import_path
-from ratchet.verifiers.domain import DOMAINS, OWN_DOMAINS, domain_of, known_domains, use_domains
+from ratchet.infra.recipe.prompts import user_message
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.prompts import user_message
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import IMPORT_PATH, add_to_import_path
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 SOURCE = textwrap.dedent(

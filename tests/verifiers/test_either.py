@@ -6,14 +6,14 @@ import os
 import pytest
 
 from ratchet.flows.curate import curate
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math import second_verifier
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
 from ratchet.verifiers.submission import JudgeSettings
@@ -40,7 +40,7 @@ def verdicts(pool, pairs, domain="math"):
 @needs_math_verify
 def test_either_of_two_accepts():
     both, ours = [*ONLY_MATH_VERIFY, *NEITHER], [("1/2", "0.5"), ("x+1", "1+x")]
-    settings = JudgeSettings.of(Verification(math="either"))
+    settings = Verification(math="either").settings()
     with VerifierPool(1) as strict, open_pool(workers=1, settings=settings) as either:
         assert [v.passed for v in verdicts(strict, both)] == [False] * len(both)
         found = verdicts(either, both)

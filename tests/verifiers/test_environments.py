@@ -14,18 +14,19 @@ if not any(found.name == "verifiers" for found in distributions()):
     pytest.skip("the verifiers library is not installed: pip install -e '.[environments]'", allow_module_level=True)
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import from_table
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
-from ratchet.infra.registry import IMPORT_PATH, add_to_import_path
-from ratchet.verifiers.domain import known_domains, use_domains
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.domains import known_domains
 from ratchet.verifiers.environments import generation
 from ratchet.verifiers.environments.scoring import LoadedEnvironment
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.registry import IMPORT_PATH, add_to_import_path
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.test_logic import descendants
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.instructions.kinds import KINDS, count_capital_words, count_sentences, count_words
 from ratchet.verifiers.instructions.language import is_in_language
 from ratchet.verifiers.instructions.scoring import accuracies, instruction, loose, read_tests, strict, to_tests
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 

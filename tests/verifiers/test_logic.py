@@ -12,18 +12,21 @@ import pytest
 import yaml
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem, from_table
 from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
+from ratchet.infra.store.problem_table import from_table
 from ratchet.tasks.inputs import GENERATORS
-from ratchet.verifiers.domain import Domain, domain_of, use_domains
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.logic import generation, scoring
 from ratchet.verifiers.logic.domain import Logic
 from ratchet.verifiers.logic.evaluation_guard import RefusedCode, data_only
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")

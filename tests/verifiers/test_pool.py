@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import Work, domain_of
+from ratchet.verifiers.domain import Work
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, Submission
@@ -329,7 +330,7 @@ def test_a_closed_pool_takes_nothing_and_leaves_no_process():
 def test_workers_end_when_the_interpreter_does_without_closing():
     script = f"""
 import json, sys; sys.path.insert(0, {str(ROOT)!r})
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.sandbox.server import Sandbox
 pool = VerifierPool(1)

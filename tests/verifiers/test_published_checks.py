@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.code.problem import read_problem
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox import values
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving import server as server_module
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
@@ -300,14 +300,18 @@ def test_when_all_servers_are_gone_the_tickets_come_back_with_the_reason(serve):
     assert [(ticket, verdict.decided_by) for ticket, verdict in pool.results()] == [("open", "closed")]
     with pytest.raises(RuntimeError, match="closed"):
         pool.submit("late", HALF, "")
-    with pytest.raises(RatchetError, match=r"No reward server answers .*ratchet judge serve"):
+    with pytest.raises(RatchetError, match=r"No reward server answers .*ratchet-judge serve"):
         remote(server)
 
 
 def test_a_port_in_use_and_an_open_token_file_get_one_message_and_code_2(tmp_path):
     def run(*options, environment=ENVIRONMENT):
         return subprocess.run(
-            [*SERVE, "--home", str(tmp_path), *options], env=environment, capture_output=True, text=True, timeout=60
+            [*SERVE, "--token-file", str(tmp_path / "judge.token"), *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
 
     with socket.socket() as taken:

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from ratchet.infra.errors import RatchetError
 from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import canaries, seccomp, server
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from tests.verifiers.sandbox_programs import LEGAL

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
-from ratchet.verifiers.domain import domain_of
+from ratchet.infra.recipe.prompts import user_message
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.prompts import user_message
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.science.domain import Science, read_quantity, read_unit
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings

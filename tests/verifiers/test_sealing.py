@@ -9,8 +9,8 @@ import secrets
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 
 # By the list of what is mapped, where there is a /proc. Else page by page, as an attacker has to who sees none: a page

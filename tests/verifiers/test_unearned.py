@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings
 from tests.verifiers.unearned_programs import UNEARNED

@@ -6,7 +6,7 @@ An advantage is a function `(groups: Sequence[GroupRewards], settings: Stage) ->
 
 from typing import TYPE_CHECKING
 
-from ratchet.infra.registry import Registry, takes_two
+from ratchet.verifiers.registry import Registry, takes_two
 
 if TYPE_CHECKING:
     from ratchet.training.advantages.advantage import Advantage

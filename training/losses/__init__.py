@@ -6,7 +6,7 @@ with its equation and its source.
 
 from typing import TYPE_CHECKING
 
-from ratchet.infra.registry import Registry, takes_two
+from ratchet.verifiers.registry import Registry, takes_two
 
 if TYPE_CHECKING:  # imports torch, which a plan avoids
     from ratchet.training.losses.loss import Loss

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
 from ratchet.verifiers.extraction import python_program
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
 from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings

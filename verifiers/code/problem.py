@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.infra.problems import CodeTest, Problem
 from ratchet.verifiers.code.published_checks import read_check
+from ratchet.verifiers.problem import CodeTest, Problem
 
 DEFAULT_TIME_LIMIT_S = 4.0
 """Seconds for one test if the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""

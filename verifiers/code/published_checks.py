@@ -10,7 +10,7 @@ import functools
 import json
 from typing import Any
 
-from ratchet.infra.problems import CodeTest
+from ratchet.verifiers.problem import CodeTest
 
 NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 

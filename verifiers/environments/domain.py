@@ -7,18 +7,16 @@ is loaded only where rows are made and where responses are scored.
 import importlib.metadata
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.infra.recipe.recipe import Generator
 from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.environments.library import LIBRARY, check_library, loader_of
 from ratchet.verifiers.extraction import after_thinking
+from ratchet.verifiers.problem import Problem
 
 GENERATOR = "verifiers"
 """`by` of a generator whose rows are an environment's."""
-LIBRARY = "verifiers"
 ENVIRONMENTS = "RATCHET_ENVIRONMENTS"
 """JSON, in the environment for child processes: `environment` and `arguments` by the name of the domain."""
 
@@ -62,41 +60,6 @@ class Environment(Domain):
             raise ValueError(fault)
         facts = json.loads(problem.metadata or "{}")
         return self._loaded.score(facts["messages"], facts["row"], answer)
-
-
-def loader_of(path: str) -> str:
-    """The import path of an environment's function; a hub of environments has it as OWNER/my-environment."""
-    module, _, function = path.partition(":")
-    return f"{module.split('/')[-1].replace('-', '_')}:{function or 'load_environment'}"
-
-
-def check_library() -> None:
-    """Raises RatchetError that says what to install."""
-    try:
-        found = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
-    except importlib.metadata.PackageNotFoundError:
-        found = ""
-    if not found.startswith("0.3."):
-        other = f"; {found} is installed" if found else ""
-        raise RatchetError(
-            f"Environments need the verifiers library, 0.3{other}: pip install 'ratchet-rl[environments]'."
-        )
-
-
-def declare(generators: Mapping[str, Generator], taken: Iterable[str]) -> None:
-    """Make the environments among a recipe's generators domains, here and in child processes. Raises RatchetError for
-    a name that is `taken`."""
-    declared = {}
-    for name, generator in generators.items():
-        if generator.by != GENERATOR:
-            continue
-        path, arguments = generator.settings.get("environment"), generator.settings.get("arguments") or {}
-        if name in taken:
-            raise RatchetError(f"generate.{name}: an environment is a domain of that name, which is taken; rename it.")
-        if not isinstance(path, str):
-            raise RatchetError(f"generate.{name}: name an environment, e.g. `environment: my_package.my_module`.")
-        declared[name] = {"environment": path, "arguments": arguments}
-    os.environ[ENVIRONMENTS] = json.dumps(declared)
 
 
 def declared_environments() -> dict[str, type[Environment]]:

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import run_child
-from ratchet.verifiers.environments.domain import check_library, loader_of
+from ratchet.verifiers.environments.library import check_library, loader_of
 from ratchet.verifiers.environments.scoring import LoadedEnvironment, Message, responses_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import run_child
 
 VERSION = 1
 """Raise it when the same environment and seed would now give other files."""

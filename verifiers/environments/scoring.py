@@ -16,11 +16,11 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.registry import Registry
-from ratchet.verifiers.environments.domain import loader_of
+from ratchet.verifiers.environments.library import loader_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.logic.evaluation_guard import data_only
+from ratchet.verifiers.registry import Registry
 
 LOADERS: Registry[Callable[..., Any]] = Registry("environment", {}, callable)
 Message = dict[str, Any]

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.instructions.scoring import accuracies, loose, read_tests, strict
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings
 
 

@@ -3,10 +3,10 @@
 import importlib.util
 import json
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.logic import scoring
+from ratchet.verifiers.problem import Problem
 
 
 class Logic(Domain):

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import run_child
-from ratchet.infra.workers import in_order
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.logic import scoring
 from ratchet.verifiers.logic.domain import Logic
+from ratchet.verifiers.processes import run_child
+from ratchet.verifiers.workers import in_order
 
 VERSION = 1
 """Raise it when the same settings and seed would now give other files."""

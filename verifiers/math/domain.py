@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.math.equivalence import (
     asked_reference,
@@ -14,6 +13,7 @@ from ratchet.verifiers.math.equivalence import (
 )
 from ratchet.verifiers.math.second_verifier import second_opinion
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import Submission
 
 

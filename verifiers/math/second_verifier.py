@@ -7,10 +7,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.verifiers.domain import Domain, Work
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 
 if TYPE_CHECKING:
     from ratchet.verifiers.serving.local_pool import Tools

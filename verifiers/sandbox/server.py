@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
 from ratchet.verifiers import ROOT, child_source
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, runs
 from ratchet.verifiers.sandbox.runs import CheckExecution, Execution, Limits, Report, TestRun
 

@@ -12,10 +12,11 @@ from functools import cache, lru_cache
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import Domain, Work, domain_of
+from ratchet.verifiers.domain import Domain, Work
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOLERANCE = 0.05

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, WORKERS_HEADER, decode_verdict, encode_batch
@@ -57,7 +57,7 @@ class RemoteVerifierPool(Pool):
         if not token:
             raise RatchetError(
                 f"Environment variable {TOKEN_VARIABLE} is not set: reward servers require their token "
-                "(`ratchet judge serve` says where it is)."
+                "(`ratchet-judge serve` says where it is)."
             )
         self._servers = [_Server(_checked(url)) for url in dict.fromkeys(urls)]
         self._patience_s = patience_s
@@ -76,7 +76,7 @@ class RemoteVerifierPool(Pool):
             list(together.map(self._greet, self._servers))
         if not self._last_contact:
             raise RatchetError(
-                f"No reward server answers ({self._reasons()}). Start them with `ratchet judge serve`, or remove "
+                f"No reward server answers ({self._reasons()}). Start them with `ratchet-judge serve`, or remove "
                 "training.reward_servers from the recipe to judge on this machine."
             )
         for _ in range(STREAMS * len(self._servers)):

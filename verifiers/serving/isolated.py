@@ -10,11 +10,12 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any
 
-from ratchet.infra.problems import Problem
-from ratchet.infra.registry import IMPORT_PATH
-from ratchet.verifiers.domain import DOMAINS, JUDGED_FIELDS, OWN_DOMAINS, Domain, domain_of, known_domains, scored
+from ratchet.verifiers.domain import JUDGED_FIELDS, Domain, scored
+from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.sandbox import harness
 from ratchet.verifiers.sandbox.objects import describe
 from ratchet.verifiers.sandbox.runs import Limits

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import Domain, Work, domain_of
+from ratchet.verifiers.domain import Domain, Work
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.isolated import IsolatedVerifier
 from ratchet.verifiers.serving.pool import CLOSED, Deliver, Pool, gather

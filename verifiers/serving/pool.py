@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Self
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 Deliver = Callable[[Any], None]
@@ -85,6 +85,10 @@ class Pool(ABC):
             if isinstance(verdict, BaseException):
                 raise verdict
             yield ticket, verdict
+
+    def verify(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
+        """Verdicts of finished responses, in order. Raises as `results` does."""
+        return gather(self.begin, (Submission(*pair, settings=self.settings) for pair in pairs))
 
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
         """Verdicts of bare programs (golden solutions, mutants), in order. Raises as `results` does."""

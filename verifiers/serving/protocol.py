@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import JUDGED_FIELDS, domain_of
+from ratchet.verifiers.domain import JUDGED_FIELDS
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"

@@ -1,4 +1,4 @@
-"""A pool of verifiers behind HTTP, for `ratchet judge serve`; docs/reward_servers.md describes the protocol.
+"""A pool of verifiers behind HTTP, for `ratchet-judge serve`; docs/reward_servers.md describes the protocol.
 
 One event loop handles HTTP; the pool's threads and their sandboxes judge.
 """
@@ -26,10 +26,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
-from ratchet.verifiers.domain import known_domains
+from ratchet.verifiers.domains import known_domains
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import CLOSED
 from ratchet.verifiers.serving.protocol import HEARTBEAT_S, TOKEN_VARIABLE, WORKERS_HEADER, decode_batch, encode_verdict

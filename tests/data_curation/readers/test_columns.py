@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.split import joined
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.errors import RatchetError
 
 ROWS = [
     {"task": 'Say "hi",\nthen find $1+1$.', "target": "2", "answer": "no", "day": "2024-05-01", "kind": "easy"},

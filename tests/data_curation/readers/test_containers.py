@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.errors import RatchetError
 
 ROWS = [{"problem": f"What is {number} plus 2?", "answer": str(number + 2)} for number in range(5)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)

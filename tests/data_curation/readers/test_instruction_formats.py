@@ -5,11 +5,11 @@ import json
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.instruction_formats import _RLVR_KINDS
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.instructions.kinds import KINDS
 from ratchet.verifiers.instructions.scoring import read_tests
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 
 GOOD = {
     "math": {"problem": "Find $x$ with $x + 1 = 3$.", "answer": "2", "date": "2024-05-01"},

@@ -2,9 +2,9 @@
 
 import json
 
-from ratchet.data_curation.readers import read_files, read_problems
+from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.split import joined
-from ratchet.infra.problems import problem_id
+from ratchet.verifiers.problem import problem_id
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.errors import RatchetError
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import only, reasons, write_json, write_lines, write_parquet
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.references import retrieved
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.problems import from_table
 from ratchet.infra.recipe.curation import Rules
-from ratchet.verifiers.domain import domain_of
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.domains import domain_of
 
 
 def read(tmp_path, rows, columns=None):

@@ -8,10 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ratchet.data_curation.readers import local_files, read_files, read_problems, source_names
+from ratchet.data_curation.read import read_files, read_problems
+from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.split import joined
-from ratchet.infra.artifacts import ArtifactStore
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.verifiers.errors import RatchetError
 
 ROW = json.dumps({"problem": "What is $1+1$?", "answer": "2"}).encode() + b"\n"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -10,9 +10,9 @@ from benchmarks import rules as corpus
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.curation import Rules
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
 from tests.data_curation.conftest import problems
 
 LIMITS = Rules()

@@ -13,7 +13,7 @@ from ratchet.data_curation.decontamination import decontaminate
 from ratchet.data_curation.deduplication import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.majority_vote import vote
-from ratchet.data_curation.readers import read_problems
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
 from ratchet.data_curation.validation import validate_tests

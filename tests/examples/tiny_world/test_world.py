@@ -7,7 +7,7 @@ import pytest
 
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.world import TRUTH_SCHEMA, generate_world
-from ratchet.infra.problems import PROBLEM_SCHEMA
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 
 SIZES = {"math_rows": 400, "code_rows": 200, "benchmark_problems": 32}
 

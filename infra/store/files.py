@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 HALF_WRITTEN = ".tmp"
 """Suffix of a file that is being written."""

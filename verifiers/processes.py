@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.exec_guard import PR_SET_PDEATHSIG
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.exec_guard import PR_SET_PDEATHSIG
 
 
 def guarded(argv: Sequence[str]) -> list[str]:

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.data_curation.readers.batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
+from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import Split, joined
-from ratchet.infra.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError
 
 BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
 """Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""

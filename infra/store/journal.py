@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import disk_errors, sync_path
+from ratchet.infra.store.files import disk_errors, sync_path
+from ratchet.verifiers.errors import RatchetError
 
 
 def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -18,7 +18,8 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.data_curation.templates import clean_statement
-from ratchet.infra.problems import PROBLEM_SCHEMA, problem_id
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.verifiers.problem import problem_id
 
 STEP = "normalise"
 RULES = ("malformed", "other_domain", "empty")

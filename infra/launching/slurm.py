@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.launcher import ON_EACH_NODE, STATUS, STOP, Group, TakenAway, environment_of_groups, forget
+from ratchet.infra.launching.group import ON_EACH_NODE, STATUS, STOP, Group, TakenAway, environment_of_groups, forget
 from ratchet.infra.settings import Settings
+from ratchet.verifiers.errors import RatchetError
 
 POLL_S = 5
 CANCEL_S = 60
@@ -81,7 +81,7 @@ class Slurm:
         if group.once:
             command = f"RATCHET_LAUNCHER={shlex.quote(on_each)} {command}"
         elif group.machines > 1:
-            port = "from ratchet.infra.process_group import free_port; print(free_port(''))"
+            port = "from ratchet.verifiers.processes import free_port; print(free_port(''))"
             meeting = f'"$(hostname):$({shlex.quote(self.settings.python)} -P -c {shlex.quote(port)})"'
             command = f"{on_each} {command} {meeting}"
         stop = shlex.quote(str(group.work / STOP))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore, resolve
-from ratchet.infra.errors import RatchetError
+from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore, resolve
+from ratchet.verifiers.errors import RatchetError
 
 
 class Lineage:

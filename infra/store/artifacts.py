@@ -31,8 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import (
+from ratchet.infra.keys import decisive, in_key
+from ratchet.infra.store.files import (
     HALF_WRITTEN,
     content_key,
     disk_errors,
@@ -41,7 +41,7 @@ from ratchet.infra.files import (
     replace_directory,
     sha256_file,
 )
-from ratchet.infra.recipe.keys import decisive, in_key
+from ratchet.verifiers.errors import RatchetError
 
 MANIFEST = "manifest.json"
 KEPT = "kept.parquet"
@@ -435,17 +435,17 @@ def code_version() -> str:
     """The git commit (with `+changes` when the tree differs from it) where git tracks this file; otherwise the
     installed version and, of a wheel, the first digits of the hash of its files."""
     here = Path(__file__).resolve()
-    git = ["git", "-C", str(here.parent.parent)]
+    git = ["git", "-C", str(here.parents[2])]
     try:
         for question in (["ls-files", "--error-unmatch", str(here)], ["rev-parse", "HEAD"]):
             reply = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
         return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
-        installed = distribution("ratchet-rl")
-        files = [file for file in installed.files or () if file.parts[0] == "ratchet" and file.hash]
+        both = installed, _ = distribution("ratchet-rl"), distribution("ratchet-verifiers")
+        files = [file for each in both for file in each.files or () if file.parts[0] == "ratchet" and file.hash]
         digest = _json_hash(sorted(f"{file},{file.hash}" for file in files))
-        of_wheel = Path(str(installed.locate_file("ratchet/infra/artifacts.py"))).resolve() == here
+        of_wheel = Path(str(installed.locate_file("ratchet/infra/store/artifacts.py"))).resolve() == here
         return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")
 
 

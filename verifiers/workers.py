@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.process_group import core_count, end_with_parent
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count, end_with_parent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

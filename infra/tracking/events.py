@@ -1,7 +1,7 @@
 """Lineage and metrics, written to a local journal first.
 
 A run never talks to MLflow. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process
-(`infra/mlflow_mirror.py`) replays them into MLflow. A slow or dead tracking server therefore never slows or stops a
+(`infra/tracking/mlflow_mirror.py`) replays them. A slow or dead tracking server therefore never slows or stops a
 run, and receives the missing events with the next command. The journal is locked while its writer lives, so the mirror
 recognizes a killed run and ends it in MLflow as KILLED.
 """
@@ -16,10 +16,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.journal import Journal
-from ratchet.infra.process_group import guarded
 from ratchet.infra.settings import Settings
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.journal import Journal
+from ratchet.verifiers.processes import guarded
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
@@ -93,7 +93,7 @@ def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
     """Start the process that replays every journal of the home into MLflow, then exits."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
-        program = [sys.executable, "-P", "-m", "ratchet.infra.mlflow_mirror"]
+        program = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mlflow_mirror"]
         argv = [*program, str(settings.journals), settings.tracking_uri]
         return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.infra.artifacts import ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import is_locked
-from ratchet.infra.lineage import Lineage
-from ratchet.infra.run_record import RunRecord, all_runs, get_run
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import not_received
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.store.files import is_locked
+from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.tracking.events import not_received
+from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
+from ratchet.verifiers.errors import RatchetError
 
 DAY_S = 86400
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ratchet.infra.problems import Problem
 from ratchet.infra.recipe.model import PromptFormat
-from ratchet.verifiers.domain import domain_of
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.problem import Problem
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:

@@ -3,8 +3,8 @@
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
-from ratchet.infra.artifacts import GIVEN_KINDS, Artifact
 from ratchet.infra.pages.flow_chart import CHARACTERS, Box, flow_chart
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
 
 MOST_LINES = 4
 CURATION = ("problems", "attempts")

@@ -1,4 +1,4 @@
-"""Replays run journals into MLflow: `python -m ratchet.infra.mlflow_mirror JOURNALS TRACKING_URI`.
+"""Replays run journals into MLflow: `python -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI`.
 
 One process mirrors every journal, and exits when all are complete. Open runs of a journal whose writer is dead end as
 KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
@@ -29,12 +29,12 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.files import is_locked, write_atomically
-from ratchet.infra.journal import read_lines
-from ratchet.infra.mlflow_pages import Pages
 from ratchet.infra.settings import is_server
-from ratchet.infra.sqlite_files import copy_empty, keep_empty, set_aside_damaged
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.files import is_locked, write_atomically
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.tracking.mlflow_pages import Pages
+from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 POLL_S = 0.3
 ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late

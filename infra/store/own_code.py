@@ -13,8 +13,8 @@ from importlib.machinery import ModuleSpec
 from itertools import accumulate
 from pathlib import Path
 
-from ratchet.infra.files import content_key
-from ratchet.infra.registry import search_import_path
+from ratchet.infra.store.files import content_key
+from ratchet.verifiers.registry import search_import_path
 
 _OURS = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("site-packages", "dist-packages")

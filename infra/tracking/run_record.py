@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.artifacts import Artifact, ArtifactStore
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.journal import read_lines
 from ratchet.infra.settings import Settings
-from ratchet.infra.tracking import read_state
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.tracking.events import read_state
+from ratchet.verifiers.errors import RatchetError
 
 SHORTEST_ID = 8
 """Characters: a run's id begins with the day."""

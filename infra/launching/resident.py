@@ -1,6 +1,6 @@
 """A process that loads libraries once and forks a copy of itself for each order.
 
-    python -P -m ratchet.infra.resident MODULE
+    python -P -m ratchet.infra.launching.resident MODULE
 
 Each line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` runs as in `python -m MODULE
 ARGUMENTS`, with output to the log; the line in reply is its exit code. If `MODULE.preload()` returns False, forking
@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
-from ratchet.infra.process_group import end_with_parent, process_group
+from ratchet.verifiers.processes import end_with_parent, process_group
 
 
 class Resident:

@@ -13,11 +13,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-from ratchet.infra.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
-from ratchet.infra.lineage import Lineage, scores
-from ratchet.infra.lineage_picture import lineage_picture, place, sha256_of
-from ratchet.infra.run_record import RunRecord, RunStep, read_run
-from ratchet.infra.tracking import mlflow_address
+from ratchet.infra.pages.lineage_picture import lineage_picture, place, sha256_of
+from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.store.lineage import Lineage, scores
+from ratchet.infra.tracking.events import mlflow_address
+from ratchet.infra.tracking.run_record import RunRecord, RunStep, read_run
 
 USED_BY = "**Used by**"
 """Where the part of a page begins that is rewritten."""

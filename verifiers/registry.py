@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ratchet.infra.errors import RatchetError, nearest
+from ratchet.verifiers.errors import RatchetError, nearest
 
 T = TypeVar("T")
 IMPORT_PATH = "RATCHET_IMPORT_PATH"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from ratchet.infra.artifacts import Artifact
-from ratchet.infra.errors import RatchetError
-from ratchet.infra.files import content_key, write_atomically
 from ratchet.infra.settings import Settings
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.files import content_key, write_atomically
+from ratchet.verifiers.errors import RatchetError
 
 
 class Approval(BaseModel, frozen=True):

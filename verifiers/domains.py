@@ -1,0 +1,66 @@
+"""The domains by name: the shipped ones, and a recipe's own."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ratchet.verifiers.domain import Domain
+from ratchet.verifiers.environments.domain import ENVIRONMENTS, declared_environments
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.registry import Registry
+
+OWN_DOMAINS = "RATCHET_DOMAINS"
+"""Import paths of a recipe's own domains, in the environment for child processes."""
+
+DOMAINS: Registry[type[Domain]] = Registry(
+    "domain",
+    {
+        name: f"ratchet.verifiers.{name}.domain:{name.title()}"
+        for name in ("math", "code", "instructions", "science", "logic")
+    },
+    lambda value: isinstance(value, type) and issubclass(value, Domain) and value is not Domain,
+)
+_instances: dict[str, Domain] = {}
+
+
+def domain_of(name: str) -> Domain:
+    """The domain of this name: a shipped one, or a recipe's own. Raises RatchetError that lists the known ones."""
+    if name not in _instances:
+        own = _own_domains()
+        if name not in own and name not in DOMAINS:
+            raise DOMAINS.unknown(name, own)
+        _instances[name] = (own.get(name) or DOMAINS.get(name))()
+    return _instances[name]
+
+
+def code_of(domains: Iterable[str]) -> list[str]:
+    """Import paths of the code that asks and judges in these domains, for `infra.own_code`."""
+    return [path for name in domains for path in domain_of(name).import_paths()]
+
+
+def known_domains() -> list[str]:
+    """Names of the shipped domains and of the recipe's own."""
+    return [*DOMAINS.shipped, *_own_domains()]
+
+
+def _own_domains() -> dict[str, type[Domain]]:
+    own = map(DOMAINS.load, filter(None, os.environ.get(OWN_DOMAINS, "").split(",")))
+    return {**{cls.name: cls for cls in own}, **declared_environments()}
+
+
+def declare_domains(paths: Sequence[str], environments: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make these the domains besides the shipped ones, here and in child processes: `paths` are import paths of
+    `Domain` classes, `environments` has `environment` and `arguments` by the name of the domain. Raises RatchetError
+    for a name that is taken."""
+    taken = dict.fromkeys(DOMAINS.shipped, "a shipped domain")
+    for path in paths:
+        name = DOMAINS.load(path).name
+        if name in taken:
+            raise RatchetError(f"domains: {path} has the name {name!r} of {taken[name]}; give it another.")
+        taken[name] = f"the domain {path}"
+    for name in environments:
+        if name in taken:
+            raise RatchetError(f"generate.{name}: an environment is a domain of that name, which is taken; rename it.")
+    os.environ[OWN_DOMAINS], os.environ[ENVIRONMENTS] = ",".join(paths), json.dumps(environments)
+    _instances.clear()

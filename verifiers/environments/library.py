@@ -1,0 +1,26 @@
+"""Where the environments of the verifiers library are found."""
+
+import importlib.metadata
+
+from ratchet.verifiers.errors import RatchetError
+
+LIBRARY = "verifiers"
+
+
+def loader_of(path: str) -> str:
+    """The import path of an environment's function; a hub of environments has it as OWNER/my-environment."""
+    module, _, function = path.partition(":")
+    return f"{module.split('/')[-1].replace('-', '_')}:{function or 'load_environment'}"
+
+
+def check_library() -> None:
+    """Raises RatchetError that says what to install."""
+    try:
+        found = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
+    except importlib.metadata.PackageNotFoundError:
+        found = ""
+    if not found.startswith("0.3."):
+        other = f"; {found} is installed" if found else ""
+        raise RatchetError(
+            f"Environments need the verifiers library, 0.3{other}: pip install 'ratchet-rl[environments]'."
+        )

@@ -1,0 +1,38 @@
+"""The functions most callers need: is this response right, are these many, is this the same answer?"""
+
+from collections.abc import Iterable
+
+from ratchet.verifiers.outcome import Verdict
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.submission import JudgeSettings
+
+
+def verify(problem: Problem, response: str, settings: JudgeSettings = JudgeSettings()) -> Verdict:
+    """Judge one finished response.
+
+    Bad input gets a verdict with the reason, never an exception. Each call for a program starts a sandbox, in about a
+    third of a second: for many use `verify_all`, or a `VerifierPool` that stays open. Raises RatchetError on a machine
+    that cannot confine code.
+    """
+    [verdict] = verify_all([(problem, response)], workers=1, settings=settings)
+    return verdict
+
+
+def verify_all(
+    pairs: Iterable[tuple[Problem, str]], workers: int | None = None, settings: JudgeSettings = JudgeSettings()
+) -> list[Verdict]:
+    """Judge many finished responses on `workers` (default: one per core). Returns their verdicts in order."""
+    with VerifierPool(workers, settings) as pool:
+        return pool.verify(pairs)
+
+
+def equivalent(reference: str, answer: str) -> bool:
+    """Whether a response with `answer` in its box is right where the reference is `reference`. Both are bare, without a
+    box; LaTeX or plain text.
+
+    Not symmetric: `74-28-29` is no answer where the reference is 17, and 17 is one where the reference is `74-28-29`.
+    """
+    from ratchet.verifiers.math.equivalence import verify_answer
+
+    return verify_answer(answer, reference).passed
