@@ -19,6 +19,7 @@ _JOINING = frozenset(VOCABULARY["joining"].split())
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
+_ANY_INTEGER = {"for", "where", "with", "any", "every", "all", "each", "an", "is", "integer", "integers"}
 _OPTIONS = frozenset("ABCDEFGHIJ")
 _NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
@@ -34,7 +35,7 @@ def parse_answer(text: str) -> Answer:
 
 
 def _parse(tokens: Tokens, depth: int) -> Answer:
-    if tokens and tokens[0].isa("\\boxed"):
+    if tokens and (tokens[0].isa("\\boxed") or (tokens[0].isa("\\approx") and tokens[1:] and tokens[1].isa("(", "["))):
         tokens = tokens[1:]
     while tokens and tokens[0].isa("{") and closing(tokens) == len(tokens) - 1:
         tokens = trimmed(tokens[1:-1])
@@ -156,8 +157,8 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
 
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = listed(tokens, in_braces=False)
-    if len(members) > 1 and [token.text for token in members[-1][1:]] == ["\\in", "\\Z"]:
-        members = members[:-1]  # n \\in \\mathbb{Z}
+    if len(members) > 1 and _any_integer(members[-1]):
+        members = members[:-1]
         if len(members) == 1:
             return _parse(members[0], depth)
     if 1 < len(members) <= _MAX_PARTS and all(members):
@@ -187,6 +188,15 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
+
+
+def _any_integer(tokens: Tokens) -> bool:
+    r"""Whether this says that a letter is any integer: `n \in \mathbb{Z}`, "for any integer n"."""
+    if [token.text for token in tokens[1:]] == ["\\in", "\\Z"]:
+        return True
+    said = [words.word(token) or token.text for token in tokens]
+    others = [word for word in said if word not in _ANY_INTEGER]
+    return ("integer" in said or "integers" in said) and len(others) == 1 and len(others[0]) == 1
 
 
 def _bar(tokens: Tokens) -> int:

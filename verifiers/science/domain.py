@@ -46,8 +46,8 @@ _NUMBER = re.compile(
 _LARGEST_POWER = 300  # of ten, in a float
 _POWER_OF_TEN = re.compile(r"\s*10\s*\^\s*([-+]?\d{1,3})(?!\d)")
 _UNIT = re.compile(r"\s*\*?\s*(?P<name>[A-Za-z_]{1,30})(?:(?:\s*\^\s*)?(?P<exponent>-?\d)(?!\d))?")
-_JOINED = re.compile(r"\b(?!mm\*)(kg|mol|[kcmµ]?m|[kM]?[JNWVACg])(m|s|K|kg|mol|L|dm)(?=\*\*)")
-"""Two symbols without a space: JK^-1, kgm^-3, ms^-1."""
+_SYMBOL = re.compile(r"[kcdm]m|[kmM]?(?:Pa|mol|[gJLNWVA])|[CKTsm]")
+"""Units that are written together: kgm^{-3}, Jkg^{-1}K^{-1}."""
 _REWRITTEN = (
     (re.compile(r"[−–]"), "-"),
     (re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·⋅∙]"), "*"),
@@ -71,10 +71,12 @@ _REWRITTEN = (
     (re.compile(r"(?<=[A-Za-z])-(?=[A-Za-z])"), "*"),  # ft-lb
 )
 _NAMES = {"Torr": "torr", "kPA": "kPa", "Year": "year", "photons": "count", "molecules": "count", "dollar": "count"}
-_NAMES |= {"decays": "count", "disintegrations": "count"}
+_NAMES |= {"decays": "count", "disintegrations": "count", "cycle": "count", "cycles": "count"}
+_NAMES |= {"KG": "kg", "Amps": "ampere", "amps": "ampere"}  # pint reads kilogauss, and attometers per second
 
 
-_OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", "radian|degree(?!_)|turn|revolution|arc")
+_ANGLES = "(?<!ste)radian|degree(?!_)|turn|revolution|arc"
+_OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", _ANGLES, "steradian", "candela", "lumen|lux")
 """Units of the same dimension that measure different things: 60 rad/s is no 60 Hz."""
 
 
@@ -82,6 +84,10 @@ class Quantity(NamedTuple):
     value: float
     unit: str
     """In pint's notation; "" if none is given."""
+    apart: str = ""
+    """The same, if letters written together are units of their own: ms^{-1} is m s^{-1} where m/s is asked for."""
+    evaluated: bool = True
+    """Whether no division is left to do: 34/2 is no answer for 17, as in math."""
 
 
 class Reference(NamedTuple):
@@ -128,7 +134,7 @@ def _quantity(answer: str, unit: Any, tolerance: Any) -> Reference:
         raise ValueError(f"its tolerance {tolerance!r} is not from 0 to 1")
     known = read_unit(unit) if isinstance(unit, str) else None
     scale, name = known or (1.0, "")  # of an unknown unit only the number is compared
-    return Reference(answer, (), Quantity(found.value, name), scale, tolerance)
+    return Reference(answer, (), Quantity(found.value, name, evaluated=found.evaluated), scale, tolerance)
 
 
 def _plain(text: str) -> str:
@@ -201,6 +207,8 @@ class Science(Domain):
             return Verdict(Outcome.FAILED, decided_by="unread", extracted=answer)
         if isinstance(given, str) or reference.quantity is None:
             right, how = given == reference.answer, "choice"
+        elif reference.quantity.evaluated and not given.evaluated:
+            right, how = False, "unevaluated"
         else:
             right, how = same_quantity(given, reference.quantity, reference.scale, reference.tolerance), "quantity"
         return Verdict(Outcome.PASSED if right else Outcome.FAILED, float(right), how, extracted=answer)
@@ -219,7 +227,10 @@ def read_quantity(text: str) -> Quantity | None:
         value = float((part["value"] or "1").replace(",", "")) / float(part["under"] or 1) * 10.0**exponent * unit[0]
     except (OverflowError, ZeroDivisionError):
         return None
-    return Quantity(-value if part["sign"] == "-" else value, unit[1])
+    apart = read_unit(text[found.end() :], apart=True) or unit
+    over, under = part["value"] or "", int(part["under"] or 0)
+    evaluated = not under or (over.isdecimal() and int(over) % under != 0)
+    return Quantity(-value if part["sign"] == "-" else value, unit[1], apart[1], evaluated)
 
 
 def unit_text(text: str) -> str:
@@ -230,9 +241,10 @@ def unit_text(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def read_unit(text: str) -> tuple[float, str] | None:
-    """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same."""
-    text = re.sub(r"^1\s*/", "/", _rewritten(text))
+def read_unit(text: str, apart: bool = False) -> tuple[float, str] | None:
+    """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same. With
+    `apart` letters written together before a negative exponent are units of their own."""
+    text = re.sub(r"^(?:1|\(\s*1\s*\))\s*/", "/", _rewritten(text))
     power = _POWER_OF_TEN.match(text)
     if power and abs(int(power[1])) > _LARGEST_POWER:
         return None
@@ -246,14 +258,20 @@ def read_unit(text: str) -> tuple[float, str] | None:
                 return None
             sign = -1 if number else 1
             exponent *= sign
-            name = _NAMES.get(unit["name"], unit["name"].replace("micro_", "µ"))
-            if len(name) > 3 and name[0].isupper() and not _is_unit(name):
-                name = name.lower()  # Joules
-            factor = f"{name}**{exponent}"
-            factors.append(factor if _is_unit(name) else _JOINED.sub(rf"\g<1>**{sign}*\2", factor))
+            name = _with_its_capitals(_NAMES.get(unit["name"], unit["name"].replace("micro_", "µ")))
+            symbols = _SYMBOL.findall(name)
+            if "".join(symbols) != name or (_is_unit(name) and name != "Nm" and not (apart and exponent < 0)):
+                symbols = [name]
+            factors += [f"{symbol}**{sign}" for symbol in symbols[:-1]] + [f"{symbols[-1]}**{exponent}"]
             place = unit.end()
     joined = "*".join(factors)
     return (10.0 ** int(power[1]) if power else 1.0, joined) if _is_unit(joined) else None
+
+
+def _with_its_capitals(name: str) -> str:
+    """As pint has it: Joules, KHz."""
+    forms = (name, f"k{name[1:]}" if name[0] == "K" else name, name.lower() if len(name) > 3 else name)
+    return next(filter(_is_unit, forms), name)
 
 
 def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance: float) -> bool:
@@ -265,7 +283,7 @@ def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance
             return False
         values = [
             value / scale
-            for unit in (answer.unit, _JOINED.sub(r"\1*\2", answer.unit))  # ms^-1 where m/s is asked for
+            for unit in (answer.unit, answer.apart)
             if (value := _converted(answer.value, unit, reference.unit)) is not None
         ][:1]
     limit = tolerance * abs(reference.value)
