@@ -21,6 +21,11 @@ class Waiting(RatchetError):
     """The run has ended until a person approves."""
 
 
+def not_installed(what: str, extra: str) -> RatchetError:
+    """The error for an optional library that is missing."""
+    return RatchetError(f"{what} needs more packages: pip install 'ratchet-verifiers[{extra}]'.")
+
+
 def in_words(error: Exception) -> str:
     """The one-line message of an error that the user can fix; empty for a defect."""
     if isinstance(error, RatchetError):

@@ -3,6 +3,8 @@
 from functools import cache
 from typing import Any
 
+from ratchet.verifiers.errors import not_installed
+
 _CODES = """
     af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl no pa pl pt ro ru
     sk sl so sq sv sw ta te th tl tr uk ur vi zh"""
@@ -36,7 +38,10 @@ def probabilities(text: str) -> dict[str, float]:
 
 @cache
 def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise not_installed("The language of a response", "instructions") from error
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     identifier.set_languages([*LANGUAGES, NO_LANGUAGE])

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ratchet.verifiers.errors import in_words
+from ratchet.verifiers.errors import in_words, not_installed
 from ratchet.verifiers.processes import bound_socket
 
 _SERVE = """Judge responses from trainers and evaluators on other machines, until SIGTERM or Ctrl-C.
@@ -61,7 +61,11 @@ def _positive(text: str) -> int:
 def _serve(options: argparse.Namespace) -> None:
     from ratchet.verifiers.sandbox.server import demand
     from ratchet.verifiers.serving.local_pool import VerifierPool
-    from ratchet.verifiers.serving.server import RewardServer, serve_until_stopped, server_token
+
+    try:
+        from ratchet.verifiers.serving.server import RewardServer, serve_until_stopped, server_token
+    except ImportError as error:
+        raise not_installed("A reward server", "serve") from error
     from ratchet.verifiers.submission import JudgeSettings
 
     token, source = server_token(options.token_file)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.domains import domain_of
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, not_installed
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
@@ -38,8 +38,10 @@ def open_pool(
     Raises RatchetError if no server answers or one refuses the token.
     """
     if reward_servers:
-        from ratchet.verifiers.serving.client import RemoteVerifierPool
-
+        try:
+            from ratchet.verifiers.serving.client import RemoteVerifierPool
+        except ImportError as error:
+            raise not_installed("A client of reward servers", "serve") from error
         return RemoteVerifierPool(reward_servers, settings=settings)
     return VerifierPool(workers, settings, slots)
 
