@@ -116,7 +116,7 @@ def count_words(text: str) -> int:
 
 def count_capital_words(text: str) -> int:
     """Words with a capital letter and no lowercase one, including "A", "3D" and "UP-TO-DATE"."""
-    return sum(found[0].isupper() for found in _TOKEN.finditer(text))
+    return sum(match[0].isupper() for match in _TOKEN.finditer(text))
 
 
 def count_sentences(text: str) -> int:
@@ -124,7 +124,7 @@ def count_sentences(text: str) -> int:
     initial. A line break alone does not end one, as in the published evaluation (NLTK's Punkt)."""
     text = text.strip()
     body = text.rstrip(_CLOSING)
-    return bool(text) + sum(found[0] != "." or _ends_sentence(body, found) for found in _END.finditer(body))
+    return bool(text) + sum(match[0] != "." or _ends_sentence(body, match) for match in _END.finditer(body))
 
 
 def _ends_sentence(text: str, period: re.Match[str]) -> bool:

@@ -151,8 +151,8 @@ def asked_reference(reference: str, question: str | None) -> str:
 
 def refused_number(reference: str) -> str:
     """The number of a reference that is a number and words (`9 for each`), if it alone would be wrong; else ""."""
-    found = _NUMBER_AND_WORDS.fullmatch(text := reference_text(reference))
-    return found[1] if found and not decide(text, found[1]).same else ""
+    match = _NUMBER_AND_WORDS.fullmatch(text := reference_text(reference))
+    return match[1] if match and not decide(text, match[1]).same else ""
 
 
 @functools.lru_cache(maxsize=16_384)

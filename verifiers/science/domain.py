@@ -148,11 +148,11 @@ def _folded(text: str) -> str:
 def chosen(answer: str, options: tuple[str, ...]) -> str | None:
     """The letter of the one option that an answer names: by its letter, its text, or both if they agree."""
     text, letters = _plain(answer), ascii_uppercase[: len(options)]
-    if (found := _LETTER.fullmatch(text)) and found[1].upper() in letters:
-        return found[1].upper()
-    if found := _LETTER_AND_TEXT.fullmatch(text):
-        letter = found[1].upper()
-        return letter if letter in letters and options[letters.index(letter)] == _folded(found[2]) else None
+    if (match := _LETTER.fullmatch(text)) and match[1].upper() in letters:
+        return match[1].upper()
+    if match := _LETTER_AND_TEXT.fullmatch(text):
+        letter = match[1].upper()
+        return letter if letter in letters and options[letters.index(letter)] == _folded(match[2]) else None
     named = [letter for letter, option in zip(letters, options, strict=True) if option == _folded(text)]
     return named[0] if len(named) == 1 else None
 
@@ -217,17 +217,17 @@ class Science(Domain):
 def read_quantity(text: str) -> Quantity | None:
     """A decimal number or a simple fraction, optionally times a power of ten, optionally with a unit; else None."""
     text = _rewritten(text) if len(text) <= MAX_CHARACTERS else ""
-    found = _NUMBER.match(text)
-    unit = read_unit(text[found.end() :]) if found else None
-    if found is None or unit is None:
+    match = _NUMBER.match(text)
+    unit = read_unit(text[match.end() :]) if match else None
+    if match is None or unit is None:
         return None
-    part = found.groupdict()
+    part = match.groupdict()
     exponent = int(part["e"] or 0) + int(part["power"] or 0)
     try:
         value = float((part["value"] or "1").replace(",", "")) / float(part["under"] or 1) * 10.0**exponent * unit[0]
     except (OverflowError, ZeroDivisionError):
         return None
-    apart = read_unit(text[found.end() :], apart=True) or unit
+    apart = read_unit(text[match.end() :], apart=True) or unit
     over, under = part["value"] or "", int(part["under"] or 0)
     evaluated = not under or (over.isdecimal() and int(over) % under != 0)
     return Quantity(-value if part["sign"] == "-" else value, unit[1], apart[1], evaluated)
@@ -236,8 +236,8 @@ def read_quantity(text: str) -> Quantity | None:
 def unit_text(text: str) -> str:
     """The text after the number of a quantity, for `read_unit`."""
     text = _rewritten(text)
-    found = _NUMBER.match(text)
-    return " ".join(text[found.end() :].split()) if found else ""
+    match = _NUMBER.match(text)
+    return " ".join(text[match.end() :].split()) if match else ""
 
 
 @lru_cache(maxsize=4096)
