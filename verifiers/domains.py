@@ -53,14 +53,14 @@ def declare_domains(paths: Sequence[str], environments: Mapping[str, Mapping[str
     """Make these the domains besides the shipped ones, here and in child processes: `paths` are import paths of
     `Domain` classes, `environments` has `environment` and `arguments` by the name of the domain. Raises RatchetError
     for a name that is taken."""
-    taken = dict.fromkeys(DOMAINS.shipped, "a shipped domain")
+    owners = dict.fromkeys(DOMAINS.shipped, "a shipped domain")
     for path in paths:
         name = DOMAINS.load(path).name
-        if name in taken:
-            raise RatchetError(f"domains: {path} has the name {name!r} of {taken[name]}; give it another.")
-        taken[name] = f"the domain {path}"
+        if name in owners:
+            raise RatchetError(f"domains: {path} has the name {name!r} of {owners[name]}; give it another.")
+        owners[name] = f"the domain {path}"
     for name in environments:
-        if name in taken:
+        if name in owners:
             raise RatchetError(f"generate.{name}: an environment is a domain of that name, which is taken; rename it.")
     os.environ[OWN_DOMAINS], os.environ[ENVIRONMENTS] = ",".join(paths), json.dumps(environments)
     _instances.clear()

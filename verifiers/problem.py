@@ -61,10 +61,10 @@ class Problem:
         """A problem from plain values: `tests` as a list, `metadata` as a dictionary, the id made from the content."""
         if isinstance(metadata := fields.get("metadata"), Mapping):
             fields["metadata"] = json.dumps(metadata)
-        shown = json.dumps(tests, ensure_ascii=False) if tests is not None else None
-        identity = prompt or shown or str(fields.get("answer", ""))
+        text = json.dumps(tests, ensure_ascii=False) if tests is not None else None
+        identity = prompt or text or str(fields.get("answer", ""))
         fields.setdefault("problem_id", problem_id(domain, identity, fields.get("entry_point")))
-        return cls(domain=domain, prompt=prompt, tests=shown, **fields)
+        return cls(domain=domain, prompt=prompt, tests=text, **fields)
 
     def code_tests(self) -> list[CodeTest]:
         """The parsed tests. Raises ValueError when the JSON is not a list of tests."""

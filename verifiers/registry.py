@@ -74,9 +74,9 @@ class Registry(Generic[T]):
 
     def unknown(self, name: str, also: Iterable[str] = ()) -> RatchetError:
         """The error for a name that is neither shipped nor one of `also`."""
-        known = [*self.shipped, *also]
+        names = [*self.shipped, *also]
         return RatchetError(
-            f"There is no {self.kind} {name!r}.{nearest(name, known)} Known: {', '.join(known)}; your own by its "
+            f"There is no {self.kind} {name!r}.{nearest(name, names)} Known: {', '.join(names)}; your own by its "
             "import path, `package.module:member`."
         )
 
@@ -99,6 +99,6 @@ def search_import_path() -> None:
 
 def add_to_import_path(directory: Path) -> None:
     """Search this directory for import paths, here and in child processes, after installed packages."""
-    known = os.environ.get(IMPORT_PATH, "").split(os.pathsep)
-    if str(directory) not in known:
-        os.environ[IMPORT_PATH] = os.pathsep.join(filter(None, [*known, str(directory)]))
+    directories = os.environ.get(IMPORT_PATH, "").split(os.pathsep)
+    if str(directory) not in directories:
+        os.environ[IMPORT_PATH] = os.pathsep.join(filter(None, [*directories, str(directory)]))

@@ -16,13 +16,13 @@ SHOWN_CHARACTERS = 200
 def text_difference(written: bytes, expected: str, tolerance: float | None = None) -> str:
     """Compares standard output line by line, ignoring white space at line ends and empty lines at the end. With
     `tolerance`, absolute or relative, numbers in the same position may differ by that much."""
-    wanted = expected.encode("utf-8", "surrogatepass")
-    if written == wanted:
+    expected_text = expected.encode("utf-8", "surrogatepass")
+    if written == expected_text:
         return ""
-    got_lines, wanted_lines = _lines(written), _lines(wanted)
-    for number, (got, want) in enumerate(zip(got_lines, wanted_lines, strict=False), 1):
-        if got != want and not (tolerance and _tokens_close(got, want, tolerance)):
-            return f"line {number}: expected {short(want)}, got {short(got)}"
+    got_lines, wanted_lines = _lines(written), _lines(expected_text)
+    for number, (line, want) in enumerate(zip(got_lines, wanted_lines, strict=False), 1):
+        if line != want and not (tolerance and _tokens_close(line, want, tolerance)):
+            return f"line {number}: expected {short(want)}, got {short(line)}"
     if len(got_lines) != len(wanted_lines):
         return f"expected {len(wanted_lines)} lines, got {len(got_lines)}"
     return ""
@@ -32,8 +32,8 @@ def _lines(text: bytes) -> list[bytes]:
     return [line.rstrip() for line in text.rstrip().split(b"\n")]
 
 
-def _tokens_close(got: bytes, want: bytes, tolerance: float) -> bool:
-    ones, others = got.split(), want.split()
+def _tokens_close(output: bytes, want: bytes, tolerance: float) -> bool:
+    ones, others = output.split(), want.split()
     try:
         return len(ones) == len(others) and all(
             one == other or math.isclose(float(one), float(other), rel_tol=tolerance, abs_tol=tolerance)
@@ -76,7 +76,9 @@ def _difference(value: Any, expected: Any, relative: float, absolute: float, pla
         return ""
     else:
         return f"{place or 'value'}: expected {short(json.dumps(expected))}, got {short(json.dumps(value))}"
-    return next((found for at, one, other in pairs if (found := _difference(one, other, relative, absolute, at))), "")
+    return next(
+        (difference for at, one, other in pairs if (difference := _difference(one, other, relative, absolute, at))), ""
+    )
 
 
 def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) -> bool:

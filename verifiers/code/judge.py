@@ -124,8 +124,8 @@ class _Judging:
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
         while order:
             runs = self._run([requests[index] for index in order], None if self.every_test else self._fails(order))
-            done = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
-            for position, (index, run) in enumerate(zip(order, runs[:done], strict=False)):
+            count = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
+            for position, (index, run) in enumerate(zip(order, runs[:count], strict=False)):
                 failed = self._assess(index, run)
                 if failed is AS_CHECK:
                     checks[index] = as_check(tests[index])
@@ -136,7 +136,7 @@ class _Judging:
                     if (failed := self._assess(index, run)) is None:
                         raise _Shares
                 yield index, failed, run.seconds
-            order = order[done:]  # the process may have ended early; the rest get another
+            order = order[count:]  # the process may have ended early; the rest get another
         if checks:
             yield from self._check(dict(sorted(checks.items())))
 
@@ -182,13 +182,13 @@ class _Judging:
         if run.status != "done" and (run.status != "exited" or test.call is not None):
             return _broken(run)
         if test.call is None:
-            shown, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
+            output, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
         elif test.exact and run.output[:1] == b"r":
             return AS_CHECK
         else:
-            shown = run.output[1:]
+            output = run.output[1:]
             difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
-        return ("wrong_answer", f"got {short(shown)}", difference) if difference else None
+        return ("wrong_answer", f"got {short(output)}", difference) if difference else None
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
@@ -200,14 +200,16 @@ class _Judging:
             self.budget_s -= execution.spent_s
             records = iter(execution.records)
             for index, check in list(checks.items()):
-                asked, record = next(records, (execution.asked, {}))
-                yield index, self._conclusion(check, record, asked, execution), 0.0
+                questioned, record = next(records, (execution.asked, {}))
+                yield index, self._conclusion(check, record, questioned, execution), 0.0
                 del checks[index]
                 if record.get("status") in (None, "gone"):
                     break
         yield from ((index, _broken(_OUT_OF_TIME), 0.0) for index in checks)
 
-    def _conclusion(self, check: str, record: dict[str, Any], asked: bool, execution: CheckExecution) -> Failure | None:
+    def _conclusion(
+        self, check: str, record: dict[str, Any], questioned: bool, execution: CheckExecution
+    ) -> Failure | None:
         program, status, detail = execution.program, record.get("status"), record.get("detail", "")
         if status == "held":
             return None
@@ -220,7 +222,7 @@ class _Judging:
             return _broken(program)
         if status is None:
             reason, fault = _CHECK_ENDS.get(execution.check_ended, ("runtime_error", "ends its process"))
-            if not asked:
+            if not questioned:
                 raise InvalidProblem(f"its check cannot be run: it {fault}")
             detail = f"the published check {fault} on what was returned"
             return reason, detail, detail

@@ -82,7 +82,7 @@ def _read(
         raise InvalidProblem("its prelude is not text")
     _check_number("tolerance", tolerance)
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
-    texts = {n: asked["input"] if "input" in asked else json.dumps(asked) for n, asked in requests.items()}
+    texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
     ordered = {n: requests[n] for n in order}

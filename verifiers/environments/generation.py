@@ -40,10 +40,10 @@ def make_rows(
     order = {"environment": environment, "arguments": arguments or {}, "seed": seed, "train": train, "test": test}
     check_library()
     run_child(__name__, order | {"directory": str(directory)})
-    made = json.loads((directory / REPORT).read_text())
-    short = [split for split in ("train", "test") if made[split] < (order[split] or 0)]
-    few = [f"{made[split]} {split} rows of {order[split]}" for split in short]
-    return "; ".join(few + [f"{number} left out: {reason}" for reason, number in made["left_out"].items()])
+    report = json.loads((directory / REPORT).read_text())
+    short = [split for split in ("train", "test") if report[split] < (order[split] or 0)]
+    few = [f"{report[split]} {split} rows of {order[split]}" for split in short]
+    return "; ".join(few + [f"{number} left out: {reason}" for reason, number in report["left_out"].items()])
 
 
 def check(environment: str, arguments: Mapping[str, Any] | None = None, **_: Any) -> None:
@@ -78,7 +78,7 @@ def make(order: Mapping[str, Any]) -> None:
 
 def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
     """Rows that JSON can hold, each question once."""
-    found: dict[str, Asked] = {}
+    usable: dict[str, Asked] = {}
     for messages, row in rows:
         messages = [m if isinstance(m, dict) else m.model_dump(exclude_none=True) for m in messages]
         try:
@@ -90,22 +90,22 @@ def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
             left_out["more than a system prompt and one question"] += 1
         elif not all(isinstance(message.get("content"), str) for message in messages):
             left_out["a question that is not text alone"] += 1
-        elif (question := _folded(messages)) in found:
+        elif (question := _folded(messages)) in usable:
             left_out["its question is in the set twice"] += 1
         else:
-            found[question] = messages, row
-    return list(found.values())
+            usable[question] = messages, row
+    return list(usable.values())
 
 
 def split_rows(
-    given: Mapping[str, list[Asked]], order: Mapping[str, Any], left_out: Counter[str]
+    usable: Mapping[str, list[Asked]], order: Mapping[str, Any], left_out: Counter[str]
 ) -> dict[str, list[Asked]]:
-    train = given["train"]
-    by_hash = sorted(given["test"] or train, key=lambda row: hashlib.sha256(_folded(row[0]).encode()).hexdigest())
+    train = usable["train"]
+    by_hash = sorted(usable["test"] or train, key=lambda row: hashlib.sha256(_folded(row[0]).encode()).hexdigest())
     test = by_hash[: order["test"]]
     held_out = {_folded(messages) for messages, _ in test}
     kept = [row for row in train if _folded(row[0]) not in held_out]
-    if given["test"] and len(kept) < len(train):
+    if usable["test"] and len(kept) < len(train):
         left_out["a training row that asks what a test row asks"] += len(train) - len(kept)
     random.Random(order["seed"]).shuffle(kept)
     return {"train": kept[: order["train"]], "test": test}

@@ -16,11 +16,11 @@ def loader_of(path: str) -> str:
 def check_library() -> None:
     """Raises RatchetError that says what to install."""
     try:
-        found = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
+        version = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
     except importlib.metadata.PackageNotFoundError:
-        found = ""
-    if not found.startswith("0.3."):
-        other = f"; {found} is installed" if found else ""
+        version = ""
+    if not version.startswith("0.3."):
+        other = f"; {version} is installed" if version else ""
         raise RatchetError(
             f"Environments need the verifiers library, 0.3{other}: pip install 'ratchet-rl[environments]'."
         )

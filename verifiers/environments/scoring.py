@@ -44,12 +44,12 @@ class _Inline(ThreadPoolExecutor):
     """Runs tasks at once, in this process: confined processes cannot start others."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+        future: Future[Any] = Future()
         try:
-            done.set_result(fn(*args, **kwargs))
+            future.set_result(fn(*args, **kwargs))
         except Exception as error:
-            done.set_exception(error)
-        return done
+            future.set_exception(error)
+        return future
 
 
 class LoadedEnvironment:
@@ -108,7 +108,7 @@ class LoadedEnvironment:
         `trusted`, only data and formulas are evaluated."""
         text = response if self._whole else (after_thinking(response) or "").lstrip()
         state = _state(messages, row, text)
-        found: list[tuple[str, float, float | Exception]] = []
+        results: list[tuple[str, float, float | Exception]] = []
         for rubric, function, weight in self._functions:
             try:
                 with nullcontext() if trusted else data_only():
@@ -117,8 +117,8 @@ class LoadedEnvironment:
                 raise
             except Exception as error:
                 value = error
-            found.append((getattr(function, "__name__", repr(function)), weight, value))
-        return found
+            results.append((getattr(function, "__name__", repr(function)), weight, value))
+        return results
 
     def warm_up(self) -> None:
         """Score the first row's own answer, so that functions do the imports of their first call."""
@@ -174,7 +174,7 @@ def _load(path: str, arguments: Mapping[str, Any]) -> Any:
 
 def _parts(rubric: Any) -> list[Any]:
     parts = getattr(rubric, "rubrics", None)
-    return [rubric] if parts is None else [found for part in parts for found in _parts(part)]
+    return [rubric] if parts is None else [leaf for part in parts for leaf in _parts(part)]
 
 
 def _state(messages: Sequence[Message], row: Mapping[str, Any], text: str) -> Any:

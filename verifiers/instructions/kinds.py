@@ -84,8 +84,8 @@ def _paragraphs(text: str, num_paragraphs: int, divider: str = "***") -> bool:
 
 def _postscript(text: str, postscript_marker: str) -> bool:
     text, marker = text.lower(), postscript_marker.lower()
-    known = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}.get(marker)
-    return re.search(known, text) is not None if known else marker in text
+    pattern = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}.get(marker)
+    return re.search(pattern, text) is not None if pattern else marker in text
 
 
 def _bullets(text: str, num_bullets: int) -> bool:
@@ -94,8 +94,8 @@ def _bullets(text: str, num_bullets: int) -> bool:
 
 
 def _highlights(text: str) -> int:
-    single = sum(bool(found.strip("*").strip()) for found in re.findall(r"\*[^\n*]*\*", text))
-    return single + sum(bool(found[2:-2].strip()) for found in re.findall(r"\*\*[^\n*]*\*\*", text))
+    single = sum(bool(highlight.strip("*").strip()) for highlight in re.findall(r"\*[^\n*]*\*", text))
+    return single + sum(bool(highlight[2:-2].strip()) for highlight in re.findall(r"\*\*[^\n*]*\*\*", text))
 
 
 def _json(text: str) -> bool:
@@ -131,8 +131,8 @@ def _ends_sentence(text: str, period: re.Match[str]) -> bool:
     before = text[max(0, period.start() - _NEAR) : period.start()].split()[-1:] or [""]
     after = text[period.end() : period.end() + _NEAR].split()[:1] or [""]
     word, following = before[0].lstrip(_OPENING), after[0].lstrip(_OPENING)
-    known = word.lower()
-    if known in _UNENDED or (_LETTERS_WITH_PERIODS.fullmatch(word) and known not in _POSTSCRIPTS):
+    lower = word.lower()
+    if lower in _UNENDED or (_LETTERS_WITH_PERIODS.fullmatch(word) and lower not in _POSTSCRIPTS):
         return False
     if word[-1:].isdigit():  # "1." before an item of a list
         return not following[:1].islower()
@@ -147,8 +147,8 @@ def _title(text: str) -> bool:
 
 def _two_responses(text: str) -> bool:
     parts = [part.strip() for part in text.split("******")]
-    given = [part for part in parts if part]
-    return all(parts[1:-1]) and len(given) == 2 and given[0] != given[1]
+    responses = [part for part in parts if part]
+    return all(parts[1:-1]) and len(responses) == 2 and responses[0] != responses[1]
 
 
 @dataclass(frozen=True)
@@ -159,18 +159,18 @@ class Kind:
     arguments: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     optional: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
-    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments without nulls. Raises ValueError for a missing, unknown or invalid one."""
-        given = {name: value for name, value in given.items() if value is not None}
-        known = {**self.arguments, **self.optional}
-        if unknown := sorted(given.keys() - known):
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        readers = {**self.arguments, **self.optional}
+        if unknown := sorted(arguments.keys() - readers):
             raise ValueError(f"it takes no {unknown[0]}")
-        if missing := sorted(self.arguments.keys() - given):
+        if missing := sorted(self.arguments.keys() - arguments):
             raise ValueError(f"it has no {missing[0]}")
         read = {}
-        for name, value in given.items():
+        for name, value in arguments.items():
             try:
-                read[name] = known[name](value)
+                read[name] = readers[name](value)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"{name}: {error}") from None
         return read
@@ -179,9 +179,9 @@ class Kind:
 def _counted(count: Callable[..., int], limit: str, relation: str = "", **arguments: Callable[[Any], Any]) -> Kind:
     """A kind that compares a count with a limit: at least, or as the argument `relation` says."""
 
-    def follows(text: str, **given: Any) -> bool:
-        compare, least = RELATIONS[given.pop(relation) if relation else "at least"], given.pop(limit)
-        return compare(count(text, **given), least)
+    def follows(text: str, **arguments: Any) -> bool:
+        compare, least = RELATIONS[arguments.pop(relation) if relation else "at least"], arguments.pop(limit)
+        return compare(count(text, **arguments), least)
 
     return Kind(follows, {**arguments, limit: _count} | ({relation: _relation} if relation else {}))
 

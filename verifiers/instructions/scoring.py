@@ -19,16 +19,16 @@ class Instruction(NamedTuple):
         return bool(text.strip()) and KINDS[self.id].follows(text, **self.arguments)
 
 
-def instruction(given: Any, arguments: Any) -> Instruction:
+def instruction(identifier: Any, arguments: Any) -> Instruction:
     """Raises ValueError for an unknown id, and for arguments that its kind does not take."""
-    if not isinstance(given, str) or given not in KINDS:
-        raise ValueError(f"unknown instruction {given!r}")
+    if not isinstance(identifier, str) or identifier not in KINDS:
+        raise ValueError(f"unknown instruction {identifier!r}")
     if not isinstance(arguments, dict | None):
-        raise ValueError(f"{given}: the arguments are {type(arguments).__name__} instead of an object")
+        raise ValueError(f"{identifier}: the arguments are {type(arguments).__name__} instead of an object")
     try:
-        return Instruction(given, KINDS[given].read(arguments or {}))
+        return Instruction(identifier, KINDS[identifier].read(arguments or {}))
     except ValueError as error:
-        raise ValueError(f"{given}: {error}") from None
+        raise ValueError(f"{identifier}: {error}") from None
 
 
 def to_tests(instructions: Iterable[Instruction]) -> str:
@@ -63,8 +63,8 @@ def loose(instructions: Iterable[Instruction], text: str) -> list[bool]:
 def accuracies(judged: Sequence[tuple[list[bool], list[bool]]]) -> dict[str, float]:
     """The paper's four numbers, from the strict and loose results of each response: the share of prompts with all
     instructions followed, and the share of all instructions."""
-    found = {}
+    accuracy = {}
     for name, results in zip(("strict", "loose"), zip(*judged, strict=True), strict=True):
-        found[f"prompt_{name}"] = sum(map(all, results)) / len(results)
-        found[f"instruction_{name}"] = sum(map(sum, results)) / sum(map(len, results))
-    return found
+        accuracy[f"prompt_{name}"] = sum(map(all, results)) / len(results)
+        accuracy[f"instruction_{name}"] = sum(map(sum, results)) / sum(map(len, results))
+    return accuracy

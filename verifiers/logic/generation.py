@@ -70,15 +70,15 @@ class Batch(NamedTuple):
 
 def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
     """In the order of the recipe. Raises RatchetError for an unknown task, field or level."""
-    given, grades, nothing = order["config"], order["grades"], {"answer": None, "metadata": {}}
-    for task in [*order["tasks"], *given, *grades]:
+    configs, grades, nothing = order["config"], order["grades"], {"answer": None, "metadata": {}}
+    for task in [*order["tasks"], *configs, *grades]:
         if fault := scoring.fault(task, nothing):
             raise RatchetError(f"{fault}.")
-    known = scoring.tasks()
+    tasks = scoring.tasks()
     sizes = {"test": order["test"], "train": order["train"]}
-    for task in order["tasks"] or known:
-        fields = {field.name for field in dataclasses.fields(known[task][1])} - {"seed", "size"}
-        own = given.get(task, {})
+    for task in order["tasks"] or tasks:
+        fields = {field.name for field in dataclasses.fields(tasks[task][1])} - {"seed", "size"}
+        own = configs.get(task, {})
         if wrong := own.keys() - fields:
             names = ", ".join(sorted(fields))
             raise RatchetError(f"config.{task}: the task has no setting {sorted(wrong)[0]!r}; it has {names}.")
@@ -116,10 +116,10 @@ def level_config(task: str, level: int) -> dict[str, Any]:
 
     curriculum = scoring.library().create_curriculum(task)
     curriculum.set_global_level(level)
-    made = curriculum.generate_configuration(context=DefaultCurriculumContext(RangeAttributeMode.UPPER_BOUND))
+    config = curriculum.generate_configuration(context=DefaultCurriculumContext(RangeAttributeMode.UPPER_BOUND))
     default = scoring.tasks()[task][1]()
     names = [field.name for field in dataclasses.fields(default) if field.name not in ("seed", "size")]
-    return {name: getattr(made, name) for name in names if getattr(made, name) != getattr(default, name)}
+    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
 
 
 def make(batch: Batch) -> tuple[dict[str, list[str]], dict[str, Any]]:
@@ -155,20 +155,20 @@ def _items(batch: Batch, split: str, size: int) -> Iterator[dict[str, Any]]:
     configured = settings(**batch.config, seed=seed, size=max(size, 1))
     if hasattr(configured, "validate"):
         configured.validate()
-    made = dataset(configured)
+    puzzles = dataset(configured)
     for number in range(size):
         random.seed(seed + number)  # a few tasks draw from the global generator too
-        yield json.loads(json.dumps(_limited(made, number)))
+        yield json.loads(json.dumps(_limited(puzzles, number)))
 
 
-def _limited(made: Any, number: int) -> dict[str, Any]:
+def _limited(puzzles: Any, number: int) -> dict[str, Any]:
     def late(*_: Any) -> None:
         raise TimeoutError(f"a puzzle takes more than {SECONDS} s")
 
     signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)  # repeated, in case the task catches the first
     try:
-        return made[number]
+        return puzzles[number]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -180,11 +180,11 @@ def _passes_itself(batch: Batch, item: dict[str, Any]) -> bool:
     return scoring.score(batch.task, batch.config, item, str(item["answer"]).strip()) == 1
 
 
-def write(directory: Path, made: Iterable[tuple[dict[str, list[str]], dict[str, Any]]]) -> None:
+def write(directory: Path, rows: Iterable[tuple[dict[str, list[str]], dict[str, Any]]]) -> None:
     """The three files. Raises RatchetError for a task without any puzzle."""
     report = []
     with open(directory / "train.jsonl", "w") as train, open(directory / "test.jsonl", "w") as test:
-        for lines, counts in made:
+        for lines, counts in rows:
             train.writelines(lines["train"])
             test.writelines(lines["test"])
             report.append(counts)

@@ -38,17 +38,17 @@ class Repair(NamedTuple):
 
 
 def _same_numbers(answer: str, entry: Entry) -> bool:
-    given, own = (json.loads(text.replace("'", '"')) for text in (answer, entry["answer"]))
-    return [float(number) for number in given] == [float(number) for number in own]
+    parsed, own = (json.loads(text.replace("'", '"')) for text in (answer, entry["answer"]))
+    return [float(number) for number in parsed] == [float(number) for number in own]
 
 
 def _calculates(answer: str, entry: Entry) -> bool:
     from sympy.parsing.sympy_parser import parse_expr
 
     plain = re.fullmatch(r"[\d\s()+*/-]+", answer, re.ASCII) and not re.search(r"\*\s*\*|/\s*/", answer)
-    used = sorted(map(int, re.findall(r"\d+", answer)))
+    numbers = sorted(map(int, re.findall(r"\d+", answer)))
     facts = entry["metadata"]
-    return bool(plain) and used == sorted(facts["numbers"]) and parse_expr(answer) == facts.get("target", 24)
+    return bool(plain) and numbers == sorted(facts["numbers"]) and parse_expr(answer) == facts.get("target", 24)
 
 
 def _near_probability(answer: str, entry: Entry) -> bool:
@@ -135,12 +135,12 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
         with data_only():
             if repair and not repair.accepts(answer, entry):
                 return 0.0
-            given = float(scorer.score_answer(answer, entry))
+            points = float(scorer.score_answer(answer, entry))
     except MemoryError:
         raise
     except Exception:
         return 0.0
-    return given if given == 1 or (PAID_FOR_FORM < given < 1 and not only_whole(task)) else 0.0
+    return points if points == 1 or (PAID_FOR_FORM < points < 1 and not only_whole(task)) else 0.0
 
 
 def only_whole(task: str) -> bool:

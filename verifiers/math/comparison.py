@@ -28,41 +28,43 @@ class Evidence:
     work: list[int] = field(default_factory=lambda: [MOST_WORK])
 
 
-def same_answer(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
+def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """None: undecided."""
-    if "option" in (wanted.kind, got.kind):
-        return _same_option(wanted, got, evidence)
-    if "equation" in (wanted.kind, got.kind):
-        return _same_equation(wanted, got, evidence)
-    if wanted.kind != got.kind:
-        forth = _same_across_kinds(wanted, got, lambda one, other: same_answer(one, other, evidence))
-        return forth or _same_across_kinds(got, wanted, lambda one, other: same_answer(other, one, evidence))
-    if wanted.kind == "scalar":
-        return _same_scalar(wanted, got, evidence)
-    if wanted.kind in ("text", "based", "moment"):
-        return wanted.words == got.words or (" " in wanted.words and wanted.words.rstrip("s") == got.words.rstrip("s"))
-    if wanted.kind == "collection":
-        if wanted.words != got.words and wanted.words and got.words and not _is_plain(wanted):
+    if "option" in (reference.kind, answer.kind):
+        return _same_option(reference, answer, evidence)
+    if "equation" in (reference.kind, answer.kind):
+        return _same_equation(reference, answer, evidence)
+    if reference.kind != answer.kind:
+        forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
+        return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
+    if reference.kind == "scalar":
+        return _same_scalar(reference, answer, evidence)
+    if reference.kind in ("text", "based", "moment"):
+        return reference.words == answer.words or (
+            " " in reference.words and reference.words.rstrip("s") == answer.words.rstrip("s")
+        )
+    if reference.kind == "collection":
+        if reference.words != answer.words and reference.words and answer.words and not _is_plain(reference):
             return False  # or, and
-        return _same_collection(wanted.parts, got.parts, evidence)
-    if wanted.kind == "phrase" and wanted.words != got.words:
+        return _same_collection(reference.parts, answer.parts, evidence)
+    if reference.kind == "phrase" and reference.words != answer.words:
         return False
-    if wanted.variable and got.variable and wanted.variable != got.variable:
+    if reference.variable and answer.variable and reference.variable != answer.variable:
         return False
-    if wanted.kind == "congruence":
+    if reference.kind == "congruence":
         # 12 mod 7 is 5 mod 7; n may be left out, but not renamed.
-        (one, modulus), (other, got_modulus) = ([part.value for part in answer.parts] for answer in (wanted, got))
+        (one, modulus), (other, got_modulus) = ([part.value for part in side.parts] for side in (reference, answer))
         if one is not None and other is not None and modulus and modulus == got_modulus:
             return (one - other) % modulus == 0
-    if wanted.kind == "ratio":
-        if any(arithmetic_left(two.node, one.node) for one, two in zip(wanted.parts, got.parts, strict=False)):
+    if reference.kind == "ratio":
+        if any(arithmetic_left(two.node, one.node) for one, two in zip(reference.parts, answer.parts, strict=False)):
             return False
-        ours, theirs = ([part.value for part in answer.parts if part.value] for answer in (wanted, got))
-        if 0 < len(ours) == len(wanted.parts) == len(got.parts) == len(theirs):
+        ours, theirs = ([part.value for part in side.parts if part.value] for side in (reference, answer))
+        if 0 < len(ours) == len(reference.parts) == len(answer.parts) == len(theirs):
             return all(ours[0] * two == theirs[0] * one for one, two in zip(ours, theirs, strict=True))
-    if wanted.brackets != got.brackets or len(wanted.parts) != len(got.parts):
+    if reference.brackets != answer.brackets or len(reference.parts) != len(answer.parts):
         return False
-    return _all(same_answer(one, other, evidence) for one, other in zip(wanted.parts, got.parts, strict=True))
+    return _all(same_answer(one, other, evidence) for one, other in zip(reference.parts, answer.parts, strict=True))
 
 
 def _is_plain(answer: Answer) -> bool:
@@ -82,41 +84,45 @@ def _all(results: Iterable[bool | None]) -> bool | None:
     return not undecided or None
 
 
-def _same_scalar(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
-    if wanted.value is not None and got.value is None and got.unit is None:
-        got = with_letter_unit(got, apart=wanted.unit is None)
-    elif got.value is not None and wanted.value is None and wanted.unit is None:
-        wanted = with_letter_unit(wanted, apart=got.unit is None)
-    is_angle = {wanted.unit, got.unit} == {DEGREE, RADIAN}
-    if not is_angle and _units_differ(wanted, got):
+def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
+    if reference.value is not None and answer.value is None and answer.unit is None:
+        answer = with_letter_unit(answer, apart=reference.unit is None)
+    elif answer.value is not None and reference.value is None and reference.unit is None:
+        reference = with_letter_unit(reference, apart=answer.unit is None)
+    is_angle = {reference.unit, answer.unit} == {DEGREE, RADIAN}
+    if not is_angle and _units_differ(reference, answer):
         return False
     # A rounded reference or an angle may stand for a value that is no rational number: 1.414 for \sqrt{2}, 60° for π/3.
-    is_exact = wanted.places is None and wanted.unit not in (DEGREE, RADIAN)
-    if wanted.value is not None and (is_exact or got.value is not None) and arithmetic_left(got.node, wanted.node):
+    is_exact = reference.places is None and reference.unit not in (DEGREE, RADIAN)
+    if (
+        reference.value is not None
+        and (is_exact or answer.value is not None)
+        and arithmetic_left(answer.node, reference.node)
+    ):
         evidence.unevaluated = True
         return False
-    scale = got.unit.size / wanted.unit.size if wanted.unit and got.unit else Fraction(1)
-    if wanted.value is not None and got.value is not None and not is_angle:
-        return _same_number(wanted, replace(got, value=got.value * scale))
-    if wanted.node is None or got.node is None:
-        return wanted.node is got.node and wanted.text == got.text != ""
-    if wanted.percent != got.percent:
+    scale = answer.unit.size / reference.unit.size if reference.unit and answer.unit else Fraction(1)
+    if reference.value is not None and answer.value is not None and not is_angle:
+        return _same_number(reference, replace(answer, value=answer.value * scale))
+    if reference.node is None or answer.node is None:
+        return reference.node is answer.node and reference.text == answer.text != ""
+    if reference.percent != answer.percent:
         return False
-    if wanted.places is not None and (value := constant_value(got.node)) is not None:
+    if reference.places is not None and (value := constant_value(answer.node)) is not None:
         evidence.numeric = True
-        return _rounds_to(value * scale, wanted)
-    one, other = _in_radians(wanted, got), _in_radians(got, wanted)
+        return _rounds_to(value * scale, reference)
+    one, other = _in_radians(reference, answer), _in_radians(answer, reference)
     evidence.numeric = True
     one, other = together(one, other)
     return same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
 
 
-def _units_differ(wanted: Answer, got: Answer) -> bool:
+def _units_differ(reference: Answer, answer: Answer) -> bool:
     """A unit may be missing on one side. Nouns match if one includes the other: `marbles` and `red marbles`, not `red
     marbles` and `blue marbles`."""
-    one, other = wanted.unit, got.unit
+    one, other = reference.unit, answer.unit
     if one is None or other is None:
-        return one is not None and bool(one.words) and wanted.tokens[0].upright  # `two lines` is a figure
+        return one is not None and bool(one.words) and reference.tokens[0].upright  # `two lines` is a figure
     ours, theirs = set(one.words), set(other.words)
     return not (ours <= theirs or theirs <= ours) if ours and theirs else one.dimension != other.dimension
 
@@ -128,15 +134,15 @@ def _in_radians(answer: Answer, other: Answer) -> Node:
     return in_radians(answer.node) if answer.unit == DEGREE and radians else answer.node
 
 
-def _same_number(wanted: Answer, got: Answer) -> bool:
+def _same_number(reference: Answer, answer: Answer) -> bool:
     """The reference decides. 50% accepts 50%, 50 and 0.5. A reference without the sign is a number: p% is p/100, and
     only for a share of at most one. A rounded decimal accepts what rounds to it."""
-    assert wanted.value is not None and got.value is not None
-    if wanted.percent == got.percent:
-        return wanted.value == got.value or _rounds_to(got.value, wanted, got)
-    if wanted.percent:
-        return got.value in (wanted.value, wanted.value / 100)
-    return abs(wanted.value) <= 1 and got.value == 100 * wanted.value
+    assert reference.value is not None and answer.value is not None
+    if reference.percent == answer.percent:
+        return reference.value == answer.value or _rounds_to(answer.value, reference, answer)
+    if reference.percent:
+        return answer.value in (reference.value, reference.value / 100)
+    return abs(reference.value) <= 1 and answer.value == 100 * reference.value
 
 
 def _rounds_to(value: Fraction, reference: Answer, answer: Answer | None = None) -> bool:
@@ -149,15 +155,17 @@ def _rounds_to(value: Fraction, reference: Answer, answer: Answer | None = None)
     return abs(value - reference.value) <= Fraction(1, 2 * 10**reference.places)
 
 
-def _same_option(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
+def _same_option(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """`B` is `(B)` and `(B) 12`; if both have the text it must agree too. `(B) 12` answers 12."""
-    if wanted.kind == got.kind:
-        known = wanted.parts and got.parts
-        return wanted.words == got.words and (not known or same_answer(wanted.parts[0], got.parts[0], evidence))
-    option, other = (wanted, got) if wanted.kind == "option" else (got, wanted)
+    if reference.kind == answer.kind:
+        both = reference.parts and answer.parts
+        return reference.words == answer.words and (
+            not both or same_answer(reference.parts[0], answer.parts[0], evidence)
+        )
+    option, other = (reference, answer) if reference.kind == "option" else (answer, reference)
     if other.node == ("name", option.words) and other.unit is None:
         return True
-    pair = (*option.parts, other) if option is wanted else (other, *option.parts)
+    pair = (*option.parts, other) if option is reference else (other, *option.parts)
     return len(pair) == 2 and same_answer(*pair, evidence)
 
 
@@ -188,15 +196,15 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     return False
 
 
-def _same_collection(wanted: tuple[Answer, ...], got: tuple[Answer, ...], evidence: Evidence) -> bool | None:
+def _same_collection(reference: tuple[Answer, ...], answer: tuple[Answer, ...], evidence: Evidence) -> bool | None:
     """One to one, in any order. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}."""
-    if len(wanted) != len(got):
+    if len(reference) != len(answer):
         return False
 
     def same(one: Answer, other: Answer) -> bool | None:
         return (one.kind == "collection") == (other.kind == "collection") and same_answer(one, other, evidence)
 
-    edges = [[same(one, other) for other in got] for one in wanted]
+    edges = [[same(one, other) for other in answer] for one in reference]
     return _matched(edges, (True,)) or (None if _matched(edges, (True, None)) else False)
 
 
@@ -239,10 +247,10 @@ def is_symbol(answer: Answer) -> bool:
     return False
 
 
-def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | None:
+def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """`x = 5` is 5, but not `y = 5`; `6 = 5` is nothing; two equations are compared by sides, then as curves."""
-    if wanted.kind != got.kind:
-        equation, other = (wanted, got) if wanted.kind == "equation" else (got, wanted)
+    if reference.kind != answer.kind:
+        equation, other = (reference, answer) if reference.kind == "equation" else (answer, reference)
         name, *values = equation.parts
         if equation.words:  # an inequality
             return False
@@ -255,25 +263,25 @@ def _same_equation(wanted: Answer, got: Answer, evidence: Evidence) -> bool | No
                 return False
             else:  # 3 + 14 = 17 says 17
                 values = [value for value in values if not arithmetic_left(value.node, other.node)] or values
-        pairs = [(value, other) if equation is wanted else (other, value) for value in values]
+        pairs = [(value, other) if equation is reference else (other, value) for value in values]
         return _all(same_answer(one, two, evidence) for one, two in pairs)
-    if wanted.words != got.words:
+    if reference.words != answer.words:
         return False
-    (left, *_, right), (got_left, *_, got_right) = wanted.parts, got.parts
-    if not wanted.words and is_symbol(left) and is_symbol(got_left):
-        same = [same_answer(right, value, evidence) for value in (*wanted.parts[1:-1], *got.parts[1:])]
+    (left, *_, right), (got_left, *_, got_right) = reference.parts, answer.parts
+    if not reference.words and is_symbol(left) and is_symbol(got_left):
+        same = [same_answer(right, value, evidence) for value in (*reference.parts[1:-1], *answer.parts[1:])]
         is_same = left.text == got_left.text or (left.node is not None and left.node == got_left.node)
         return is_same and _all(same)
-    if len(wanted.parts) != 2 or len(got.parts) != 2:
-        return wanted.text == got.text
-    nodes = [part.node for part in (*wanted.parts, *got.parts) if part.unit is None]
+    if len(reference.parts) != 2 or len(answer.parts) != 2:
+        return reference.text == answer.text
+    nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None]
     if None not in nodes and not any(names_of(node) for node in nodes if node):
         return nodes[:2] in (nodes[2:], nodes[:1:-1])  # of numbers: what it says, not its truth
-    for pair in ((got_left, got_right), (got_right, got_left))[: 1 if wanted.words else 2]:
+    for pair in ((got_left, got_right), (got_right, got_left))[: 1 if reference.words else 2]:
         if _all(same_answer(one, two, evidence) for one, two in zip((left, right), pair, strict=True)):
             return True
     if len(nodes) < 4 or None in nodes:
         return False
     evidence.numeric = True
     one, other = together(("-", nodes[0], nodes[1]), ("-", nodes[2], nodes[3]))
-    return proportional(one, other, bool(wanted.words), evidence.work)
+    return proportional(one, other, bool(reference.words), evidence.work)

@@ -86,27 +86,27 @@ def decide(reference: str, answer: str) -> Decision:
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
         return Decision(False, "cost", "too long")
-    shown = [" ".join(text.split())[:60].replace("\\%", "%") for text in (answer, reference)]
+    texts = [" ".join(text.split())[:60].replace("\\%", "%") for text in (answer, reference)]
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
-        return _decision(int(reference) == int(answer), "exact", shown)
+        return _decision(int(reference) == int(answer), "exact", texts)
     wanted, got = parse_answer(reference), parse_answer(answer)
     if wanted.spelling == got.spelling and wanted.spelling:
-        return Decision(True, "string", f"both are written {shown[1]}")
+        return Decision(True, "string", f"both are written {texts[1]}")
     left = {token.text for token in got.tokens} & _UNEVALUATED - {token.text for token in wanted.tokens}
     if left or (_has_tower(got) and not _has_tower(wanted)):
         return Decision(False, "cost", f"unevaluated {min(left)}" if left else "a tower of powers")
     evidence = Evidence()
     same = same_answer(wanted, got, evidence)
     if same is None:
-        return Decision(False, "cost", f"whether {shown[0]} is {shown[1]} costs too much to decide")
+        return Decision(False, "cost", f"whether {texts[0]} is {texts[1]} costs too much to decide")
     if evidence.unevaluated and not same:
-        return Decision(False, "unevaluated", f"{shown[0]} leaves arithmetic to do that {shown[1]} does not")
+        return Decision(False, "unevaluated", f"{texts[0]} leaves arithmetic to do that {texts[1]} does not")
     both_numbers = wanted.value is not None and got.value is not None
-    return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", shown)
+    return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", texts)
 
 
-def _decision(same: bool, tier: str, shown: list[str]) -> Decision:
-    return Decision(same, tier, f"{shown[0]} {'is' if same else 'is not'} {shown[1]}, {_HOW[tier]}")
+def _decision(same: bool, tier: str, texts: list[str]) -> Decision:
+    return Decision(same, tier, f"{texts[0]} {'is' if same else 'is not'} {texts[1]}, {_HOW[tier]}")
 
 
 def _has_tower(answer: Answer) -> bool:

@@ -296,8 +296,8 @@ class _Parser:
     def _command(self, name: str, depth: int) -> Node:
         if name == "begin":
             return self._rows(depth)
-        if name == "frac" and (found := self._derivative(depth)):
-            return found
+        if name == "frac" and (derivative := self._derivative(depth)):
+            return derivative
         if name in ("frac", "binom"):
             return ("/" if name == "frac" else "binomial", self._argument(depth), self._argument(depth))
         if name == "sqrt":

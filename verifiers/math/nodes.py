@@ -37,23 +37,23 @@ def in_radians(degrees: Node) -> Node:
 
 
 def names_of(node: Node) -> frozenset[str]:
-    found = kinds_of(node, names=True) - {"\\pi", "e", "i", "\\infty"}
-    return frozenset(name for name in found if not name.startswith("\\#"))
+    names = kinds_of(node, names=True) - {"\\pi", "e", "i", "\\infty"}
+    return frozenset(name for name in names if not name.startswith("\\#"))
 
 
 def kinds_of(node: Node, names: bool = False) -> set[str]:
     """The operations in a tree, or its `names`, those of functions with a bracket."""
-    found, waiting = set(), [node]
+    kinds, waiting = set(), [node]
     while waiting:
         node = waiting.pop()
         if not names:
-            found.add(node[0])
+            kinds.add(node[0])
         elif node[0] in _NAMES:
-            found.add(node[1])
+            kinds.add(node[1])
         elif node[0] in ("call", "applied"):
-            found.add(f"{node[1]}(")
+            kinds.add(f"{node[1]}(")
         waiting += [part for part in node[1:] if isinstance(part, tuple)]
-    return found
+    return kinds
 
 
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:

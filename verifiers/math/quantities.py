@@ -96,9 +96,9 @@ def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
         elif depth == 0 and position:
             upright = token.kind == "name" and token.upright and token.text not in ("i", "e")
             if upright or token.kind in ("word", "run") or token.isa("\\mu", "\\angstrom", "\\Omega", "\\sec"):
-                found, tries = _suffixed(tokens, position, parse), tries + 1
-                if found is not None or token.kind == "word" or tries == _MOST_TRIES:
-                    return found
+                answer, tries = _suffixed(tokens, position, parse), tries + 1
+                if answer is not None or token.kind == "word" or tries == _MOST_TRIES:
+                    return answer
     if opened and tokens[-1].isa(")") and words.word(tokens[opened + 1]):  # 9 (apples)
         noun = tokens[opened + 1]._replace(gap=tokens[opened].gap)
         return _suffixed((*tokens[:opened], noun, *tokens[opened + 2 : -1]), opened, parse)
@@ -163,18 +163,18 @@ def prose(tokens: Tokens) -> str:
     """An answer of words alone, in one spelling; "" for any other."""
     if not any(_is_word(token, len(tokens)) for token in tokens):
         return ""
-    found: list[str] = []
+    words_read: list[str] = []
     for token in tokens:
         if token.kind in ("word", "run", "name") and token.text.isalpha():
             # AB is not BA, and not ab.
             is_name = token.text.isupper() and token.text not in _SHOUTED and len(token.text) < 6
-            found.append(token.text if is_name else token.text.casefold())
+            words_read.append(token.text if is_name else token.text.casefold())
         elif not token.isa(*_PUNCTUATION):
             return ""
-    while len(found) > 1 and found[0] in _ARTICLES:
-        found = found[1:]
-    text = " ".join(found)
-    return "" if "and" in found or "or" in found else _SYNONYMS.get(text, text)
+    while len(words_read) > 1 and words_read[0] in _ARTICLES:
+        words_read = words_read[1:]
+    text = " ".join(words_read)
+    return "" if "and" in words_read or "or" in words_read else _SYNONYMS.get(text, text)
 
 
 def _is_word(token: Token, count: int) -> bool:

@@ -20,33 +20,39 @@ _TRANSPOSED = (("name", "T"), ("name", "\\top"))
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
 
-def together(wanted: Node, got: Node) -> tuple[Node, Node]:
+def together(reference: Node, answer: Node) -> tuple[Node, Node]:
     """Both trees in one reading."""
-    if wanted == got:
-        return wanted, got
-    kinds = kinds_of(wanted) | kinds_of(got)
+    if reference == answer:
+        return reference, answer
+    kinds = kinds_of(reference) | kinds_of(answer)
     if not kinds & _LETTERS:
-        return wanted, got
+        return reference, answer
     if "applied" in kinds:
-        factors = {name for name in _applied(wanted).keys() | _applied(got).keys() if _is_factor(name, wanted, got)}
-        wanted, got = (_rewritten(node, factors) for node in (wanted, got))
-    crossed = {part for each in _nodes(wanted) if each[0] == "cross" for part in each[1:]}
-    if len(crossed) > 1 and wanted[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
+        factors = {
+            name for name in _applied(reference).keys() | _applied(answer).keys() if _is_factor(name, reference, answer)
+        }
+        reference, answer = (_rewritten(node, factors) for node in (reference, answer))
+    crossed = {part for each in _nodes(reference) if each[0] == "cross" for part in each[1:]}
+    if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
-        wanted, got = _replaced(wanted, vectors), _replaced(got, vectors)
-    if "vector" in kinds or _has_matrices(wanted) or _has_matrices(got):
-        return _linear(wanted, got)
-    if wanted[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in wanted[1:]):
-        return ("call", "cross", *wanted[1:]), got
-    ours, theirs = names_of(wanted) - names_of(got), names_of(got) - names_of(wanted)
+        reference, answer = _replaced(reference, vectors), _replaced(answer, vectors)
+    if "vector" in kinds or _has_matrices(reference) or _has_matrices(answer):
+        return _linear(reference, answer)
+    if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
+        return ("call", "cross", *reference[1:]), answer
+    ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
     if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
-        got = _replaced(got, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours})
+        answer = _replaced(
+            answer, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours}
+        )
     if len(ours) == len(theirs) == 1:
         one, other = *ours, *theirs
-        is_index = {one, other} <= _INTEGERS and names_of(wanted) == ours and "\\pi" in kinds_of(wanted, names=True)
-        if is_index or ({one, other} <= _CONSTANTS and _is_added(wanted, one) and _is_added(got, other)):
-            got = _replaced(got, {("name", other): ("name", one)})
-    return wanted, got
+        is_index = (
+            {one, other} <= _INTEGERS and names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True)
+        )
+        if is_index or ({one, other} <= _CONSTANTS and _is_added(reference, one) and _is_added(answer, other)):
+            answer = _replaced(answer, {("name", other): ("name", one)})
+    return reference, answer
 
 
 def _is_added(node: Node, name: str) -> bool:
@@ -65,9 +71,9 @@ def _applied(node: Node) -> dict[str, list[Node]]:
     return found
 
 
-def _is_factor(name: str, wanted: Node, got: Node) -> bool:
-    ours, theirs = _applied(wanted).get(name, []), _applied(got).get(name, [])
-    in_wanted, in_got = (name in names_of(node) for node in (wanted, got))
+def _is_factor(name: str, reference: Node, answer: Node) -> bool:
+    ours, theirs = _applied(reference).get(name, []), _applied(answer).get(name, [])
+    in_wanted, in_got = (name in names_of(node) for node in (reference, answer))
     if not ours or name in _FUNCTIONS:
         return in_wanted
     if any(not is_sum(node) for node in ours):  # I(0), f(x): but n(n)
@@ -125,11 +131,11 @@ def _nodes(node: Node) -> list[Node]:
     return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in _nodes(part)]
 
 
-def _linear(wanted: Node, got: Node) -> tuple[Node, Node]:
+def _linear(reference: Node, answer: Node) -> tuple[Node, Node]:
     """With vectors and matrices as such, if either expression shows that they are."""
-    nodes = [*_nodes(wanted), *_nodes(got)]
+    nodes = [*_nodes(reference), *_nodes(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
-    if _has_matrices(wanted) or _has_matrices(got):
+    if _has_matrices(reference) or _has_matrices(answer):
         for each in nodes:
             if _is_capital(each) and each not in _TRANSPOSED:
                 changes[each] = ("matrix", each[1])
@@ -139,7 +145,7 @@ def _linear(wanted: Node, got: Node) -> tuple[Node, Node]:
                     changes[each[1]] = ("vector", each[1][1])
             elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _factors(each[1])[-1:]:
                 changes[each[2]] = ("vector", each[2][1])
-    return _replaced(wanted, changes), _replaced(got, changes)
+    return _replaced(reference, changes), _replaced(answer, changes)
 
 
 def _replaced(node: Node, changes: dict[Node, Node]) -> Node:

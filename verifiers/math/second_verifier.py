@@ -54,14 +54,14 @@ def check_installed() -> None:
 def second_opinion(problem: Problem, reference: str, refused: Verdict) -> Work:
     """The work of judging an answer that we rejected by math-verify. Unless it accepts within its limits of time and
     memory, our verdict stands."""
-    asked = Problem(problem.problem_id, problem.domain, "", answer=reference)
+    bare = Problem(problem.problem_id, problem.domain, "", answer=reference)
     answer = refused.extracted or ""
 
     def ask(tools: "Tools") -> Verdict:
         check_installed()
-        verdict = tools.isolated(MathVerify()).verify(asked, answer)
+        verdict = tools.isolated(MathVerify()).verify(bare, answer)
         if verdict.passed:
             return replace(verdict, decided_by="math_verify", detail=f"math-verify accepts it; {refused.detail}")
         return verdict if verdict.outcome is Outcome.INFRA_ERROR else refused
 
-    return Work(asked, answer, ("math_verify", reference), ask)
+    return Work(bare, answer, ("math_verify", reference), ask)

@@ -194,9 +194,9 @@ def _any_integer(tokens: Tokens) -> bool:
     r"""Whether this says that a letter is any integer: `n \in \mathbb{Z}`, "for any integer n"."""
     if [token.text for token in tokens[1:]] == ["\\in", "\\Z"]:
         return True
-    said = [words.word(token) or token.text for token in tokens]
-    others = [word for word in said if word not in _ANY_INTEGER]
-    return ("integer" in said or "integers" in said) and len(others) == 1 and len(others[0]) == 1
+    spoken = [words.word(token) or token.text for token in tokens]
+    others = [word for word in spoken if word not in _ANY_INTEGER]
+    return ("integer" in spoken or "integers" in spoken) and len(others) == 1 and len(others[0]) == 1
 
 
 def _bar(tokens: Tokens) -> int:
@@ -242,8 +242,8 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     """Equations, memberships, and inequalities; those in one variable are intervals."""
-    known = ("=", "\\ne", "\\in", "\\setminus", "\\approx", *intervals.RELATIONS)
-    relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*known)]
+    symbols = ("=", "\\ne", "\\in", "\\setminus", "\\approx", *intervals.RELATIONS)
+    relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*symbols)]
     minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
     sides = split(tokens, *relations) if relations else [tokens[:minus], tokens[minus + 1 :]]
     if not all(sides) or len(sides) > 8:
@@ -267,8 +267,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         return Answer("equation", tokens, parts=parts[: max(exact, 1) + 1]) if exact or named else parts[0]
     if any(relation not in intervals.RELATIONS for relation in relations):
         return None
-    if found := intervals.solved(relations, [*parts]):
-        return found[0] if len(found) == 1 else Answer("collection", tokens, parts=found)
+    if solution := intervals.solved(relations, [*parts]):
+        return solution[0] if len(solution) == 1 else Answer("collection", tokens, parts=solution)
     if len(relations) > 1:
         return None
     backwards = relations[0] in (">", "\\ge")
@@ -336,9 +336,9 @@ def _ratio(tokens: Tokens, depth: int) -> Answer | None:
 
 def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     """An expression, or one with a percent sign or a unit."""
-    if (found := quantity(tokens, _plain)) is not None:
-        return found
-    return found if (found := _plain(tokens)).node else None
+    if (answer := quantity(tokens, _plain)) is not None:
+        return answer
+    return answer if (answer := _plain(tokens)).node else None
 
 
 def _located(tokens: Tokens, depth: int) -> Answer | None:
@@ -353,17 +353,17 @@ def _phrase(tokens: Tokens, depth: int) -> Answer | None:
     is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
     if not any(is_word) or all(is_word) or depth > 5:
         return None
-    said, parts = [], []
+    text, parts = [], []
     for named, group in itertools.groupby(zip(is_word, tokens, strict=True), key=lambda pair: pair[0]):
         run = trimmed(tuple(token for _, token in group))
         while run and run[0].isa(",", ":", ";", "."):
             run = run[1:]
-        said.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
+        text.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
         if run and not named:
             if (len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/")) or run[0].isa("^", "_", "=", "/"):
                 return None
             parts.append(_parse(run, depth))
-    return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(said))
+    return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(text))
 
 
 def _plain(tokens: Tokens) -> Answer:

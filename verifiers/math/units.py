@@ -19,13 +19,13 @@ class Unit(NamedTuple):
 
 def _table(section: str) -> dict[str, Unit]:
     """The units of lines such as `1/1000 m3: liter litre`."""
-    found = {}
+    table = {}
     for line in VOCABULARY[section].splitlines():
         unit, _, names = line.partition(":")
         size, _, powers = unit.partition(" ")
         dimension = tuple((base, int(power or 1)) for base, power in _BASE.findall(powers))
-        found |= dict.fromkeys(names.split(), Unit(dimension, Fraction(size)))
-    return found
+        table |= dict.fromkeys(names.split(), Unit(dimension, Fraction(size)))
+    return table
 
 
 _BASE = re.compile(r"([A-Za-z]+)(-?\d)?")

@@ -110,7 +110,7 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
     """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
     is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
     text = "".join(" " * token.gap + token.text for token in tokens).lower()
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     numbers, end, named = [], 0, False
     while end < len(text):
         match = _WHEN.match(text, end)
@@ -122,7 +122,7 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
         value = f"{match['half']}m" if kind == "half" else f"{match['hour']}:{match['minute']}"
         if piece in ("noon", "midnight"):
             field, value = "half", "pm" if piece == "noon" else "am"
-            numbers = numbers or ["12"] if "time" not in found else numbers
+            numbers = numbers or ["12"] if "time" not in fields else numbers
         elif piece in _MONTHS or piece in _WEEKDAYS:
             field = "month" if piece in _MONTHS else "weekday"
             value = str(_MONTHS.get(piece, piece))
@@ -132,19 +132,19 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
             return ""
         if field:
             named |= kind == "word"
-            if found.setdefault(field, value) != value:
+            if fields.setdefault(field, value) != value:
                 return ""
-    if "half" in found and "time" not in found and numbers and int(numbers[0]) <= 12:
-        found["time"] = f"{numbers.pop(0)}:00"
-    if not (bare or named) and not {"time", "half"} <= found.keys():
+    if "half" in fields and "time" not in fields and numbers and int(numbers[0]) <= 12:
+        fields["time"] = f"{numbers.pop(0)}:00"
+    if not (bare or named) and not {"time", "half"} <= fields.keys():
         return ""
     for number in numbers:
         field = "year" if len(number) == 4 else "day"
-        if field in found or (field == "day" and ("month" not in found or int(number) > 31)):
+        if field in fields or (field == "day" and ("month" not in fields or int(number) > 31)):
             return ""
-        found[field] = str(int(number))
-    if "time" in found:
-        hour, minute = found["time"].split(":")
-        found |= {"half": "pm"} if int(hour) >= 13 else {}
-        found["time"] = f"{int(hour) % 12 or 12}:{minute}"
-    return " ".join(f"{field} {value}" for field, value in sorted(found.items()))
+        fields[field] = str(int(number))
+    if "time" in fields:
+        hour, minute = fields["time"].split(":")
+        fields |= {"half": "pm"} if int(hour) >= 13 else {}
+        fields["time"] = f"{int(hour) % 12 or 12}:{minute}"
+    return " ".join(f"{field} {value}" for field, value in sorted(fields.items()))

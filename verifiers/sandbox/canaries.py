@@ -72,16 +72,16 @@ def escaped(run: Run) -> list[str]:
             "secret": str(secret), "new": str(Path(directory, "new")), "port": server.getsockname()[1],
             "judge": os.getpid(),
         }  # fmt: skip
-        found = []
+        leaks = []
         for name, attack in _CALLS.items():
             source = _CALL.format(attack=attack.format(**facts))
-            got = _one(run, source, {"kind": "call", "args": [], "kwargs": {}, "exact": False}, _PATIENCE_S)
-            if (got.status, got.output) != ("done", b'j"stopped"'):
-                found.append(name)
+            result = _one(run, source, {"kind": "call", "args": [], "kwargs": {}, "exact": False}, _PATIENCE_S)
+            if (result.status, result.output) != ("done", b'j"stopped"'):
+                leaks.append(name)
     for name, (source, time_s, was_stopped) in _PROGRAMS.items():
         if not was_stopped(_one(run, source, {"kind": "stdin", "input": ""}, time_s)):
-            found.append(name)
-    return found
+            leaks.append(name)
+    return leaks
 
 
 def _one(run: Run, source: str, test: dict, time_s: float) -> TestRun:

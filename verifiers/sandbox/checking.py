@@ -147,9 +147,9 @@ class CheckEnd(Peer):
     def begin(self) -> None:
         self.raised, self.asked, self.shown = None, False, ""
 
-    def do(self, what: str, *asked: Any, asks: bool = True) -> Any:
+    def do(self, what: str, *arguments: Any, asks: bool = True) -> Any:
         """Have the program's end do it. Raises the program's exception."""
-        reply = self._ask(what, self._given([*asked]), asks)
+        reply = self._ask(what, self._given([*arguments]), asks)
         return self._read(lambda: self.decode(reply))
 
     def named(self, name: str, value: Any) -> Any:
@@ -267,12 +267,12 @@ class CheckEnd(Peer):
         if description is not None:
             self._kinds[kind] = _class_for(description)
         if number not in self._known:
-            made = self._known[number] = object.__new__(self._kinds[kind])
-            object.__setattr__(made, "_ratchet_end", self)
-            object.__setattr__(made, "_ratchet_number", number)
-            object.__setattr__(made, "_ratchet_made", False)
-        found = self._known[number]
-        return self._awaited(found) if isinstance(found, NATIVE["coroutine"]) else found
+            proxy = self._known[number] = object.__new__(self._kinds[kind])
+            object.__setattr__(proxy, "_ratchet_end", self)
+            object.__setattr__(proxy, "_ratchet_number", number)
+            object.__setattr__(proxy, "_ratchet_made", False)
+        instance = self._known[number]
+        return self._awaited(instance) if isinstance(instance, NATIVE["coroutine"]) else instance
 
     async def _awaited(self, coroutine: Any) -> Any:
         return self.do("await", coroutine)
@@ -285,11 +285,11 @@ class CheckEnd(Peer):
         return base.__new__(kind, value)
 
     def _exception_class(self, number: int, module: str, name: str, bases: list[type]) -> type:
-        known = self.class_of(name)
-        if known is None and module.partition(".")[0] in sys.stdlib_module_names:
-            known = getattr(sys.modules.get(module), name, None)
-        if isinstance(known, type) and issubclass(known, BaseException):
-            return known
+        cls = self.class_of(name)
+        if cls is None and module.partition(".")[0] in sys.stdlib_module_names:
+            cls = getattr(sys.modules.get(module), name, None)
+        if isinstance(cls, type) and issubclass(cls, BaseException):
+            return cls
         text = {"__str__": lambda self: vars(self).get("_ratchet_text", ""), "_ratchet_number": number}
         return type(name, tuple(base for base in bases if issubclass(base, BaseException)), text)
 

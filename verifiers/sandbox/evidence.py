@@ -41,23 +41,23 @@ def classes_named(checks: Iterable[str], prelude: str | None) -> set[str]:
                 makers.setdefault(_name(target), set()).update(called)
         elif isinstance(node, ast.withitem) and node.optional_vars and (called := _called(node.context_expr)):
             makers.setdefault(_name(node.optional_vars), set()).update(called)
-    found: set[str] = set()
+    classes: set[str] = set()
     for node in nodes:
         match node:
             case ast.Attribute(value=value, attr=attr) if attr not in _OF_DATA | own:
-                found |= _called(value) | makers.get(_name(value), set())
-                found.add(value.id if isinstance(value, ast.Name) else "")
+                classes |= _called(value) | makers.get(_name(value), set())
+                classes.add(value.id if isinstance(value, ast.Name) else "")
             case ast.Call(args=[_, kinds]) | ast.Call(args=[kinds]) if _name(node.func) in _TAKE_CLASSES:
-                found |= {_name(kind) for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])}
+                classes |= {_name(kind) for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])}
             case (
                 ast.BinOp(left=one, right=other)
                 | ast.Compare(left=one, comparators=[other])
                 | ast.Call(args=[one, other, *_])
             ):  # two values from one callable with the name of a class
-                found |= {name for name in _called(one) & _called(other) if name[:1].isupper()}
+                classes |= {name for name in _called(one) & _called(other) if name[:1].isupper()}
             case ast.ClassDef(bases=bases):
-                found |= {_name(base) for base in bases}
-    return found - {""}
+                classes |= {_name(base) for base in bases}
+    return classes - {""}
 
 
 def _called(node: ast.AST | None) -> set[str]:

@@ -198,10 +198,10 @@ def report(descriptor: int, record: dict[str, Any]) -> int:
 def _fill(descriptor: int, content: bytes) -> None:
     """Replace a file's content, and rewind it. Standard input is a file, not a pipe: `os.read(0, os.fstat(0).st_size)`
     is legal."""
-    done = os.pwrite(descriptor, content, 0) if content else 0
-    while done < len(content):
-        done += os.pwrite(descriptor, content[done:], done)
-    os.ftruncate(descriptor, done)
+    written = os.pwrite(descriptor, content, 0) if content else 0
+    while written < len(content):
+        written += os.pwrite(descriptor, content[written:], written)
+    os.ftruncate(descriptor, written)
     os.lseek(descriptor, 0, os.SEEK_SET)
 
 
@@ -296,15 +296,15 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
     if not entry_point:
         raise LookupError("the problem names no entry point")
     if entry_point in names:
-        found = names[entry_point]
+        candidate = names[entry_point]
     elif entry_point.isidentifier() and "Solution" in names:
         return getattr(names["Solution"](), entry_point)
     else:
-        found = eval(entry_point, names)
-    if isinstance(found, type) and found.__name__ == "Solution":
-        methods = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
-        return getattr(found(), methods[0]) if len(methods) == 1 else found
-    return found
+        candidate = eval(entry_point, names)
+    if isinstance(candidate, type) and candidate.__name__ == "Solution":
+        methods = [name for name, value in vars(candidate).items() if callable(value) and not name.startswith("_")]
+        return getattr(candidate(), methods[0]) if len(methods) == 1 else candidate
+    return candidate
 
 
 def _encode(value: Any, exact: bool) -> bytes:

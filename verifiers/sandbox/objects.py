@@ -77,10 +77,10 @@ class Peer(Wire):
         return message
 
     def _exactly(self, size: int) -> bytes:
-        found = self._incoming.read(size)
-        if len(found) < size:
+        data = self._incoming.read(size)
+        if len(data) < size:
             raise Gone("the end")
-        return found
+        return data
 
 
 def become(old: Any, new: Any) -> None:
@@ -96,8 +96,8 @@ def become(old: Any, new: Any) -> None:
 
 
 def prelude_class(names: Mapping[str, Any], name: str) -> type | None:
-    found = names.get(name)
-    return found if isinstance(found, type) and found.__module__ == PRELUDE else None
+    cls = names.get(name)
+    return cls if isinstance(cls, type) and cls.__module__ == PRELUDE else None
 
 
 class ProgramEnd(Peer):
@@ -178,29 +178,29 @@ class ProgramEnd(Peer):
         function, args, kwargs = self.decode(message, objects)
         value = function(*args, **kwargs)
         if value is None or message["ask"] == "do":
-            before, known = {"value": message["value"][1:], "objects": message["objects"]}, len(self._kinds)
+            before, count = {"value": message["value"][1:], "objects": message["objects"]}, len(self._kinds)
             with suppress(NotData, RecursionError):
                 now = self.encode([args, kwargs], objects)
-                self._forget(known)
+                self._forget(count)
                 if now != before:
                     return self.encode([value, *args, *kwargs.values()], objects)
         return self.encode([value])
 
     def encode(self, value: Any, objects: list[Any] | None = None) -> Graph:
-        known = len(self._kinds)
+        number = len(self._kinds)
         try:
             return super().encode(value, objects)
         except BaseException:
-            self._forget(known)
+            self._forget(number)
             raise
 
-    def _forget(self, known: int) -> None:
+    def _forget(self, count: int) -> None:
         """Forget classes that were encoded but not sent."""
-        for kind in [*self._kinds][known:]:
+        for kind in [*self._kinds][count:]:
             del self._kinds[kind]
 
-    def _answer(self, what: str, *asked: Any) -> Any:
-        match what, *asked:
+    def _answer(self, what: str, *arguments: Any) -> Any:
+        match what, *arguments:
             case "candidate", _:
                 return self.candidate
             case "global", name:

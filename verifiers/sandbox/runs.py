@@ -89,11 +89,11 @@ class Report:
         fresh = content(self._report, self._read, LONGEST_REPORT_BYTES - self._read)
         self._read += len(fresh)
         *lines, self._text = (self._text + fresh).split(b"\n")
-        found = len(self.runs)
+        number = len(self.runs)
         for line in lines:
             if not self._is_over and len(self.runs) < self._count:
                 self._take(line)
-        return enough is not None and any(enough(n, self.runs[n]) for n in range(found, len(self.runs)))
+        return enough is not None and any(enough(n, self.runs[n]) for n in range(number, len(self.runs)))
 
     def _take(self, line: bytes) -> None:
         try:

@@ -95,27 +95,27 @@ _examining = threading.Lock()
 
 
 @functools.cache
-def _examine(asked: str, again: bool = True) -> Machine:
+def _examine(minimum: str, again: bool = True) -> Machine:
     layers: tuple[str, ...] = ()
     with _Unproven() as sandbox:
         try:
-            layers = tuple(sandbox.launch(asked))
+            layers = tuple(sandbox.launch(minimum))
             escaped = canaries.escaped(sandbox.run) if _rung_of(layers) != "D" else []
         except SandboxFault as fault:
             if again:  # something else may have killed it
-                return _examine(asked, again=False)
+                return _examine(minimum, again=False)
             if not layers:
                 raise
             escaped = [f"crash the sandbox ({fault})"]
-    rung, wanted = _rung_of(layers), _CONFINING[[*RUNGS].index(asked) :]
-    lacking = tuple(f"{layer} cannot be used" for layer in wanted if not any(layer in name for name in layers))
+    rung, layers_needed = _rung_of(layers), _CONFINING[[*RUNGS].index(minimum) :]
+    lacking = tuple(f"{layer} cannot be used" for layer in layers_needed if not any(layer in name for name in layers))
     if rung == "D":
-        return Machine(asked, rung, layers, lacking=lacking)
+        return Machine(minimum, rung, layers, lacking=lacking)
     unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
     if not unexpected:
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)
-        return Machine(asked, rung, layers, stopped, tuple(escaped), lacking)
-    below = _examine(chr(ord(asked) + 1))
+        return Machine(minimum, rung, layers, stopped, tuple(escaped), lacking)
+    below = _examine(chr(ord(minimum) + 1))
     reason = f"with {'+'.join(layers)} a program could still {', '.join(unexpected)}"
     return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
 
@@ -218,9 +218,9 @@ class Sandbox:
             report = Report(files[1], files[2], 1, limits.output_bytes)
             report.update(None)
             report.conclude(result)
-            records, asked = runs.check_records(runs.content(files[5]))
+            records, questioned = runs.check_records(runs.content(files[5]))
         ended = report.runs[0] if report.runs else None
-        return CheckExecution(records, asked, result["check_ended"], ended, result["spent_s"])
+        return CheckExecution(records, questioned, result["check_ended"], ended, result["spent_s"])
 
     def _ask(
         self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool]
@@ -300,9 +300,9 @@ def _files(*contents: Any) -> Iterator[list[int]]:
         for content in contents:
             files.append(os.memfd_create("job"))
             text = json.dumps(content).encode() if content is not None else b""
-            done = 0
-            while done < len(text):
-                done += os.pwrite(files[-1], text[done:], done)
+            written = 0
+            while written < len(text):
+                written += os.pwrite(files[-1], text[written:], written)
         yield files
     finally:
         for file in files:

@@ -99,8 +99,8 @@ class Wire:
                 return {"made": [name, [data(argument) for argument in arguments(value)]]}
             if id(value) in _NAMES:
                 return {"named": _NAMES[id(value)]}
-            if kind.__module__ == "numpy" and (found := _numpy(value)):
-                return {"numpy": [*found, data(value.tolist())]}
+            if kind.__module__ == "numpy" and (array := _numpy(value)):
+                return {"numpy": [*array, data(value.tolist())]}
             if issubclass(kind, tuple) and (fields := getattr(kind, "_fields", None)):
                 return {"namedtuple": [kind.__name__, list(fields), [data(item) for item in value]]}
             if self.shares(kind):

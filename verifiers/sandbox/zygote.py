@@ -85,12 +85,12 @@ def _end_descendants(everyone: bool) -> None:
 def _children() -> list[int]:
     """Our children, by the parent in each /proc/<pid>/stat (not every kernel lists children directly). None without
     /proc: then they are in a namespace that ends with its first process."""
-    found = []
+    children = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as file:
             if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                found.append(int(name))
-    return found
+                children.append(int(name))
+    return children
 
 
 class _Server:

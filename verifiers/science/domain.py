@@ -127,14 +127,14 @@ def _choice(answer: str, options: Any) -> Reference:
 
 
 def _quantity(answer: str, unit: Any, tolerance: Any) -> Reference:
-    found = read_quantity(answer)
-    if found is None or found.unit:
+    number = read_quantity(answer)
+    if number is None or number.unit:
         raise ValueError(f"its answer {answer[:40]!r} is not a number")
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
         raise ValueError(f"its tolerance {tolerance!r} is not from 0 to 1")
-    known = read_unit(unit) if isinstance(unit, str) else None
-    scale, name = known or (1.0, "")  # of an unknown unit only the number is compared
-    return Reference(answer, (), Quantity(found.value, name, evaluated=found.evaluated), scale, tolerance)
+    known_unit = read_unit(unit) if isinstance(unit, str) else None
+    scale, name = known_unit or (1.0, "")  # of an unknown unit only the number is compared
+    return Reference(answer, (), Quantity(number.value, name, evaluated=number.evaluated), scale, tolerance)
 
 
 def _plain(text: str) -> str:
@@ -202,15 +202,15 @@ class Science(Domain):
 
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict:
         reference = read_reference(problem.answer or "", problem.tests)
-        given = chosen(answer, reference.options) if reference.options else read_quantity(answer)
-        if given is None:
+        answered = chosen(answer, reference.options) if reference.options else read_quantity(answer)
+        if answered is None:
             return Verdict(Outcome.FAILED, decided_by="unread", extracted=answer)
-        if isinstance(given, str) or reference.quantity is None:
-            right, how = given == reference.answer, "choice"
-        elif reference.quantity.evaluated and not given.evaluated:
+        if isinstance(answered, str) or reference.quantity is None:
+            right, how = answered == reference.answer, "choice"
+        elif reference.quantity.evaluated and not answered.evaluated:
             right, how = False, "unevaluated"
         else:
-            right, how = same_quantity(given, reference.quantity, reference.scale, reference.tolerance), "quantity"
+            right, how = same_quantity(answered, reference.quantity, reference.scale, reference.tolerance), "quantity"
         return Verdict(Outcome.PASSED if right else Outcome.FAILED, float(right), how, extracted=answer)
 
 
@@ -290,11 +290,11 @@ def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance
     return any(math.isclose(value, reference.value, rel_tol=1e-12, abs_tol=limit) for value in values)
 
 
-def _converted(value: float, unit: str, wanted: str) -> float | None:
+def _converted(value: float, unit: str, target: str) -> float | None:
     """None if the units are of different dimensions."""
     registry, error = _pint()
     try:
-        return float(registry.Quantity(value, unit).to(wanted or "dimensionless").magnitude)
+        return float(registry.Quantity(value, unit).to(target or "dimensionless").magnitude)
     except (error, ValueError, OverflowError, ZeroDivisionError):
         return None
 

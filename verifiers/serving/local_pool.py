@@ -114,15 +114,15 @@ class VerifierPool(Pool):
         with self._changed:
             if self._closed:
                 raise RuntimeError("the VerifierPool is closed")
-            known = self._remembered.get(work.key)
-            if known is not None:
+            verdict = self._remembered.get(work.key)
+            if verdict is not None:
                 self._remembered.move_to_end(work.key)
             else:
                 if work.key not in self._waiting:
                     self._enqueue(work)
                 self._waiting[work.key].append(deliver)
-        if known is not None:
-            deliver(replace(known, extracted=work.subject))
+        if verdict is not None:
+            deliver(replace(verdict, extracted=work.subject))
             return lambda: None
         return lambda: self._withdraw(work, deliver)
 

@@ -108,8 +108,8 @@ class RewardServer:
         return _VerdictStream(self, submissions)
 
     def _authorize(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").encode("latin-1")  # the bytes as sent
-        if not hmac.compare_digest(given, self._authorization):
+        header = request.headers.get("authorization", "").encode("latin-1")  # the bytes as sent
+        if not hmac.compare_digest(header, self._authorization):
             raise HTTPException(401, f"the bearer token is missing or wrong: give the server's {TOKEN_VARIABLE}")
 
     def _admit(self, count: int) -> None:
