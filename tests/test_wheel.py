@@ -183,6 +183,7 @@ def run_page(python, directory, arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_path):
     (source,), (recipe,) = fenced("own_domain.md", "python"), fenced("own_domain.md", "yaml")
     assert len(source.splitlines()) <= 60

@@ -18,7 +18,7 @@ from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["plan", "preflight", "verify", "judge serve", "decontaminate", "why", "export", "push", "recipes", "gc"]
+COMMANDS += ["plan", "preflight", "verify", "decontaminate", "why", "export", "push", "recipes", "gc"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -73,6 +73,7 @@ def test_math_contains_aime_problems_twice(math):
         assert row["rule"] == "exact" or equivalent(*evidence.get("answers", ["", ""])), row
 
 
+@pytest.mark.slow
 def test_leetcode_against_humaneval(shared_data):
     split = read_problems(shared_data / "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "code")
     assert split.summary["rows_out"] == 1890

@@ -11,9 +11,9 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-OURS = ("ratchet", "make", "python", "pytest")
+OURS = ("ratchet", "ratchet-judge", "make", "python", "pytest")
 SHELL = ("", "bash", "sh", "console")
-_INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:ratchet|make|python|pytest) [^`\n]+)`(?!`)")
+_INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:ratchet|ratchet-judge|make|python|pytest) [^`\n]+)`(?!`)")
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*=")
 
 
@@ -23,7 +23,7 @@ class Command:
     text: str
     """As it stands on the page, without its comment."""
     words: tuple[str, ...]
-    """`ratchet`, `make`, `python` or `pytest`, and what follows; without settings before it and redirections."""
+    """The program and what follows; without settings before it and redirections."""
     in_block: bool
     """Whether it stands in a block, to be typed as it is, and not inside a sentence."""
 

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from ratchet.cli.main import app
+from ratchet.verifiers.serving.command import parser
 from tests.docs.commands import ROOT, Command, commands
 
 KNOWN = commands()
@@ -20,6 +21,12 @@ def fault(command: Command) -> str:
     words = [word for word in words if word != "…"]
     if program == "ratchet":
         return _of_ratchet(words, command.in_block)
+    if program == "ratchet-judge":
+        try:
+            parser().parse_args(words)
+        except SystemExit:
+            return "its options are not these"
+        return ""
     if program == "make":
         return ", ".join(
             f"no target {word}" for word in words if not word.startswith((".", "PYTHON=")) and word not in TARGETS

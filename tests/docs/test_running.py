@@ -47,7 +47,7 @@ RUN = [command for command in commands() if command.in_block and not not_run(com
 def test_each_reason_is_one_for_a_command_that_there_is():
     texts = [command.text for command in commands() if command.in_block]
     assert [start for start in WHY_NOT if not any(text.startswith(start) for text in texts)] == []
-    assert {command.words[0] for command in RUN} == {"ratchet"} and len(RUN) > 40
+    assert {command.words[0] for command in RUN} == {"ratchet", "ratchet-judge"} and len(RUN) > 40
 
 
 def typed(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
@@ -152,7 +152,7 @@ def test_the_commands_of_a_page_run(page, request):
     directory = request.getfixturevalue("mine" if page in OF_MINE else "tiny")
     for number, text in enumerate(dict.fromkeys(command.text for command in RUN if command.page == page)):
         line = completed(text, directory / "home").replace(" DIR", f" exported-{number}")
-        if "judge serve" in line:
+        if line.startswith("ratchet-judge serve"):
             serve(f"{line} --port {free_port()}", directory)
         else:
             if "verify code" in line:
@@ -179,7 +179,7 @@ def free_port() -> int:
 
 def serve(line: str, directory: Path) -> None:
     """A server that says where it listens, and ends when it is interrupted."""
-    command = [sys.executable, "-u", "-m", "ratchet.cli.main", *shlex.split(line)[1:]]
+    command = [sys.executable, "-u", "-m", "ratchet.verifiers.serving.command", *shlex.split(line)[1:]]
     environment = {**os.environ, "RATCHET_HOME": str(directory / "home")}
     process = subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True)
     try:

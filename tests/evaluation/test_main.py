@@ -76,6 +76,7 @@ def kill_midway(spec_path: Path, store: Path) -> list[Path]:
     return stored(store)
 
 
+@pytest.mark.slow
 def test_killed_and_continued_on_several_machines_is_the_same_as_never_killed(spec, tmp_path, monkeypatch):
     """Killed on one machine with two processes, then on two with one, and completed on two."""
     monkeypatch.setenv("RATCHET_LAUNCHER", TWICE)

@@ -266,6 +266,7 @@ def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet,
     assert {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")} == generations
 
 
+@pytest.mark.slow
 def test_evaluating_an_endpoint_asks_it_once_for_each_response_and_is_no_job(finished_home, ratchet, monkeypatch):
     monkeypatch.setenv("RATCHET_SLURM", str(finished_home / "no head of scripts"))
     server = Server()

@@ -18,9 +18,9 @@ servers in `training.reward_servers`. Example:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="ratchet-judge", description="Reward servers: verifiers behind HTTP.")
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="ratchet-judge", description="Reward servers: verifiers behind HTTP.")
+    commands = whole.add_subparsers(dest="command", required=True)
     command = commands.add_parser(
         "serve", help="judge responses from other machines", description=_SERVE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -41,7 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--token-file", type=Path, default=Path(".ratchet/judge.token"), help="default .ratchet/judge.token"
     )
-    options = parser.parse_args(arguments)
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
     try:
         _serve(options)
     except Exception as error:
