@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.file_decontamination import PREFIX, decontaminate_files
+from ratchet.data_curation.decontamination.files import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
 
@@ -152,7 +152,7 @@ def test_an_unusable_file_is_named_and_nothing_is_left(tmp_path, benchmark_file,
 def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path, benchmark_file):
     pq.write_table(pa.table({"text": [COPY, CLEAN] * 200_000}), tmp_path / "rows.parquet")
     call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
-    command = f"from ratchet.data_curation.file_decontamination import decontaminate_files; {call}"
+    command = f"from ratchet.data_curation.decontamination.files import decontaminate_files; {call}"
     process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ})
     deadline = time.monotonic() + 60
     while not (list(tmp_path.glob(".out.partial/kept.parquet")) or time.monotonic() > deadline):

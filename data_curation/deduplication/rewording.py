@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.data_curation import minhash
-from ratchet.data_curation.minhash import Shingles
-from ratchet.data_curation.same_problem import INSTRUCTION_WORDS, reworded
+from ratchet.data_curation.deduplication import minhash
+from ratchet.data_curation.deduplication.minhash import Shingles
+from ratchet.data_curation.deduplication.same_problem import INSTRUCTION_WORDS, reworded
 from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 

@@ -1,6 +1,6 @@
 """Decontamination of any files: `kept.parquet` and `rejected.parquet` have all columns of the input.
 
-    from ratchet.data_curation.file_decontamination import decontaminate_files
+    from ratchet.data_curation.decontamination.files import decontaminate_files
     summary = decontaminate_files(["train.parquet"], ["math500.json", "aime24.json"], "clean")
 
 Rows are read, judged and written in batches, so memory does not grow with the input. The output gets its name only when
@@ -20,14 +20,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
-from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, Findings, find
+from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
+from ratchet.data_curation.decontamination.self_test import self_test
+from ratchet.data_curation.decontamination.text_files import (
+    TextFile,
+    common_schema,
+    fitted,
+    named_column,
+    open_text_file,
+)
 from ratchet.data_curation.domains.plain import PLAIN
-from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.readers.templates import strip_templates
 from ratchet.data_curation.split import Rejection, to_json
-from ratchet.data_curation.templates import strip_templates
-from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.store.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
 from ratchet.infra.store.files import disk_errors
