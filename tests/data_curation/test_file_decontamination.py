@@ -114,17 +114,14 @@ def test_many_rows_and_several_inputs_keep_their_order(tmp_path, benchmark_file)
     assert summary["items_hit_most"] == [["held_out", "0", 20], ["held_out", "2", 1]]
 
 
-def test_the_same_call_finds_its_output_and_another_one_does_not_touch_it(tmp_path, benchmark_file):
+def test_an_output_that_exists_is_not_touched(tmp_path, benchmark_file):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"statement": COPY, "odd": CLEAN}))
     first = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == first
     made = (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns
-    assert decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out") == first
-    with pytest.raises(RatchetError, match="other files or settings"):
-        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out", text_column="odd")
+    with pytest.raises(RatchetError, match="out exists"):
+        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
     assert (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns == made
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(RatchetError, match="no output of this command"):
-        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "mine")
     other = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "odd", text_column="odd")
     assert (first["rejected"], other["rejected"]) == (1, 0)
 
