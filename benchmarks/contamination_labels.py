@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.data_curation.contamination import BenchmarkIndex
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.tokens import tokenise

@@ -33,9 +33,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.contamination import BenchmarkIndex, find
-from ratchet.data_curation.decontamination import decontaminate
-from ratchet.data_curation.injection import self_test
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, find
+from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.split import joined, set_column
 from ratchet.data_curation.tokens import tokenised_batches

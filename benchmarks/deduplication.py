@@ -30,9 +30,9 @@ import numpy as np
 import pyarrow as pa
 from datasketch import MinHash, MinHashLSH
 
-from ratchet.data_curation import minhash
-from ratchet.data_curation.deduplication import deduplicate, near_copies
-from ratchet.data_curation.minhash import SCHEME, SEED, Shingles, bands_of, ngrams, shingle
+from ratchet.data_curation.deduplication import minhash
+from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
+from ratchet.data_curation.deduplication.minhash import SCHEME, SEED, Shingles, bands_of, ngrams, shingle
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import joined
 from ratchet.infra.recipe.curation import Deduplication

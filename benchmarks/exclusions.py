@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 
 from benchmarks import public_rules
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.exclusions import CUES, marked, prompts, with_labels
 from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.split import joined
-from ratchet.data_curation.teacher_attempts import collect_attempts
+from ratchet.data_curation.teacher.attempts import collect_attempts
+from ratchet.data_curation.teacher.exclusions import CUES, marked, prompts, with_labels
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Judge, Rules
 from ratchet.infra.store.problem_table import to_table

@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.deduplication import judge
+from ratchet.data_curation.deduplication.copies import judge
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import joined
 from ratchet.infra.recipe.curation import Deduplication

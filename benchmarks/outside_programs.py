@@ -31,7 +31,7 @@ from typing import Any
 import yaml
 from rich.progress import track
 
-from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.read import read_problems
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.outcome import Outcome, Verdict

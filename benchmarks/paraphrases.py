@@ -27,13 +27,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.decontamination.paraphrases import Item, Shortlist, judge_prompts, shortlist
+from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.decontamination.similarity import WORDS, Embed, by_words
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.model_judge import replies
-from ratchet.data_curation.paraphrases import Item, Shortlist, judge_prompts, shortlist
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.similarity import WORDS, Embed, by_words
-from ratchet.data_curation.teacher_attempts import collect_attempts
+from ratchet.data_curation.teacher.attempts import collect_attempts
+from ratchet.data_curation.teacher.model_judge import replies
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Decontamination, Judge, Paraphrases
 from ratchet.infra.store.problem_table import to_table

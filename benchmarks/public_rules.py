@@ -25,8 +25,8 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
+from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.rules.pictures import IN_CODE
-from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.problem import Problem, problem_id
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
+from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.recipe.curation import Teacher

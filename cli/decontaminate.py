@@ -37,7 +37,7 @@ def decontaminate(
     from pydantic import ValidationError
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from ratchet.data_curation.file_decontamination import decontaminate_files
+    from ratchet.data_curation.decontamination.files import decontaminate_files
     from ratchet.data_curation.readers.sources import local_files
     from ratchet.infra.pages import render
     from ratchet.infra.recipe.curation import Decontamination

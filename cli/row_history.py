@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.contamination import BenchmarkIndex
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.tokens import tokenise, tokenised_batches
 from ratchet.infra.settings import Settings

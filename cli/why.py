@@ -119,7 +119,7 @@ def _explain(visit: "Visit", store: "ArtifactStore") -> None:
 
 def _side_by_side(prompt: str, name: str, other: str, ngram: int) -> Table:
     """Both texts, with every shared run of tokens marked."""
-    from ratchet.data_curation.contamination import shared_runs
+    from ratchet.data_curation.decontamination.overlaps import shared_runs
     from ratchet.data_curation.tokens import tokenise
 
     tokens = tokenise([prompt, other])

@@ -16,8 +16,8 @@ from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
+from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
-from ratchet.data_curation.templates import clean_statement
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.problem import problem_id
 

@@ -115,38 +115,21 @@ def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
 
 def tokenise(texts: Texts) -> Tokens:
     """Tokens of all texts, at tens of megabytes per second. A null is a text without tokens."""
-    batches = list(tokenised_batches(texts))
-    if len(batches) == 1:
-        return batches[0]
-    shifts = np.cumsum([0, *(len(batch.folded) for batch in batches)])
-    counts = np.cumsum([0, *(len(batch.hashes) for batch in batches)])
-
-    def joined(name: str, moved_by: np.ndarray | None, cut: slice = slice(None)) -> np.ndarray:
-        parts = [getattr(batch, name)[cut] for batch in batches]
-        return np.concatenate(parts if moved_by is None else [p + m for p, m in zip(parts, moved_by, strict=False)])
-
-    upto = slice(None, -1)
-    bounds = np.append(joined("bounds", counts, upto), counts[-1])
-    offsets = np.append(joined("offsets", shifts, upto), shifts[-1])
-    folded = b"".join(batch.folded for batch in batches)
-    return Tokens(joined("hashes", None), bounds, joined("starts", shifts), joined("ends", shifts), offsets, folded)
+    raw, offsets = _bytes(texts)
+    return _tokenise(bytes(raw), offsets)
 
 
 def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
     """`tokenise` in batches that fit the processor's cache; at least one."""
-    chunks = _columns(texts)
-    for column in chunks:
-        _, offset_buffer, data = column.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
-        raw = memoryview(data) if data is not None else memoryview(b"")
-        first = 0
-        while first < len(column):
-            last = int(np.searchsorted(offsets, offsets[first] + _BATCH_BYTES, side="right")) - 1
-            last = max(last, first + 1)
-            yield _tokenise(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
-            first = last
-    if not sum(len(column) for column in chunks):
-        yield _tokenise(b"", np.zeros(1, np.int64))
+    raw, offsets = _bytes(texts)
+    first = 0
+    while first < len(offsets) - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + _BATCH_BYTES, side="right")) - 1
+        last = max(last, first + 1)
+        yield _tokenise(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
+        first = last
+    if len(offsets) == 1:
+        yield _tokenise(b"", offsets)
 
 
 def byte_span(text: str, start: int, end: int) -> list[int]:
@@ -160,17 +143,20 @@ def cut(text: str, span: Sequence[int]) -> str:
     return text.encode(errors="replace")[span[0] : span[1]].decode(errors="replace")
 
 
-def _columns(texts: Any) -> list[pa.LargeStringArray]:
-    if isinstance(texts, pa.ChunkedArray):
-        return [column for chunk in texts.iterchunks() for column in _columns(chunk)]
-    if isinstance(texts, pa.Array):
-        column = texts.cast(pa.large_string())
-    else:
+def _bytes(texts: Any) -> tuple[memoryview, np.ndarray]:
+    """The UTF-8 of all texts, and where each begins in it."""
+    if not isinstance(texts, pa.Array | pa.ChunkedArray):
         try:
-            column = pa.array(texts, pa.large_string())
+            texts = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half of a surrogate pair, from a broken JSON escape
-            column = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
-    return [pc.fill_null(column, "") if column.null_count else column]
+            texts = pa.array([str(text).encode(errors="replace").decode() for text in texts], pa.large_string())
+    column = pc.fill_null(texts.cast(pa.large_string()), "")
+    column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+    if not len(column):
+        return memoryview(b""), np.zeros(1, np.int64)
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
+    return memoryview(data or b"")[offsets[0] :], offsets - offsets[0]
 
 
 def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:

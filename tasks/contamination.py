@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination import Decontaminator
+from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.recipe import Recipe

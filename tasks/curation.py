@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import decontamination, deduplication, funnel, rules, validation
+from ratchet.data_curation import funnel, rules
+from ratchet.data_curation.code_tests import validation
+from ratchet.data_curation.decontamination.problems import Decontaminator
+from ratchet.data_curation.deduplication import copies
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
@@ -132,7 +135,7 @@ def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: S
 
     def prepare() -> tuple[RowWise, dict[str, Any]]:
         items = pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks])
-        decontaminator = decontamination.Decontaminator(items, settings)
+        decontaminator = Decontaminator(items, settings)
         return decontaminator.split, decontaminator.facts()
 
     if not benchmarks:
@@ -154,8 +157,8 @@ def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
 
     def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
         table = _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow")
-        verdicts, facts = deduplication.judge(table, settings)
-        return deduplication.splits(table, verdicts), facts
+        verdicts, facts = copies.judge(table, settings)
+        return copies.splits(table, verdicts), facts
 
     return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work, code=code_of([domain]))
 

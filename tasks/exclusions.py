@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import exclusions as labeling
 from ratchet.data_curation import rules
 from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.teacher import exclusions as labeling
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Draft
 from ratchet.tasks.pipeline_run import active_run

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import difficulty, length_filter, model_judge
-from ratchet.data_curation import majority_vote as voting
-from ratchet.data_curation import teacher_attempts as attempting
-from ratchet.data_curation.answer_index import MoreNeeded
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.split import Split
-from ratchet.data_curation.teacher_bill import Bill
+from ratchet.data_curation.teacher import attempts as attempting
+from ratchet.data_curation.teacher import difficulty, length_filter, model_judge
+from ratchet.data_curation.teacher import majority_vote as voting
+from ratchet.data_curation.teacher.answer_index import MoreNeeded
+from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.curation import Judge, Teacher

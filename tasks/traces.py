@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination import Decontaminator
+from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces

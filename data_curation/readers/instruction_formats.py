@@ -7,7 +7,7 @@ from typing import Any
 from ratchet.data_curation.readers.columns import RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import Columns, plain
 from ratchet.data_curation.readers.raw_files import Malformed, Row
-from ratchet.data_curation.templates import clean_text
+from ratchet.data_curation.readers.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
 
 STATEMENTS = ("prompt", "messages")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.data_curation.contamination import BenchmarkIndex, find, shared_runs
-from ratchet.data_curation.decontamination import decontaminate
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, find, shared_runs
+from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.curation import Decontamination
 from tests.data_curation.conftest import problems, token_texts

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from datasketch import MinHash, MinHashLSH
 
-from ratchet.data_curation.deduplication import deduplicate, near_copies
-from ratchet.data_curation.minhash import (
+from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
+from ratchet.data_curation.deduplication.minhash import (
     MAX_MISSED,
     SCHEME,
     SEED,
@@ -17,7 +17,7 @@ from ratchet.data_curation.minhash import (
     shingle,
     signatures,
 )
-from ratchet.data_curation.same_problem import same_problem
+from ratchet.data_curation.deduplication.same_problem import same_problem
 from ratchet.infra.recipe.curation import Deduplication
 from tests.data_curation.conftest import problems
 

@@ -3,8 +3,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation.difficulty import grade
-from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA
+from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
+from ratchet.data_curation.teacher.difficulty import grade
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation import exclusions
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.exclusions import marked, prompts, said, with_labels
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.split import joined
-from ratchet.data_curation.teacher_attempts import collect_attempts
+from ratchet.data_curation.teacher import exclusions
+from ratchet.data_curation.teacher.attempts import collect_attempts
+from ratchet.data_curation.teacher.exclusions import marked, prompts, said, with_labels
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Judge, Rules
 from tests.data_curation.conftest import problems

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.file_decontamination import PREFIX, decontaminate_files
+from ratchet.data_curation.decontamination.files import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
 
@@ -114,17 +114,14 @@ def test_many_rows_and_several_inputs_keep_their_order(tmp_path, benchmark_file)
     assert summary["items_hit_most"] == [["held_out", "0", 20], ["held_out", "2", 1]]
 
 
-def test_the_same_call_finds_its_output_and_another_one_does_not_touch_it(tmp_path, benchmark_file):
+def test_an_output_that_exists_is_not_touched(tmp_path, benchmark_file):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"statement": COPY, "odd": CLEAN}))
     first = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == first
     made = (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns
-    assert decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out") == first
-    with pytest.raises(RatchetError, match="other files or settings"):
-        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out", text_column="odd")
+    with pytest.raises(RatchetError, match="out exists"):
+        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "out")
     assert (tmp_path / "out" / "kept.parquet").stat().st_mtime_ns == made
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(RatchetError, match="no output of this command"):
-        decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "mine")
     other = decontaminate_files([tmp_path / "rows.jsonl"], [benchmark_file], tmp_path / "odd", text_column="odd")
     assert (first["rejected"], other["rejected"]) == (1, 0)
 
@@ -152,7 +149,7 @@ def test_an_unusable_file_is_named_and_nothing_is_left(tmp_path, benchmark_file,
 def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path, benchmark_file):
     pq.write_table(pa.table({"text": [COPY, CLEAN] * 200_000}), tmp_path / "rows.parquet")
     call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
-    command = f"from ratchet.data_curation.file_decontamination import decontaminate_files; {call}"
+    command = f"from ratchet.data_curation.decontamination.files import decontaminate_files; {call}"
     process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ})
     deadline = time.monotonic() + 60
     while not (list(tmp_path.glob(".out.partial/kept.parquet")) or time.monotonic() > deadline):

@@ -1,6 +1,6 @@
 import json
 
-from ratchet.data_curation.length_filter import filter_by_length
+from ratchet.data_curation.teacher.length_filter import filter_by_length
 from ratchet.infra.recipe.curation import LengthFilter
 from ratchet.infra.store.problem_table import to_table
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.data_curation.majority_vote import count_votes, vote
-from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA
+from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
+from ratchet.data_curation.teacher.majority_vote import count_votes, vote
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.math.equivalence import equivalent, verify_answer
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.difficulty import grade
-from ratchet.data_curation.model_judge import Question, agreement_prompts, replies
-from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA, collect_attempts
+from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
+from ratchet.data_curation.teacher.difficulty import grade
+from ratchet.data_curation.teacher.model_judge import Question, agreement_prompts, replies
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Judge
 from ratchet.infra.store.problem_table import to_table

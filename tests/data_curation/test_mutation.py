@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.code_tests.mutation import mutants
 
 GOLDEN = "def solve(xs):\n    return max([x for x in xs if x > 3], default=0)\n"
 

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from ratchet.data_curation.model_judge import replies, verdict
-from ratchet.data_curation.paraphrases import (
+from ratchet.data_curation.decontamination.paraphrases import (
     PAIR_SCHEMA,
     items_of,
     judge_prompts,
@@ -17,9 +16,10 @@ from ratchet.data_curation.paraphrases import (
     reject_paraphrases,
     shortlist,
 )
-from ratchet.data_curation.similarity import by_endpoint, by_words
+from ratchet.data_curation.decontamination.similarity import by_endpoint, by_words
 from ratchet.data_curation.split import joined
-from ratchet.data_curation.teacher_attempts import ATTEMPTS_SCHEMA, collect_attempts
+from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
+from ratchet.data_curation.teacher.model_judge import replies, verdict
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Judge, Paraphrases
 from ratchet.infra.store.problem_table import to_table

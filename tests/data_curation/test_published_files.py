@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import public_rules
-from ratchet.data_curation.decontamination import decontaminate
-from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rules import filter_by_rules

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.data_curation.majority_vote import more_needed, vote
-from ratchet.data_curation.teacher_attempts import (
+from ratchet.data_curation.teacher.attempts import (
     ATTEMPTS_SCHEMA,
     collect_attempts,
     difficulty,
     known_attempts,
     problem_prompts,
 )
+from ratchet.data_curation.teacher.majority_vote import more_needed, vote
 from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.infra.inference.openai_engine import OpenAIEngine

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
+from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.test_teacher_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask

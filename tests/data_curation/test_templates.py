@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet.data_curation.templates import clean_statement, clean_text
+from ratchet.data_curation.readers.templates import clean_statement, clean_text
 
 STATEMENT = "Let x = 1. Find x + 1."
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from ratchet.data_curation import validation
-from ratchet.data_curation.validation import validate_tests
+from ratchet.data_curation.code_tests import validation
+from ratchet.data_curation.code_tests.validation import validate_tests
 from ratchet.infra.recipe.curation import TestValidation
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import problem_id

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.decontamination import decontaminate
-from ratchet.data_curation.deduplication import deduplicate
+from ratchet.data_curation.code_tests.validation import validate_tests
+from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.majority_vote import vote
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rules import filter_by_rules
-from ratchet.data_curation.teacher_attempts import collect_attempts, problem_prompts
-from ratchet.data_curation.validation import validate_tests
+from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
+from ratchet.data_curation.teacher.majority_vote import vote
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.examples.tiny_world.world import generate_world
 from ratchet.infra.recipe.load import load_recipe

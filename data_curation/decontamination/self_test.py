@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.data_curation.contamination import BenchmarkIndex, condemned
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, condemned
 from ratchet.infra.recipe.curation import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "

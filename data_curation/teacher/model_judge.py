@@ -1,7 +1,7 @@
 """A judge model: asked whether two texts say the same, with strictly parsed replies. Used for paraphrases of benchmark
 items, and for a teacher's answers that a verifier could not compare with the reference.
 
-It is asked like a teacher (`teacher_attempts.py`): each question once, however often a run is killed.
+It is asked like a teacher (`attempts.py`): each question once, however often a run is killed.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ratchet.data_curation.answer_index import Prompt, Prompts
+from ratchet.data_curation.teacher.answer_index import Prompt, Prompts
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.problem import Problem

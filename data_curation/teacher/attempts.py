@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
 from ratchet.data_curation.split import add_metadata, set_column
-from ratchet.data_curation.teacher_bill import Bill, money
+from ratchet.data_curation.teacher.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
+from ratchet.data_curation.teacher.bill import Bill, money
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, derive_seed
 from ratchet.infra.recipe.curation import Teacher

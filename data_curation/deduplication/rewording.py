@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.data_curation import minhash
-from ratchet.data_curation.minhash import Shingles
-from ratchet.data_curation.same_problem import INSTRUCTION_WORDS, reworded
+from ratchet.data_curation.deduplication import minhash
+from ratchet.data_curation.deduplication.minhash import Shingles
+from ratchet.data_curation.deduplication.same_problem import INSTRUCTION_WORDS, reworded
 from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 
@@ -70,10 +70,11 @@ class Items:
 
     def __init__(self, texts: Sequence[str], answers: Sequence[str | None], domain: str) -> None:
         self._rows = [_row(domain, *row) for row in zip(texts, answers, strict=True)]
-        (self._said,) = minhash.shingle([texts], words)
-        fit = np.flatnonzero((self._said.wholes != 0) & (np.diff(self._said.bounds) >= MIN_WORDS))
-        self._order = fit[np.argsort(self._said.wholes[fit], kind="stable")]
-        self._digits = self._said.wholes[self._order]
+        (said,) = minhash.shingle([texts], words)
+        self._words = [said.of(item) for item in range(len(texts))]
+        fit = np.flatnonzero((said.wholes != 0) & (np.diff(said.bounds) >= MIN_WORDS))
+        self._order = fit[np.argsort(said.wholes[fit], kind="stable")]
+        self._digits = said.wholes[self._order]
         self._domain = domain
 
     def find(
@@ -84,24 +85,18 @@ class Items:
         hashes, counts, digits = words(tokens)
         first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
-        rows = np.repeat(np.arange(len(digits)), last - first)
-        if not len(rows):
-            return
-        items = self._order[
-            np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)]).astype(np.int64)
-        ]
-        both = self._said.followed_by(Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits))
-        places = rows + len(self._rows)
-        similarity = both.sets(np.concatenate([items, places])).jaccard(items, places)
-        done = -1
-        for at in np.lexsort((items, -similarity, rows)).tolist():
-            row, item, alike = int(rows[at]), int(items[at]), float(similarity[at])
-            if row == done or alike < LEAST:
-                continue
-            stated, held = _row(self._domain, *read(row)), self._rows[item]
-            if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):
-                done = row
-                yield row, item, alike
+        shingles = Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits)
+        for row in np.flatnonzero(last > first).tolist():
+            own, found = shingles.of(row), []
+            for item in self._order[first[row] : last[row]].tolist():
+                if (alike := minhash.jaccard(own, self._words[item])) >= LEAST:
+                    found.append((-alike, item))
+            stated = _row(self._domain, *read(row)) if found else {}
+            for alike, item in sorted(found):
+                held = self._rows[item]
+                if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, -alike):
+                    yield row, item, -alike
+                    break
 
 
 def _reordered(one: str, other: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.golden_agreement import Case, settle, verdicts
-from ratchet.data_curation.mutation import mutants
+from ratchet.data_curation.code_tests.golden_agreement import Case, settle, verdicts
+from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
 from ratchet.infra.recipe.curation import TestValidation
 from ratchet.infra.store.journal import Journal, read_lines

@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from ratchet.data_curation import majority_vote
 from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.teacher import majority_vote
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.curation import LengthFilter
 

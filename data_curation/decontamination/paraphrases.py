@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ratchet.data_curation.answer_index import Prompt, Prompts
+from ratchet.data_curation.decontamination.similarity import Embed
 from ratchet.data_curation.domains.plain import PLAIN
-from ratchet.data_curation.model_judge import Reply, filled
-from ratchet.data_curation.similarity import Embed
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
+from ratchet.data_curation.teacher.answer_index import Prompt, Prompts
+from ratchet.data_curation.teacher.model_judge import Reply, filled
 from ratchet.infra.recipe.curation import Paraphrases
 
 STEP = "paraphrases"

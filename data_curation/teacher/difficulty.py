@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.model_judge import Ask, Question, Reply, counted, decisions
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.teacher_attempts import ANSWERED, teacher_columns, with_facts
+from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
+from ratchet.data_curation.teacher.model_judge import Ask, Question, Reply, counted, decisions
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError

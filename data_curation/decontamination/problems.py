@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ratchet.data_curation.contamination import CLEAN, BenchmarkIndex, Findings, find, named
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, Findings, find, named
+from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains.plain import PLAIN
-from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Decontamination

@@ -22,33 +22,7 @@ SEED = 1
 MAX_MISSED = 0.01
 _BLOCK = 1 << 16
 """Shingles permuted at a time: a quarter of a megabyte fits the processor's cache."""
-_PART = 1 << 14
-"""Texts, or pairs of texts, whose sets are handled at a time."""
-_HALF = np.uint64(32)
 _NONE = np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.uint64)
-
-
-@dataclass(frozen=True)
-class Sets:
-    """The distinct shingles of some texts: `texts[i]` has `hashes[bounds[i]:bounds[i + 1]]`, sorted."""
-
-    texts: np.ndarray
-    hashes: np.ndarray
-    bounds: np.ndarray
-
-    def jaccard(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The Jaccard similarity of each pair of texts `ones[i]`, `others[i]`."""
-        similarity = np.empty(len(ones))
-        for first in range(0, len(ones), _PART):
-            part = slice(first, first + _PART)
-            mine, theirs = (np.searchsorted(self.texts, texts[part]) for texts in (ones, others))
-            left, right = (_numbered(self.hashes, self.bounds, places) for places in (mine, theirs))
-            both = np.concatenate([left, right])
-            both.sort(kind="stable")  # merges two sorted runs
-            shared = np.bincount(both[1:][both[1:] == both[:-1]] >> _HALF, minlength=len(mine))
-            sizes = np.diff(self.bounds)
-            similarity[part] = shared / (sizes[mine] + sizes[theirs] - shared)
-        return similarity
 
 
 @dataclass(frozen=True)
@@ -60,32 +34,8 @@ class Shingles:
     bounds: np.ndarray
     wholes: np.ndarray
 
-    def followed_by(self, others: "Shingles") -> "Shingles":
-        bounds = np.append(self.bounds, others.bounds[1:] + self.bounds[-1])
-        hashes, wholes = (
-            np.concatenate([getattr(each, name) for each in (self, others)]) for name in ("hashes", "wholes")
-        )
-        return Shingles(hashes, bounds, wholes)
-
-    def sets(self, texts: np.ndarray) -> Sets:
-        texts = np.unique(texts)
-        hashes, counts = [np.empty(0, np.uint32)], [np.zeros(1, np.int64)]
-        for first in range(0, len(texts), _PART):
-            part = texts[first : first + _PART]
-            values = _numbered(self.hashes, self.bounds, part)
-            values.sort()
-            values = values[np.concatenate([[True], values[1:] != values[:-1]])]
-            hashes.append(values.astype(np.uint32))
-            counts.append(np.bincount(values >> _HALF, minlength=len(part)))
-        return Sets(texts, np.concatenate(hashes), np.cumsum(np.concatenate(counts)))
-
-
-def _numbered(hashes: np.ndarray, bounds: np.ndarray, texts: np.ndarray) -> np.ndarray:
-    """The hashes of some texts in order, each with its text's position in the upper half."""
-    counts = bounds[texts + 1] - bounds[texts]
-    ends = np.cumsum(counts)
-    places = np.arange(ends[-1]) + np.repeat(bounds[texts] - ends + counts, counts)
-    return np.repeat(np.arange(len(texts), dtype=np.uint64) << _HALF, counts) | hashes[places]
+    def of(self, text: int) -> set[int]:
+        return set(self.hashes[self.bounds[text] : self.bounds[text + 1]].tolist())
 
 
 Kind = Callable[[Tokens], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -99,6 +49,11 @@ def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]
         columns = zip(*(part[kind] for part in parts), strict=True)
         hashes, counts, wholes = (np.concatenate(arrays) for arrays in columns) if parts else _NONE
         yield Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), wholes)
+
+
+def jaccard(one: set[int], other: set[int]) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
 
 
 def ngrams(n: int) -> Kind:

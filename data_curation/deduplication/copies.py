@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.data_curation import minhash, rewording
-from ratchet.data_curation.minhash import Shingles, ngrams, shingle
-from ratchet.data_curation.same_problem import READ, reworded, same_answer, same_problem
+from ratchet.data_curation.deduplication import minhash, rewording
+from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingle
+from ratchet.data_curation.deduplication.same_problem import READ, reworded, same_answer, same_problem
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
 from ratchet.infra.recipe.curation import Deduplication
@@ -26,8 +26,6 @@ CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
 RULES = ("exact", "url", "near", "reworded", "disagreement")
-BLOCK = 128
-"""Rows whose candidates are measured together."""
 
 
 def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
@@ -96,13 +94,13 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
         verdicts[row] = Rejection("disagreement", {"answers": disputed[row]})
         copies.pop(row, None)
     kept = {row: _root(copies, row) for row in copies}
-    pairs = np.array(list(kept.items()), np.int64).reshape(-1, 2)
-    similarity, in_words = (each.sets(pairs.ravel()).jaccard(*pairs.T).round(4).tolist() for each in (shingles, said))
-    for (row, best), jaccard, words in zip(kept.items(), similarity, in_words, strict=True):
-        rule = copies[row][1]
-        evidence = rows.evidence(row, best) | {"jaccard": jaccard} | ({"words": words} if rule == "reworded" else {})
-        if copies[row][0] != best:
-            evidence["by"] = rows.name(copies[row][0])
+    for row, best in kept.items():
+        by, rule = copies[row]
+        evidence = rows.evidence(row, best) | {"jaccard": _similarity(shingles, row, best)}
+        if rule == "reworded":
+            evidence["words"] = _similarity(said, row, best)
+        if by != best:
+            evidence["by"] = rows.name(by)
         verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
     return verdicts, {"minhash": minhash.described(settings), "disagreeing": len(disputed)}
 
@@ -191,26 +189,22 @@ def near_copies(
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
-    sets = shingles.sets(rows)
     kept_in: dict[int, list[int]] = defaultdict(list)
-    best_first = sorted(places, key=preference)
-    for first in range(0, len(best_first), BLOCK):
-        block = {row: numbers[slice(*places[row])].tolist() for row in best_first[first : first + BLOCK]}
-        pairs: list[tuple[int, int]] = []
-        for row, mine in block.items():  # with the rows kept so far, and those before it in the block
-            pairs += [(row, other) for other in {other for number in mine for other in kept_in[number]}]
+    for row in sorted(places, key=preference):
+        mine = numbers[slice(*places[row])].tolist()
+        found: list[tuple[float, int]] = []
+        if others := {other for number in mine for other in kept_in[number]}:
+            own = shingles.of(row)
+            for other in others:
+                similarity = minhash.jaccard(own, shingles.of(other))
+                if similarity >= least and same(row, other, similarity):
+                    found.append((-similarity, other))
+        if found:
+            yield row, min(found)[1]
+        else:
             for number in mine:
                 kept_in[number].append(row)
-        near: dict[int, list[tuple[float, int]]] = defaultdict(list)
-        ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
-        for (row, other), similarity in zip(pairs, sets.jaccard(ones, others).tolist(), strict=True):
-            if similarity >= least and same(row, other, similarity):
-                near[row].append((-similarity, other))
-        copies: set[int] = set()
-        for row in near:  # in the order of the block
-            if staying := [pair for pair in near[row] if pair[1] not in copies]:
-                copies.add(row)
-                yield row, min(staying)[1]
-        for row in copies:
-            for number in block[row]:
-                kept_in[number].remove(row)
+
+
+def _similarity(shingles: Shingles, row: int, other: int) -> float:
+    return round(minhash.jaccard(shingles.of(row), shingles.of(other)), 4)

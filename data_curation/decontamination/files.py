@@ -1,39 +1,39 @@
 """Decontamination of any files: `kept.parquet` and `rejected.parquet` have all columns of the input.
 
-    from ratchet.data_curation.file_decontamination import decontaminate_files
+    from ratchet.data_curation.decontamination.files import decontaminate_files
     summary = decontaminate_files(["train.parquet"], ["math500.json", "aime24.json"], "clean")
 
 Rows are read, judged and written in batches, so memory does not grow with the input. The output gets its name only when
 it is complete.
 """
 
-import fcntl
-import json
-import os
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.contamination import BenchmarkIndex, Findings, find
-from ratchet.data_curation.decontamination import RULES, STEP, item_keys, reject
+from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, Findings, find
+from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
+from ratchet.data_curation.decontamination.self_test import self_test
+from ratchet.data_curation.decontamination.text_files import (
+    TextFile,
+    common_schema,
+    fitted,
+    named_column,
+    open_text_file,
+)
 from ratchet.data_curation.domains.plain import PLAIN
-from ratchet.data_curation.injection import self_test
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.readers.templates import strip_templates
 from ratchet.data_curation.split import Rejection, to_json
-from ratchet.data_curation.templates import strip_templates
-from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
 from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.store.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
-from ratchet.infra.store.files import disk_errors
+from ratchet.infra.store.artifacts import Draft
+from ratchet.infra.store.files import disk_errors, replace_directory
 from ratchet.verifiers.errors import RatchetError
 
-VERSION = 7
 PREFIX = f"{STEP}_"
 FACTS = pa.schema(
     [
@@ -62,34 +62,29 @@ def decontaminate_files(
     """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary.
 
     Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`, whose item spans count from
-    the beginning of the item's statement. A row without text is rejected as `malformed`. A repeated call finds its
-    output and returns. Raises RatchetError for an output of other files or settings, and for files without texts.
+    the beginning of the item's statement. A row without text is rejected as `malformed`. Raises RatchetError for an
+    output that exists, and for files without texts.
     """
-    settings, output = settings or Decontamination.model_validate({}), Path(output).expanduser().absolute()
+    settings, output = settings or Decontamination(), Path(output).expanduser().absolute()
     settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
     if not inputs or not benchmarks or settings.released_after:
         raise RatchetError("Give at least one input and one benchmark, and no released_after: files have no dates.")
-    store = ArtifactStore(output.parent)
-    parameters = {"decontaminate": settings, "text_column": text_column, "inputs": len(inputs)}
-    given = [store.file(path) for path in [*inputs, *benchmarks]]
-    target = Artifact("decontaminated", output.name, artifact_key(STEP, VERSION, "", parameters, given), output)
     if output.exists():
-        return _finished(target)
-
-    started_at = time.time()
+        raise RatchetError(f"{output} exists. Choose another output, or delete it first.")
     files = [open_text_file(Path(path), text_column) for path in inputs]
     columns = common_schema(files)
     texts, names, urls, without_text = _read_items(benchmarks, text_column)
-    with _draft(output) as draft, disk_errors(output.parent):
+    draft = Draft(output.with_name(f".{output.name}.partial"))
+    shutil.rmtree(draft.path, ignore_errors=True)  # left by a run that was killed
+    with disk_errors(output.parent):
+        draft.path.mkdir(parents=True)
         index = BenchmarkIndex(texts, names, settings.ngram or PLAIN.ngram)
         summary = {"preset": settings.preset, "items": len(texts), "items_without_text": without_text}
         summary["self_test"] = self_test(index, settings)
         item_urls = item_keys(pa.chunked_array([pa.array(urls, pa.string())]))
         summary |= _judge(files, columns, index, item_urls, settings, draft, progress)
-        draft.extra["summary"] = summary
-        store.finish(
-            target, draft, step=STEP, step_version=VERSION, parameters=parameters, inputs=given, started_at=started_at
-        )
+        (draft.path / "summary.json").write_text(to_json(summary))
+        replace_directory(draft.path, output)
     return summary
 
 
@@ -169,38 +164,3 @@ def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
         pa.repeat(file, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
         pa.array(findings.paper_hit), pa.array(findings.coverage_hit), benchmarks, items,
     ]  # fmt: skip
-
-
-def _finished(target: Artifact) -> dict[str, Any]:
-    """The summary of an existing output. Raises RatchetError unless it is of the same files and settings."""
-    try:
-        made = json.loads((target.path / MANIFEST).read_text())
-    except (OSError, ValueError):
-        made = {}
-    if made.get("key") != target.key:
-        what = "was made from other files or settings" if made.get("key") else "exists and is no output of this command"
-        raise RatchetError(f"{target.path} {what}. Choose another output, or delete it first.")
-    return made["summary"]
-
-
-@contextmanager
-def _draft(output: Path) -> Iterator[Draft]:
-    """An empty directory beside the output, for one process at a time."""
-    path = output.with_name(f".{output.name}.partial")
-    with disk_errors(output.parent):
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise RatchetError(f"Another process is making {output}. Wait for it, or stop it.") from None
-    try:
-        for left in path.iterdir():
-            left.unlink()
-        yield Draft(path)
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
-        raise
-    finally:
-        os.close(descriptor)

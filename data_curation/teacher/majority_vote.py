@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.teacher_attempts import ANSWERED, teacher_columns, with_facts
+from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent, reference_fault, verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.data_curation.rewording import Items
+from ratchet.data_curation.deduplication.rewording import Items
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
 from ratchet.infra.recipe.curation import Decontamination

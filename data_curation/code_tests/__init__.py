@@ -1,0 +1,1 @@
+"""Tests of code problems against golden solutions and their mutants (`validation`)."""

@@ -1,0 +1,1 @@
+"""Benchmark items in rows: shared text (`overlaps`), problems and any files, and items in other words."""

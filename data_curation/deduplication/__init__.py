@@ -1,0 +1,1 @@
+"""One problem, one row: exact, near and reworded copies (`copies`)."""
