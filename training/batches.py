@@ -52,8 +52,8 @@ class Batches:
         self.surplus: list[Group] = []
         """Groups that wait for the next step."""
         reason = _waits_for_batch(stage)
-        self._early = worker.sampler.beside and not reason
-        if worker.sampler.beside and reason and ranks.rank() == 0:
+        self._early = worker.sampler.separate_devices and not reason
+        if worker.sampler.separate_devices and reason and ranks.rank() == 0:
             print(f"stage {stage.name}: learns only when the whole batch is sampled: {reason}", file=sys.stderr)
 
     def collect(self, batch: Batch) -> Collected:

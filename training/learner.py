@@ -180,7 +180,7 @@ class Learner:
                 reference = policy.reference.score(batch, temperature)
             given = LossInputs(
                 logprobs=logprobs, old_logprobs=old, sampled_logprobs=batch.sampled_logprobs,
-                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, tokens_here=batch.lengths,
+                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, local_lengths=batch.lengths,
                 lengths=batch.whole_lengths, sum_over_sharers=policy.sum_over_sharers,
             )  # fmt: skip
             found = self._policy_loss(given, stage)

@@ -94,7 +94,7 @@ class Preflight:
         self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
         self.share = 1 / self.ranks if found.is_cpu else 1.0
         """The part of the machine that this rank has."""
-        self.together = 1
+        self.ranks_per_engine = 1
         """Ranks that share an engine."""
         self.measured: dict[str, Any] = {}
         """Values for the machine's `Rates`."""
@@ -122,7 +122,7 @@ class Preflight:
             def open_engine() -> str:
                 engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
                 opened.append(stack.enter_context(engine))
-                self.together = opened[0].together
+                self.ranks_per_engine = opened[0].ranks_per_engine
                 return self._handed_over(opened[0])
 
             self.line("weights", open_engine)
@@ -202,7 +202,7 @@ class Preflight:
 
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
-        engine = self.rank // self.together
+        engine = self.rank // self.ranks_per_engine
         random = np.random.default_rng(engine)
         prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]

@@ -132,19 +132,19 @@ class RolloutWorker:
         theirs, so the samples do not depend on the ranks' speed. A response is judged while others are decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
-        if self.sampler.continuous:
+        if self.sampler.continuous_batching:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
         # Servers decode the requests of all ranks together, so a batch is a problem.
-        together = self.sampler.together
-        at_once = 1 if self.sampler.continuous else BATCHES_AT_ONCE
-        size = 1 if self.sampler.beside else self._batch_size * together * at_once
-        batches = _decode_batches(problems, samples, size, self._policy.ranks // together)
+        per_engine = self.sampler.ranks_per_engine
+        at_once = 1 if self.sampler.continuous_batching else BATCHES_AT_ONCE
+        size = 1 if self.sampler.separate_devices else self._batch_size * per_engine * at_once
+        batches = _decode_batches(problems, samples, size, self._policy.ranks // per_engine)
         own, left = (
             (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-            for turns in ranks.assign(len(batches), together)
+            for turns in ranks.assign(len(batches), per_engine)
         )
         completions = self.sampler.generate(own, sampling, left)
-        judges = self._policy.rank % together == 0  # of the ranks that share an engine, one judges its responses
+        judges = self._policy.rank % per_engine == 0  # of the ranks that share an engine, one judges its responses
         return self._judged((by_id[completion.key[0]], completion) for completion in completions if judges)
 
     def _judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:

@@ -22,12 +22,12 @@ from tests.training.conftest import sums
 
 
 class Written:
-    """Rollouts of a problem: half right where it is `useful`, else all right. `beside`: as from an engine beside the
-    trainer, those of the last problem first."""
+    """Rollouts of a problem: half right where it is `useful`, else all right. With `separate_devices` those of the
+    last problem come first."""
 
-    def __init__(self, useful, beside: bool = False) -> None:
+    def __init__(self, useful, separate_devices: bool = False) -> None:
         self.useful, self.asked, self.expected = useful, [], {}
-        self.sampler = SimpleNamespace(beside=beside)
+        self.sampler = SimpleNamespace(separate_devices=separate_devices)
 
     def run(self, problems, count, sampling, seed_parts, expected, finished=None):
         self.asked.append(([p.problem_id for p in problems], seed_parts))
@@ -53,11 +53,13 @@ def puzzles(count: int) -> list[Problem]:
     return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
 
 
-def batches(useful, learns=None, math: int = 40, beside=False, **settings) -> tuple[Batches, Curriculum, Written]:
+def batches(
+    useful, learns=None, math: int = 40, separate_devices=False, **settings
+) -> tuple[Batches, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
     curriculum = Curriculum(asked, 0, {"math": sums(math), "code": puzzles(40)}, lambda problem: True)
     curriculum.start()
-    worker = Written(useful, beside)
+    worker = Written(useful, separate_devices)
     return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
 
 
@@ -226,9 +228,11 @@ def test_an_advantage_over_the_batch_is_over_what_is_learnt_from_however_many_ro
 def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model, settings):
     """In several rounds too, where groups that teach nothing are replaced."""
     found = []
-    for beside in (False, True):
+    for separate_devices in (False, True):
         policy, learns = learner(micro_model, Hardware(micro_batch_tokens=40), **settings)
-        sampler, curriculum, worker = batches(lambda i: i[-1] in "1379", learns, beside=beside, **settings)
+        sampler, curriculum, worker = batches(
+            lambda i: i[-1] in "1379", learns, separate_devices=separate_devices, **settings
+        )
         before = [weight.detach().clone() for weight in policy.model.parameters()]
         collected = sampler.collect(curriculum.draw())
         assert all(map(torch.equal, before, policy.model.parameters()))
@@ -250,7 +254,7 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
 )
 def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):
     _, learns = learner(micro_model, **settings)
-    sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
+    sampler, curriculum, _ = batches(lambda i: True, learns, separate_devices=True, **settings)
     assert f"stage s: learns only when the whole batch is sampled: {reason}" in capsys.readouterr().err
     metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
     assert "learned_early" not in metrics and metrics["grad_norm"] > 0
