@@ -197,12 +197,11 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
     from ratchet.infra.recipe.model import GrownModel, PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
-    from ratchet.training.batches import Batches
     from ratchet.training.curriculum import Curriculum
     from ratchet.training.growth import grow
     from ratchet.training.learner import Learner
     from ratchet.training.policy import Policy
-    from ratchet.training.rollout import RolloutWorker
+    from ratchet.training.rollout import Batches, RolloutWorker
     from ratchet.training.sampler import Sampler
     from ratchet.verifiers.outcome import Outcome, Verdict
     from ratchet.verifiers.problem import Problem

@@ -10,10 +10,11 @@ import torch
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
-from ratchet.training.groups import Group, Metrics, advantage_scales
+from ratchet.training.groups import Group
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl, mismatch
+from ratchet.training.metrics import Metrics, advantage_scales
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 from ratchet.verifiers.errors import RatchetError

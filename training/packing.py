@@ -154,8 +154,8 @@ def plan_micro_batches(
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
     Padded: sequences of similar length go together, and to the ranks in turn, so that two ranks' tokens differ by less
-    than the longest sequence. Packed: those with the same prompt go together if they `share_prompts`, and ranks get about
-    the same arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
+    than the longest sequence. Packed: those with the same prompt go together if they `share_prompts`, and ranks get
+    about the same arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
 
     A pure function: every rank computes the same plan. All ranks get equally many micro-batches, empty ones if needed:
     under ZeRO-3 the others wait for a missing rank's part of the weights.

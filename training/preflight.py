@@ -33,15 +33,14 @@ from ratchet.infra.store.journal import Journal
 from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, ranks
 from ratchet.training.adapter import Adapter
-from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
-from ratchet.training.groups import Group, group
+from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
 from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
+from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import Rollout
 from ratchet.training.sampler import difference, open_sampler
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from ratchet.infra.recipe.training import Hardware
-from ratchet.training.batches import Batches
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import describe, from_json, group, samples, to_json
+from ratchet.training.groups import from_json, group, to_json
+from ratchet.training.metrics import describe, samples_to_read
+from ratchet.training.rollout import Batches
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage
@@ -187,7 +188,7 @@ def test_a_batch_in_numbers_and_in_words(policy):
     assert facts["all_passed_groups"] == facts["zero_variance_groups"] == 1 - useful
     assert facts["pass_rate"] == facts["outcome_passed"] == 1 - useful / 2
     assert facts["response_tokens_p10"] <= facts["response_tokens_p50"] <= facts["response_tokens_p99"]
-    rows = {row["shown"]: row for row in samples(groups, 7, policy.tokenizer)}
+    rows = {row["shown"]: row for row in samples_to_read(groups, 7, policy.tokenizer)}
     assert rows.keys() == {"best", "worst"}
     assert (rows["best"]["reward"], rows["worst"]["reward"]) == (1.0, 0.0)
     assert {row["domain"] for row in rows.values()} == {"math"} and not [name for name in facts if "/" in name]
@@ -209,7 +210,7 @@ def test_a_mixed_batch_is_told_of_by_domain(policy):
     lengths = {g.domain: sum(len(r.response) for r in g.rollouts) for g in groups}
     assert facts["code/response_tokens"] == lengths["code"] / 4
     assert facts["response_tokens"] == sum(lengths.values()) / 8
-    shown = [(row["domain"], row["shown"]) for row in samples(groups, 7, policy.tokenizer)]
+    shown = [(row["domain"], row["shown"]) for row in samples_to_read(groups, 7, policy.tokenizer)]
     assert shown == [*(("code", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]
 
 
