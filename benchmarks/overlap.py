@@ -197,12 +197,11 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
     from ratchet.infra.recipe.model import GrownModel, PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
-    from ratchet.training.batches import Batches
     from ratchet.training.curriculum import Curriculum
     from ratchet.training.growth import grow
     from ratchet.training.learner import Learner
     from ratchet.training.policy import Policy
-    from ratchet.training.rollout import RolloutWorker
+    from ratchet.training.rollout import Batches, RolloutWorker
     from ratchet.training.sampler import Sampler
     from ratchet.verifiers.outcome import Outcome, Verdict
     from ratchet.verifiers.problem import Problem
@@ -251,11 +250,11 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
         curriculum, learner = Curriculum(stage, 0, {"math": problems}, lambda _: True), Learner(policy, stage)
         curriculum.start()
         ways = {}
-        for sampler.beside in (False, True):
-            ways[sampler.beside] = Batches(stage, 0, curriculum, worker, learner, 0.0)
+        for sampler.separate_devices in (False, True):
+            ways[sampler.separate_devices] = Batches(stage, 0, curriculum, worker, learner, 0.0)
         found: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
         for _ in range(1 + steps):  # the first is not counted
-            for sampler.beside, batches in ways.items():
+            for sampler.separate_devices, batches in ways.items():
                 began = time.perf_counter()
                 batch = curriculum.draw()
                 collected = batches.collect(batch)
@@ -263,7 +262,7 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
                 metrics = learner.learn(collected.groups, 1.0)
                 curriculum.advance()
                 now = time.perf_counter()
-                found[sampler.beside].append((now - began, at - began, metrics.get("learned_early", 0.0)))
+                found[sampler.separate_devices].append((now - began, at - began, metrics.get("learned_early", 0.0)))
         print("\n| learned from | step, s | sampled, s | of its tokens before that |\n|---|--:|--:|--:|")
         for early, name in ((False, "when all is sampled"), (True, "as groups finish")):
             values = [statistics.median(column) for column in zip(*found[early][1:], strict=True)]

@@ -60,8 +60,9 @@ def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
     from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
-    from ratchet.training.groups import describe, group
+    from ratchet.training.groups import group
     from ratchet.training.learner import Learner
+    from ratchet.training.metrics import describe
     from ratchet.training.policy import Policy
     from ratchet.training.rollout import RolloutWorker
     from ratchet.training.sampler import Sampler

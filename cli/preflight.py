@@ -14,7 +14,7 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import console
-from ratchet.infra.launching.group import STATUS, Group, TakenAway
+from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
@@ -101,7 +101,7 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))
-    group = Group(argv, hardware.machines, hardware.processes, work, work / "log")
+    group = ProcessGroup(argv, hardware.machines, hardware.processes, work, work / "log")
     launcher, shown = launcher_of(settings), 0
 
     def new_lines() -> Iterator[Line]:

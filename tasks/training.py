@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.launching.group import STATUS, Group, TakenAway
+from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
@@ -233,7 +233,7 @@ def run_worker(
     spec_file, status_file = run.settings.logs / f"{draft.path.name}.spec.json", draft.path / STATUS
     log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
-    group = Group(argv, machines, processes, draft.path, log, once, resident)
+    group = ProcessGroup(argv, machines, processes, draft.path, log, once, resident)
     wanted = json.dumps(spec, indent=1, ensure_ascii=False)
     status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
     spec_file.parent.mkdir(parents=True, exist_ok=True)

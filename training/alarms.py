@@ -1,17 +1,12 @@
 """Warnings about a step's metrics, saying what to do."""
 
 import math
-import resource
-import sys
-
-import torch
+from collections.abc import Mapping
 
 from ratchet.infra.recipe.training import Alarms
-from ratchet.training import ranks
-from ratchet.training.groups import Metrics
 
 
-def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
+def alarms(metrics: Mapping[str, float], limits: Alarms) -> dict[str, str]:
     """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
     `<domain>/<name>`."""
     found = {}
@@ -32,7 +27,7 @@ def alarms(metrics: Metrics, limits: Alarms) -> dict[str, str]:
     return found
 
 
-def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
+def _sampling(metrics: Mapping[str, float], limits: Alarms) -> dict[str, str]:
     found = {}
     if metrics["pass_rate"] == 0:
         found["no_reward"] = "no response passed: is the verifier right, and are the prompts within the model's reach?"
@@ -58,20 +53,10 @@ def _sampling(metrics: Metrics, limits: Alarms) -> dict[str, str]:
         found["infra_errors"] = (
             f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"
         )
-    if metrics.get("short_batch"):
-        found["short_batch"] = (
-            f"after {metrics['sampling_rounds']:.0f} rounds of sampling the batch is {metrics['short_batch']:.0f} "
+    if metrics.get("missing_prompts"):
+        found["missing_prompts"] = (
+            f"after {metrics['sampling_rounds']:.0f} rounds of sampling the batch is {metrics['missing_prompts']:.0f} "
             "prompts short: all rollouts of the other prompts had the same reward. Drop easy prompts, or raise "
             "dynamic_sampling_rounds"
         )
     return found
-
-
-def memory() -> Metrics:
-    """Peak memory of the largest rank so far, GB. Collective."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    held = {"memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
-    if torch.cuda.is_available():
-        held["gpu_memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
-    everyone = ranks.gather(held)
-    return {name: max(rank[name] for rank in everyone) for name in held}

@@ -63,6 +63,7 @@ class Checkpoints:
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
         self._leaving = threading.Event()
+        self._seconds = 0.0  # that the last `save` took from its step
 
     def __enter__(self) -> Self:
         return self
@@ -85,6 +86,7 @@ class Checkpoints:
         """Start to write a checkpoint, which will exist either whole or not at all; then delete those not kept.
         Collective. `state` is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is
         full, now or in a later call."""
+        started = time.perf_counter()
         self.finish()
         draft = self._directory / f".draft-{step:08d}"
         with writing(self._directory):
@@ -98,6 +100,10 @@ class Checkpoints:
         manifest = {"step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape}
         self._writer = threading.Thread(target=self._write, args=(draft, writes, manifest), daemon=True)
         self._writer.start()
+        self._seconds = time.perf_counter() - started
+
+    def report(self) -> dict[str, float]:
+        return {"checkpoint_seconds": self._seconds}
 
     def finish(self) -> None:
         """Wait for the checkpoint that is being written, if any. Collective. Raises its writer's error."""

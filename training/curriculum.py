@@ -203,8 +203,24 @@ class Curriculum:
         typical = sum(found) / len(found) if found else 0.0
         return {problem_id: typical if tokens is None else tokens for problem_id, tokens in known.items()}
 
-    def advance(self) -> None:
+    def advance(self) -> int:
+        """End the step; its number, counted from 1."""
         self.state.step += 1
+        return self.state.step
+
+    def report(self, batch: Batch) -> dict[str, float]:
+        """Metrics of the step that has ended."""
+        active, taken = self.active, self.interventions
+        report = {
+            "step": self.state.step, "steps": self._first.steps, "epoch": float(batch.epoch),
+            "active_prompts": float(sum(active.values())), "temperature": batch.temperature,
+            "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(taken.resets),
+        }  # fmt: skip
+        if self._first.interventions:
+            report["interventions"] = float(len(taken.state.taken))
+        if len(active) > 1:
+            report |= {f"{domain}/active_prompts": float(count) for domain, count in active.items()}
+        return report
 
     @property
     def validation_due(self) -> bool:

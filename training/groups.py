@@ -1,23 +1,37 @@
-"""Groups: one prompt's judged rollouts with rewards and advantages; metrics and samples of a batch of groups."""
+"""Groups: one prompt's judged rollouts with rewards and advantages."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from ratchet.infra.recipe.training import Stage
-from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.advantages.advantage import GroupRewards
-from ratchet.training.rewards import reward
-from ratchet.training.rollout import Rollout
+from ratchet.training.advantages import ADVANTAGES, GroupRewards
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 
-Metrics = dict[str, float]
+
+@dataclass(frozen=True)
+class Rollout:
+    """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
+    `version`: of the weights that sampled it (`Policy.version`)."""
+
+    problem_id: str
+    domain: str
+    sample: int
+    prompt: np.ndarray
+    response: np.ndarray
+    logprobs: np.ndarray
+    truncated: bool
+    outcome: Outcome
+    fraction: float
+    detail: str
+    version: int = 0
+    decided_by: str = ""
+    """The verifier's tier or reason (`Verdict.decided_by`)."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +81,25 @@ class Group:
         return GroupRewards(tuple(r for r, _ in counted), tuple(n for _, n in counted))
 
 
+def reward(rollout: Rollout, stage: Stage) -> float:
+    """1 for a passed response and 0 for any other; in a graded domain the verifier's fraction. The stage's truncation
+    policy reduces the reward of a response that did not end, or nearly did not."""
+    earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
+    if stage.truncation == "soft_overlong":
+        earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.overlong_buffer_tokens)
+    return earned - stage.unfinished_penalty if rollout.truncated else earned
+
+
+def is_graded(domain: str, stage: Stage) -> bool:
+    return domain in stage.graded or domain_of(domain).reward == "graded"
+
+
+def soft_overlong(length: int, limit: int, buffer: int) -> float:
+    """The length penalty of a response of `length` tokens: 0 up to `limit - buffer`, falling to -1 at `limit` (DAPO, Yu
+    et al. 2025, arXiv 2503.14476, equation 13)."""
+    return -max(0, length - (limit - buffer)) / buffer
+
+
 def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
@@ -101,84 +134,6 @@ def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
     for members in groups:
         found.setdefault(members.domain, []).append(members)
     return found
-
-
-def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
-    """Metrics of the sampled groups; with several domains also of each, as `<domain>/<name>`."""
-    parts = by_domain(groups) if len(stage.domains) > 1 else {}
-    each = {f"{domain}/{name}": v for domain, part in parts.items() for name, v in _describe(part).items()}
-    return {**_describe(groups), **each}
-
-
-def _describe(groups: Sequence[Group]) -> Metrics:
-    """`reward` is over valid rollouts; infra errors count neither there nor in `pass_rate`. `rewritten`: share of the
-    passes whose answer is not in the reference's form and had to be evaluated to see that it is equal; `unevaluated`:
-    share of the responses that leave arithmetic to do."""
-    rollouts = [r for g in groups for r in g.rollouts]
-    rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
-    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
-    lengths = [len(r.response) for r in rollouts]
-    own: dict[str, list[float]] = {}
-    for members in groups:
-        for name, value in members.advantages.metrics.items():
-            own.setdefault(name, []).append(value)
-    facts = {name: fmean(values) for name, values in own.items()} | {
-        "reward": fmean(rewards) if rewards else 0.0,
-        "pass_rate": fmean(judged) if judged else 0.0,
-        "response_tokens": fmean(lengths),
-        "truncated": fmean(r.truncated for r in rollouts),
-        "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
-        "all_passed_groups": fmean(g.all_passed for g in groups),
-        "all_failed_groups": fmean(g.all_failed for g in groups),
-    }
-    facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
-    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
-    facts["rewritten"] = fmean(passed) if passed else 0.0
-    facts["unevaluated"] = fmean(r.decided_by == "unevaluated" for r in rollouts)
-    outcomes = Counter(r.outcome for r in rollouts)
-    facts |= {f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome}
-    return {**facts, "infra_errors": float(outcomes[Outcome.INFRA_ERROR])}
-
-
-def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:
-    """Mean absolute advantage of valid rollouts, of all and as `<domain>/…`."""
-    sizes: dict[str, list[float]] = {"advantage_scale": []}
-    for members in groups:
-        own = [abs(a) for a, ok in zip(members.advantages.values, members.valid, strict=True) if ok]
-        for name in ("", f"{members.domain}/")[: 2 if members.domain in domains else 1]:
-            sizes.setdefault(f"{name}advantage_scale", []).extend(own)
-    return {name: fmean(values) for name, values in sizes.items() if values}
-
-
-def samples(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
-    """Three rollouts of each domain to read: the best, the worst, and a truncated one, if any."""
-    shown = [(kind, *place) for part in by_domain(groups).values() for kind, place in _shown(part).items()]
-    return [{"step": step, "shown": kind, **_row(members, i, tokenizer)} for kind, members, i in shown]
-
-
-def _shown(groups: Sequence[Group]) -> dict[str, tuple[Group, int]]:
-    scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
-
-    def score(place: tuple[Group, int]) -> tuple[float, float]:
-        return place[0].rewards[place[1]], place[0].advantages.values[place[1]]
-
-    shown = {"best": max(scored, key=score), "worst": min(scored, key=score)} if scored else {}
-    truncated = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
-    return shown | ({"truncated": truncated[0]} if truncated else {})
-
-
-def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
-    rollout = members.rollouts[i]
-    return {
-        "domain": rollout.domain,
-        "problem_id": rollout.problem_id,
-        "outcome": rollout.outcome.value,
-        "reward": members.rewards[i],
-        "advantage": members.advantages.values[i],
-        "tokens": len(rollout.response),
-        "prompt": tokenizer.decode(rollout.prompt),
-        "response": tokenizer.decode(rollout.response),
-    }
 
 
 def to_json(members: Group) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""Append-only JSON lines, which a resumed run truncates to its checkpoint, so that no step appears twice."""
+"""A stage's files of JSON lines, which a resumed run truncates to its checkpoint, so that no step appears twice."""
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ratchet.infra.store import journal
+from ratchet.infra.store.files import write_atomically
+from ratchet.training.groups import Group
+from ratchet.verifiers.errors import RatchetError
 
 
 class Journal:
@@ -32,3 +38,38 @@ class Journal:
     def sync(self) -> None:
         if self._lines:
             self._lines.sync()
+
+
+class Journals:
+    """A stage's journals, continued after `last_step`."""
+
+    def __init__(self, work: Path, last_step: int, rank: int) -> None:
+        files = (work / f"{name}.jsonl" for name in ("metrics", "decisions", "samples"))
+        self.metrics, self.decisions, self.samples = (Journal(file, last_step, rank) for file in files)
+        self._bad_batch = work / "bad_batch.json" if rank == 0 else None
+
+    def sync(self) -> None:
+        for file in (self.metrics, self.decisions, self.samples):
+            file.sync()
+
+    @contextmanager
+    def keep_bad_batch(self, step: int, groups: Sequence[Group]) -> Iterator[None]:
+        """Write the batch to `bad_batch.json` if it cannot be learned from."""
+        try:
+            yield
+        except RatchetError:
+            if self._bad_batch:
+                write_atomically(self._bad_batch, json.dumps(_rows(step, groups), indent=1))
+            raise
+
+
+def _rows(step: int, groups: Sequence[Group]) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": step, "problem_id": r.problem_id, "sample": r.sample, "prompt_tokens": len(r.prompt),
+            "response_tokens": len(r.response), "outcome": r.outcome.value, "reward": reward, "advantage": advantage,
+            "least_logprob": float(r.logprobs.min(initial=0.0)),
+        }
+        for g in groups
+        for r, reward, advantage in zip(g.rollouts, g.rewards, g.advantages.values, strict=True)
+    ]  # fmt: skip

@@ -10,10 +10,11 @@ import torch
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
-from ratchet.training.groups import Group, Metrics, advantage_scales
+from ratchet.training.groups import Group
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl, mismatch
+from ratchet.training.metrics import Metrics, advantage_scales
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 from ratchet.verifiers.errors import RatchetError
@@ -180,7 +181,7 @@ class Learner:
                 reference = policy.reference.score(batch, temperature)
             given = LossInputs(
                 logprobs=logprobs, old_logprobs=old, sampled_logprobs=batch.sampled_logprobs,
-                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, tokens_here=batch.lengths,
+                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, local_lengths=batch.lengths,
                 lengths=batch.whole_lengths, sum_over_sharers=policy.sum_over_sharers,
             )  # fmt: skip
             found = self._policy_loss(given, stage)

@@ -64,9 +64,10 @@ class MicroBatch:
 
 
 def collate(
-    samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False, once: bool = True
+    samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False, share_prompts: bool = True
 ) -> MicroBatch:
-    """One micro-batch on `device`, all of whose tokens have this mask. `once`: packed sequences share their prompts."""
+    """One micro-batch on `device`, all of whose tokens have this mask. `share_prompts`: packed sequences with
+    the same prompt compute it once."""
     lengths = [len(sample.response) for sample in samples]
     if packed:
         starts = np.cumsum([0, *(len(sample) for sample in samples)])
@@ -82,7 +83,7 @@ def collate(
     prompts: list[tuple[int, tuple[int, ...]]] = []
     first = np.ones(width, bool)  # not of a prompt that is in the row already
     for i, (start, sample) in enumerate(zip(starts, samples, strict=False)):
-        if once and i and np.array_equal(sample.prompt, samples[i - 1].prompt):
+        if share_prompts and i and np.array_equal(sample.prompt, samples[i - 1].prompt):
             first[start : start + len(sample.prompt)] = not packed
             prompts[-1] = prompts[-1][0], (*prompts[-1][1], lengths[i])
         else:
@@ -146,21 +147,21 @@ ranks the busiest then has 1.05 of the mean, with whole groups 1.18."""
 
 
 def plan_micro_batches(
-    samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False, once: bool = True,
+    samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False, share_prompts: bool = True,
     even: float = math.inf,
 ) -> list[list[list[Sample]]]:  # fmt: skip
     """Assign samples to ranks and divide each rank's share into micro-batches of at most `token_budget` tokens, padding
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
     Padded: sequences of similar length go together, and to the ranks in turn, so that two ranks' tokens differ by less
-    than the longest sequence. Packed: those with the same prompt go together, as they compute it `once`, and ranks get
+    than the longest sequence. Packed: those with the same prompt go together if they `share_prompts`, and ranks get
     about the same arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
 
     A pure function: every rank computes the same plan. All ranks get equally many micro-batches, empty ones if needed:
     under ZeRO-3 the others wait for a missing rank's part of the weights.
     """
     if packed:
-        plan = [_packed(share, token_budget) for share in _shares(samples, ranks, once, even)]
+        plan = [_packed(share, token_budget) for share in _shares(samples, ranks, share_prompts, even)]
     else:
         by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
         plan = [_padded(by_length[rank::ranks], token_budget) for rank in range(ranks)]
@@ -198,12 +199,12 @@ def _packed(share: Sequence[Sequence[Sample]], budget: int) -> list[list[Sample]
     return batches
 
 
-def _shares(samples: Sequence[Sample], ranks: int, once: bool, even: float) -> list[list[list[Sample]]]:
-    """Each rank's groups of samples, which share their prompts if that is computed `once`. What costs most is assigned
+def _shares(samples: Sequence[Sample], ranks: int, share_prompts: bool, even: float) -> list[list[list[Sample]]]:
+    """Each rank's groups of samples, by prompt if they share it. What costs most is assigned
     first, to the rank with the least so far; costly groups are divided before."""
     groups: dict[Any, list[Sample]] = {}
     for sample in samples:
-        groups.setdefault(sample.prompt.tobytes() if once else sample.index, []).append(sample)
+        groups.setdefault(sample.prompt.tobytes() if share_prompts else sample.index, []).append(sample)
 
     def cost(group: Sequence[Sample]) -> float:
         prompt = _cost(len(group[0].prompt), even)

@@ -116,16 +116,16 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        together = self.hardware.sequence_ranks
-        packed = self.hardware.packed or together > 1
-        budget = together * (token_budget or self.hardware.micro_batch_tokens)
-        plan = plan_micro_batches(samples, self.ranks // together, budget, packed, together == 1, self._even)
+        sharers = self.hardware.sequence_ranks  # ranks that compute a sequence together
+        packed = self.hardware.packed or sharers > 1
+        budget = sharers * (token_budget or self.hardware.micro_batch_tokens)
+        plan = plan_micro_batches(samples, self.ranks // sharers, budget, packed, sharers == 1, self._even)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         batches = [
-            collate(share or [padding], self.device, float(bool(share)), packed, once=together == 1)
-            for share in plan[self.rank // together]
+            collate(share or [padding], self.device, float(bool(share)), packed, share_prompts=sharers == 1)
+            for share in plan[self.rank // sharers]
         ]
-        return batches if together == 1 else [shard(b, self.rank % together, together) for b in batches]
+        return batches if sharers == 1 else [shard(b, self.rank % sharers, sharers) for b in batches]
 
     @property
     def positions(self) -> int | None:
@@ -223,9 +223,9 @@ class Policy:
             return
         ends = list(accumulate(weight.ds_numel * weight.element_size() for _, weight in weights))
         for _, bucket in groupby(zip(ends, weights, strict=True), key=lambda each: each[0] // BUCKET):
-            together = [named for _, named in bucket]
-            with deepspeed.zero.GatheredParameters([weight for _, weight in together]):
-                yield from together
+            gathered = [named for _, named in bucket]
+            with deepspeed.zero.GatheredParameters([weight for _, weight in gathered]):
+                yield from gathered
 
     def whole_model(self) -> Any:
         """The model with all of its current weights in evaluation mode, for decoding. With an adapter a copy, and under

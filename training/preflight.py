@@ -33,15 +33,14 @@ from ratchet.infra.store.journal import Journal
 from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, ranks
 from ratchet.training.adapter import Adapter
-from ratchet.training.alarms import memory
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
-from ratchet.training.groups import Group, group
+from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
 from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
+from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import Rollout
 from ratchet.training.sampler import difference, open_sampler
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
@@ -94,7 +93,7 @@ class Preflight:
         self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
         self.share = 1 / self.ranks if found.is_cpu else 1.0
         """The part of the machine that this rank has."""
-        self.together = 1
+        self.ranks_per_engine = 1
         """Ranks that share an engine."""
         self.measured: dict[str, Any] = {}
         """Values for the machine's `Rates`."""
@@ -122,7 +121,7 @@ class Preflight:
             def open_engine() -> str:
                 engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
                 opened.append(stack.enter_context(engine))
-                self.together = opened[0].together
+                self.ranks_per_engine = opened[0].ranks_per_engine
                 return self._handed_over(opened[0])
 
             self.line("weights", open_engine)
@@ -202,7 +201,7 @@ class Preflight:
 
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
-        engine = self.rank // self.together
+        engine = self.rank // self.ranks_per_engine
         random = np.random.default_rng(engine)
         prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]

@@ -21,14 +21,13 @@ from ratchet.infra.store.files import replace_directory, write_atomically
 from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
-from ratchet.training.batches import Batches
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.journal import Journal
+from ratchet.training.groups import is_graded
+from ratchet.training.journal import Journal, Journals
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
-from ratchet.training.rewards import is_graded
-from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -134,10 +133,9 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             if spec["pass_rates"]:
                 rates = {i: pass_rate(*count) for i, count in _read_counts(Path(spec["pass_rates"])).items()}
             curriculum.start(rates)
-        journals = loop.Journals(work, restored[0] if restored else -1, policy.rank)
-        loop.train(
-            stage, recipe.seed, training, curriculum, worker, batches, learner, checkpoints, journals, validation
-        )
+        journals = Journals(work, restored[0] if restored else -1, policy.rank)
+        checks = loop.Validation(recipe.seed, worker, validation)
+        loop.train(training, curriculum, batches, learner, checks, checkpoints, journals, policy.tokenizer)
     if stage.result == "best":
         checkpoints.restore_best()
     return policy, curriculum.state.step

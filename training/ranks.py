@@ -106,13 +106,15 @@ def broadcast(item: Any) -> Any:
 _assignments = count()
 
 
-def assign(number: int, together: int = 1) -> tuple[Iterator[int], Iterator[int]]:
+def assign(number: int, ranks_per_engine: int = 1) -> tuple[Iterator[int], Iterator[int]]:
     """Divide the numbers below `number` among the ranks, each to one rank only. The first iterator has this rank's even
     share; the second, for a rank that has finished, takes from the rank with the most left. Collective; all ranks
-    finish an assignment before the next. `together` neighboring ranks get the same share, and nothing else: they could
-    not agree on when to take more."""
-    if together > 1:
-        return iter(range(rank() // together, number, torch.distributed.get_world_size() // together)), iter(())
+    finish an assignment before the next. The neighboring ranks of one engine get the same share, and nothing else: they
+    could not agree on when to take more."""
+    if ranks_per_engine > 1:
+        return iter(
+            range(rank() // ranks_per_engine, number, torch.distributed.get_world_size() // ranks_per_engine)
+        ), iter(())
     return assigned(number, _get_default_store(), next(_assignments), rank(), torch.distributed.get_world_size())
 
 

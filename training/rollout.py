@@ -1,11 +1,15 @@
-"""Sampling responses from the current policy and judging them, over all ranks."""
+"""A step's batch: responses from the current policy, sampled and judged over all ranks, as groups to learn from."""
 
+import math
 import queue
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,37 +18,25 @@ from ratchet.infra.inference.engine import BATCHES_AT_ONCE
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import prompt_ids
+from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
+from ratchet.training.advantages import OF_ONE_GROUP
+from ratchet.training.curriculum import Batch, Curriculum
+from ratchet.training.groups import Group, Rollout, by_domain, from_json, group, to_json, with_advantages
+from ratchet.training.learner import Learner
+from ratchet.training.metrics import Metrics, describe
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
-
-@dataclass(frozen=True)
-class Rollout:
-    """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
-    `version`: of the weights that sampled it (`Policy.version`)."""
-
-    problem_id: str
-    domain: str
-    sample: int
-    prompt: np.ndarray
-    response: np.ndarray
-    logprobs: np.ndarray
-    truncated: bool
-    outcome: Outcome
-    fraction: float
-    detail: str
-    version: int = 0
-    decided_by: str = ""
-    """The verifier's tier or reason (`Verdict.decided_by`)."""
-
-
+LEAST_USABLE = 0.25
+"""Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
+it."""
 TICK_S = 0.2
 """With an engine beside the trainer, all ranks have a problem's rollouts at most this long after its last verdict."""
-
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """Truncated responses are not judged: otherwise text after the answer would cost nothing, and a policy learns to fill
 the limit."""
@@ -78,17 +70,16 @@ class RolloutWorker:
         self._batch_size = batch_size
         self._prompts: dict[str, tuple[int, ...]] = {}
         self._ended = 0.0  # time at which the last response ended
-        self.judge_wait_s = 0.0
-        """Seconds that this rank waited for verdicts after its last response, in the last run."""
+        self._judge_wait_s = 0.0  # for verdicts after that
 
-    @property
-    def tokenizer(self) -> Any:
-        return self._policy.tokenizer
+    def report(self) -> Metrics:
+        """Metrics of the last run on this rank."""
+        return {**self.sampler.facts, "judge_wait_seconds": self._judge_wait_s}
 
     def prompts(self, problems: Sequence[Problem]) -> list[tuple[int, ...]]:
         """The problems' prompts as token ids."""
         new = [problem for problem in problems if problem.problem_id not in self._prompts]
-        for problem, ids in zip(new, prompt_ids(self.tokenizer, new, self._format), strict=True):
+        for problem, ids in zip(new, prompt_ids(self._policy.tokenizer, new, self._format), strict=True):
             self._prompts[problem.problem_id] = ids
         return [self._prompts[problem.problem_id] for problem in problems]
 
@@ -132,19 +123,19 @@ class RolloutWorker:
         theirs, so the samples do not depend on the ranks' speed. A response is judged while others are decoded.
         """
         by_id = {problem.problem_id: problem for problem in problems}
-        if self.sampler.continuous:
+        if self.sampler.continuous_batching:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
         # Servers decode the requests of all ranks together, so a batch is a problem.
-        together = self.sampler.together
-        at_once = 1 if self.sampler.continuous else BATCHES_AT_ONCE
-        size = 1 if self.sampler.beside else self._batch_size * together * at_once
-        batches = _decode_batches(problems, samples, size, self._policy.ranks // together)
+        per_engine = self.sampler.ranks_per_engine
+        at_once = 1 if self.sampler.continuous_batching else BATCHES_AT_ONCE
+        size = 1 if self.sampler.separate_devices else self._batch_size * per_engine * at_once
+        batches = _decode_batches(problems, samples, size, self._policy.ranks // per_engine)
         own, left = (
             (self._requests(batches[turn], samples, seed_parts) for turn in turns)
-            for turns in ranks.assign(len(batches), together)
+            for turns in ranks.assign(len(batches), per_engine)
         )
         completions = self.sampler.generate(own, sampling, left)
-        judges = self._policy.rank % together == 0  # of the ranks that share an engine, one judges its responses
+        judges = self._policy.rank % per_engine == 0  # of the ranks that share an engine, one judges its responses
         return self._judged((by_id[completion.key[0]], completion) for completion in completions if judges)
 
     def _judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
@@ -152,9 +143,15 @@ class RolloutWorker:
             yield from responses
             self._ended = time.perf_counter()
 
-        for found in judged(self._pool, self._format.response_prefix, timed()):
-            yield self._rollout(*found)
-        self.judge_wait_s = time.perf_counter() - self._ended
+        for problem, completion, verdict in judged(self._pool, self._format.response_prefix, timed()):
+            yield Rollout(
+                problem_id=problem.problem_id, domain=problem.domain, sample=completion.key[1],
+                prompt=np.array(self._prompts[problem.problem_id], np.int32),
+                response=np.array(completion.token_ids, np.int32), logprobs=np.array(completion.logprobs, np.float32),
+                truncated=completion.finish_reason == "length", outcome=verdict.outcome, fraction=verdict.fraction,
+                detail=verdict.detail, version=self._policy.version, decided_by=verdict.decided_by,
+            )  # fmt: skip
+        self._judge_wait_s = time.perf_counter() - self._ended
 
     def _requests(self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...]) -> list[Request]:
         return [
@@ -163,14 +160,146 @@ class RolloutWorker:
             for sample in range(samples)
         ]
 
-    def _rollout(self, problem: Problem, completion: Completion, verdict: Verdict) -> Rollout:
-        return Rollout(
-            problem_id=problem.problem_id, domain=problem.domain, sample=completion.key[1],
-            prompt=np.array(self._prompts[problem.problem_id], np.int32),
-            response=np.array(completion.token_ids, np.int32), logprobs=np.array(completion.logprobs, np.float32),
-            truncated=completion.finish_reason == "length", outcome=verdict.outcome, fraction=verdict.fraction,
-            detail=verdict.detail, version=self._policy.version, decided_by=verdict.decided_by,
-        )  # fmt: skip
+
+@dataclass
+class Collected:
+    """`groups` to learn from; all groups `sampled` in this step; `rounds` of sampling; prompts `missing` by domain."""
+
+    groups: list[Group] = field(default_factory=list)
+    sampled: list[Group] = field(default_factory=list)
+    rounds: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+
+
+class Batches:
+    """Samples the batches of one stage.
+
+    With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) a group with equal rewards is replaced by other prompts
+    of its domain, for a bounded number of rounds. Groups beyond the batch wait for the next step if a batch gets
+    several updates, with the log-probabilities of the policy that sampled them. In strictly on-policy training they
+    would be stale by then, so the step learns from them too.
+    """
+
+    def __init__(
+        self, stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, learner: Learner,
+        max_infra_errors: float,
+    ) -> None:  # fmt: skip
+        self._stage, self._seed, self._curriculum = stage, seed, curriculum
+        self._worker, self._learner, self._max_infra_errors = worker, learner, max_infra_errors
+        self.surplus: list[Group] = []
+        """Groups that wait for the next step."""
+        reason = _waits_for_batch(stage)
+        self._early = worker.sampler.separate_devices and not reason
+        if worker.sampler.separate_devices and reason and ranks.rank() == 0:
+            print(f"stage {stage.name}: learns only when the whole batch is sampled: {reason}", file=sys.stderr)
+
+    def collect(self, batch: Batch) -> Collected:
+        """Sample and judge the batch, and replacements as the stage allows. Collective. Raises RatchetError if too many
+        verdicts failed on our side."""
+        stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
+        collected = Collected(groups=self.surplus)
+        if not stage.dynamic_sampling_rounds:
+            collected.groups = self._sample(batch, collected)
+            return collected
+        waiting = Counter(g.domain for g in self.surplus)
+        first = self._curriculum.draw_more({d: max(1, count - waiting[d]) for d, count in wanted.items()})
+        fresh = self._sample(replace(batch, problems=first), collected)
+        while True:
+            collected.groups = collected.groups + _teaching(fresh, stage)
+            collected.missing = wanted - Counter(g.domain for g in collected.groups)  # none is negative
+            more = self._curriculum.draw_more(self._needed(collected))
+            if not more or collected.rounds > stage.dynamic_sampling_rounds:
+                break
+            fresh = self._sample(replace(batch, problems=more), collected)
+        self.surplus = []
+        if stage.updates_per_batch > 1:
+            collected.groups, surplus = _split(collected.groups, wanted)
+            self.surplus = self._learner.old_logprobs(surplus, batch.temperature)
+        collected.groups = with_advantages(collected.groups, batch.stage)  # of one batch, from several rounds
+        return collected
+
+    def _needed(self, collected: Collected) -> dict[str, int]:
+        """Prompts to sample for the missing ones, at the rate at which prompts taught so far."""
+        sampled = by_domain(collected.sampled)
+        usable = {domain: fmean(not g.advantages.zero_variance for g in groups) for domain, groups in sampled.items()}
+        return {d: math.ceil(count / max(usable[d], LEAST_USABLE)) for d, count in collected.missing.items()}
+
+    def _sample(self, batch: Batch, collected: Collected) -> list[Group]:
+        sampling = Sampling(temperature=batch.temperature, max_tokens=batch.stage.max_response_tokens)
+        again = (f"round {collected.rounds}",) if collected.rounds else ()
+        seed_parts = (self._seed, self._stage.name, batch.step, *again)
+        expected = self._curriculum.expected_tokens(batch.problems)
+
+        def finished(fresh: list[Rollout]) -> None:
+            groups = group(fresh, batch.stage)
+            self._learner.learn_early(_teaching(groups, batch.stage), batch.temperature)
+
+        rollouts = self._worker.run(
+            batch.problems, batch.rollouts, sampling, seed_parts, expected, finished if self._early else None
+        )
+        errors = [rollout.detail for rollout in rollouts if rollout.outcome is Outcome.INFRA_ERROR]
+        check_infra_errors(errors, len(rollouts), self._max_infra_errors)
+        collected.rounds += 1
+        groups = group(rollouts, batch.stage)
+        collected.sampled += groups
+        self._curriculum.record({g.problem_id: g.all_passed for g in groups})
+        self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
+        return groups
+
+    def report(self, collected: Collected) -> Metrics:
+        """Metrics of what was sampled in this step."""
+        report = describe(collected.sampled, self._stage) | self._worker.report()
+        report["sampled_tokens"] = float(sum(len(r.response) for g in collected.sampled for r in g.rollouts))
+        if self._stage.dynamic_sampling_rounds:
+            report |= {
+                "sampling_rounds": float(collected.rounds), "learned_groups": float(len(collected.groups)),
+                "carried_groups": float(len(self.surplus)), "missing_prompts": float(collected.missing.total()),
+            }  # fmt: skip
+            if len(self._stage.domains) > 1:
+                report |= {f"{name}/missing_prompts": float(collected.missing[name]) for name in self._stage.domains}
+        return report
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"surplus": [to_json(members) for members in self.surplus]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.surplus = [from_json(members) for members in state["surplus"]]
+
+
+def _waits_for_batch(stage: Stage) -> str:
+    """Why a group's gradient depends on others of its batch; "" if it does not."""
+    if stage.updates_per_batch > 1:
+        return f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"
+    if stage.advantage not in OF_ONE_GROUP:
+        return f"advantage {stage.advantage} may depend on all groups; {', '.join(OF_ONE_GROUP)} do not"
+    return ""
+
+
+def _teaching(groups: Sequence[Group], stage: Stage) -> list[Group]:
+    """The groups that a step learns from; dynamic sampling replaces the others."""
+    return [g for g in groups if not (stage.dynamic_sampling_rounds and g.advantages.zero_variance)]
+
+
+def _split(groups: Sequence[Group], wanted: Counter[str]) -> tuple[list[Group], list[Group]]:
+    """The first groups of each domain, as many as wanted, and the surplus. Domains without wanted prompts have none."""
+    kept, surplus, counts = [], [], Counter()
+    for members in groups:
+        counts[members.domain] += 1
+        waits = counts[members.domain] > wanted[members.domain] > 0
+        (surplus if waits else kept).append(members)
+    return kept, surplus
+
+
+def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
+    """Raises RatchetError if too large a share of a batch's verdicts failed on our side. `details`: their messages;
+    `of`: the number of verdicts."""
+    if len(details) > limit * of:
+        shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
+        raise RatchetError(
+            f"{len(details)} of {of} verdicts of this batch failed on our side, more than training.max_infra_errors "
+            f"({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the judge's sandbox; then run the same "
+            "command again to continue from the last checkpoint."
+        )
 
 
 def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:

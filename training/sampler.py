@@ -48,14 +48,15 @@ class Sampler:
     carries the version of the weights that sampled it."""
 
     def __init__(self, policy: Policy, engine: TrainingEngine) -> None:
-        self.positions, self.beside, self.continuous = engine.positions, engine.beside, engine.continuous
-        self.together = engine.together
+        self.positions, self.separate_devices = engine.positions, engine.separate_devices
+        self.continuous_batching = engine.continuous_batching
+        self.ranks_per_engine = engine.ranks_per_engine
         self.facts: dict[str, float] = {}
         """Metrics of the last `generate`."""
         self._policy, self._engine = policy, engine
         self._pushes = 0
         # Makes versions unique: a server may still hold another run's weights.
-        self._session = ranks.broadcast(f"{time.time_ns():x}") if engine.copies else ""
+        self._session = ranks.broadcast(f"{time.time_ns():x}") if engine.has_own_weights else ""
 
     def generate(
         self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]] = ()
@@ -82,7 +83,7 @@ class Sampler:
         self._pushes += 1
         version = f"{self._session}-{self._pushes}"
         self._engine.receive(version)
-        if self._engine.copies:
+        if self._engine.has_own_weights:
             pushed = time.perf_counter()
             difference = self._probe(version)
             self.facts = {
@@ -111,7 +112,7 @@ class Sampler:
         return found
 
     def _check_version(self, completion: Completion, version: str) -> None:
-        if self._engine.copies and completion.weight_version != version:
+        if self._engine.has_own_weights and completion.weight_version != version:
             raise RatchetError(
                 f"the engine sampled with weights {completion.weight_version!r} instead of {version!r}. Was the server "
                 "restarted, or does another run use it? Run the same command again to continue from the last "

@@ -104,17 +104,17 @@ class TrainingEngine(Protocol):
 
     positions: int | None
     """Most tokens of a prompt and its response together; None if only the model limits them."""
-    copies: bool
+    has_own_weights: bool
     """Whether it has its own copy of the weights. Its completions must then carry the version given to `receive`, and
     log-probabilities, which are compared with the policy's after each change of weights; a difference above rounding
     ends the run."""
-    beside: bool
+    separate_devices: bool
     """Whether it samples in its own processes on its own devices: the policy then learns from finished groups while the
     rest is sampled."""
-    continuous: bool
+    continuous_batching: bool
     """Whether a response starts when any other ends; prompts with the longest expected responses then go first. If not,
     it may start when another handed over together with it ends."""
-    together: int
+    ranks_per_engine: int
     """Neighboring ranks that share one engine, each with the same requests and completions."""
 
     def receive(self, version: str) -> None:
@@ -124,7 +124,7 @@ class TrainingEngine(Protocol):
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         """Yield completions as they finish. A batch is drawn when there is room for it. Not collective: a rank may call
-        it several times in a pass; for an engine `beside`, on a separate thread."""
+        it several times in a pass; for an engine with `separate_devices`, on a separate thread."""
         ...
 
     def sleep(self) -> None:

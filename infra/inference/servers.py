@@ -26,10 +26,10 @@ class Servers:
     used again once it has taken new weights. Raises RatchetError when all are lost.
     """
 
-    copies: bool = True
-    beside: bool = True
-    continuous: bool = True
-    together: int = 1
+    has_own_weights: bool = True
+    separate_devices: bool = True
+    continuous_batching: bool = True
+    ranks_per_engine: int = 1
 
     def __init__(self, services: "Sequence[VllmService]", push: Push, batch_size: int, rank: int) -> None:
         self.positions: int | None = min(service.positions for service in services)

@@ -59,15 +59,15 @@ class InPlace:
     adapter."""
 
     positions: int | None = None
-    beside: bool = False
-    continuous: bool = False
-    together: int = 1
+    separate_devices: bool = False
+    continuous_batching: bool = False
+    ranks_per_engine: int = 1
 
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
         self._policy, self._version = policy, ""
-        self.copies: bool = policy.whole_model() is not policy.model
+        self.has_own_weights: bool = policy.whole_model() is not policy.model
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
 
     def receive(self, version: str) -> None:

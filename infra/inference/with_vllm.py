@@ -47,11 +47,11 @@ class Vllm(InferenceEngine):
 
     def needs(self, work: Work) -> Needs:
         """vLLM pages its cache, which holds as many responses as their current lengths allow."""
-        room, together = self._room(work), self.tensor_parallel
-        taken = (room * work.token + work.weights) / together if work.gpu is None else self.memory_share * work.gpu
-        engines = work.ranks // together
-        batch = min(work.hardware.rollout_batch * together, -(-work.responses // engines))
-        return Needs({"vLLM": taken}, room, batch, engines, gpus=together, more_room=MORE_ROOM)
+        room, gpus = self._room(work), self.tensor_parallel
+        taken = (room * work.token + work.weights) / gpus if work.gpu is None else self.memory_share * work.gpu
+        engines = work.ranks // gpus
+        batch = min(work.hardware.rollout_batch * gpus, -(-work.responses // engines))
+        return Needs({"vLLM": taken}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM)
 
     def _room(self, work: Work) -> float:
         if work.gpu is None:
@@ -92,13 +92,13 @@ class WithCopy:
     same tokens from the same logits and seeds.
     """
 
-    copies: bool = True
-    beside: bool = False
-    continuous: bool = True
+    has_own_weights: bool = True
+    separate_devices: bool = False
+    continuous_batching: bool = True
 
-    def __init__(self, engine: Any, push: Callable[[str], None], together: int = 1) -> None:
+    def __init__(self, engine: Any, push: Callable[[str], None], ranks_per_engine: int = 1) -> None:
         self.positions: int | None = engine.positions
-        self.together = together
+        self.ranks_per_engine = ranks_per_engine
         self._engine, self._push = engine, push
 
     def receive(self, version: str) -> None:

@@ -15,7 +15,7 @@ OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     argv: tuple[str, ...]
     """The same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
@@ -24,7 +24,7 @@ class Group:
     work: Path
     """Its output directory, on a shared file system."""
     log: Path
-    once: bool = False
+    on_one_machine: bool = False
     """Whether `argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
     resident: bool = False
     """Whether `infra.resident` can run its module."""
@@ -40,7 +40,7 @@ class Running(Protocol):
         ...
 
 
-def forget(group: Group) -> None:
+def forget(group: ProcessGroup) -> None:
     for name in (STATUS, STOP):
         (group.work / name).unlink(missing_ok=True)
 

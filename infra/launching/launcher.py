@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from ratchet.infra.launching.group import ON_EACH_NODE, Group, Running, environment_of_groups, forget
+from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, environment_of_groups, forget
 from ratchet.infra.launching.resident import Resident
 from ratchet.infra.launching.slurm import Slurm
 from ratchet.infra.settings import Settings
@@ -35,7 +35,7 @@ class Local:
         """Raises RatchetError if a group on that many machines could not be started."""
         on_each_machine(self.on_each, [], machines)
 
-    def launch(self, group: Group, say: Callable[[str], None]) -> AbstractContextManager[Running]:
+    def launch(self, group: ProcessGroup, say: Callable[[str], None]) -> AbstractContextManager[Running]:
         """Start a group, or find it running; it ends with the block. `say` gets a message for each wait. Deletes the
         status of an earlier group."""
         forget(group)
@@ -43,7 +43,7 @@ class Local:
         environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
         if group.resident and group.machines == 1:
             return self.resident.order(group.argv, group.log, environment)
-        argv = on_each_machine(self.on_each, group.argv, 1 if group.once else group.machines)
+        argv = on_each_machine(self.on_each, group.argv, 1 if group.on_one_machine else group.machines)
         return process_group(argv, group.log, environment)
 
 

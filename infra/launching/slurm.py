@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ratchet.infra.launching.group import ON_EACH_NODE, STATUS, STOP, Group, TakenAway, environment_of_groups, forget
+from ratchet.infra.launching.group import (
+    ON_EACH_NODE,
+    STATUS,
+    STOP,
+    ProcessGroup,
+    TakenAway,
+    environment_of_groups,
+    forget,
+)
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
 
@@ -43,7 +51,7 @@ class Slurm:
         _check(machines, self._head())
 
     @contextmanager
-    def launch(self, group: Group, say: Callable[[str], None]) -> Iterator["Job"]:
+    def launch(self, group: ProcessGroup, say: Callable[[str], None]) -> Iterator["Job"]:
         name = job_name(group.work)
         try:
             number = _active(name)
@@ -61,7 +69,7 @@ class Slurm:
             if not job.ended:
                 job.cancel()
 
-    def _submit(self, name: str, group: Group) -> str:
+    def _submit(self, name: str, group: ProcessGroup) -> str:
         options = [
             "--parsable", f"--job-name={name}", f"--nodes={group.machines}", "--ntasks-per-node=1",
             f"--output={group.log}", "--open-mode=append",
@@ -74,11 +82,11 @@ class Slurm:
                 return number
             raise
 
-    def script(self, group: Group) -> str:
+    def script(self, group: ProcessGroup) -> str:
         """The batch script: the user's head, then the group, which gets the script's signals."""
         command = shlex.join(group.argv)
         on_each = self.settings.launcher or ON_EACH_NODE
-        if group.once:
+        if group.on_one_machine:
             command = f"RATCHET_LAUNCHER={shlex.quote(on_each)} {command}"
         elif group.machines > 1:
             port = "from ratchet.verifiers.processes import free_port; print(free_port(''))"

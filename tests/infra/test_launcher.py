@@ -1,6 +1,6 @@
 import sys
 
-from ratchet.infra.launching.group import Group
+from ratchet.infra.launching.group import ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.settings import Settings
 
@@ -15,7 +15,7 @@ def test_trainers_get_the_environment_without_the_credentials_of_services_that_o
 ):
     for name in (*SECRETS, "HF_HOME"):
         monkeypatch.setenv(name, "x")
-    group = Group((sys.executable, "-c", PRINT), 1, 1, tmp_path, tmp_path / "log")
+    group = ProcessGroup((sys.executable, "-c", PRINT), 1, 1, tmp_path, tmp_path / "log")
     with launcher_of(Settings(tmp_path, "", sys.executable)).launch(group, print) as running:
         assert running.wait(60) == 0
     names = set((tmp_path / "log").read_text().split())

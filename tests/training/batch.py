@@ -9,10 +9,9 @@ import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
-from ratchet.training.groups import Group, group
+from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import Rollout
 from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR

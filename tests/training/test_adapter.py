@@ -175,7 +175,7 @@ def test_a_stale_merge_is_found(alone, micro_model, monkeypatch):
     engine = InPlace(policy, 8)
     sampler = Sampler(policy, engine)
     requests = [[Request(0, 1, (5, 6, 7))]]
-    assert engine.copies and list(sampler.generate(requests, Sampling(max_tokens=4)))
+    assert engine.has_own_weights and list(sampler.generate(requests, Sampling(max_tokens=4)))
     assert sampler.facts["weight_probe"] < 1e-5
     Learner(policy, stage(learning_rate=1e-2)).learn(groups(1, policy.version), 1.0)
     monkeypatch.setattr(policy, "_gathered", lambda: iter(()))  # the copy keeps what was merged before the update

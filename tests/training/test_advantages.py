@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.advantages.advantage import AdvantageOutputs, GroupRewards
+from ratchet.training.advantages import ADVANTAGES, AdvantageOutputs, GroupRewards
 from ratchet.training.groups import from_json, group, to_json, with_advantages
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import FAILED, INFRA, PASSED, rollout, stage

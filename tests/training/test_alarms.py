@@ -1,7 +1,8 @@
 import pytest
 
 from ratchet.infra.recipe.training import Alarms
-from ratchet.training.alarms import alarms, memory
+from ratchet.training.alarms import alarms
+from ratchet.training.metrics import memory
 
 WELL = dict(
     pass_rate=0.5, all_failed_groups=0.2, truncated=0.1, entropy=0.4, mismatch_kl=1e-6, infra_errors=0.0,
@@ -20,7 +21,7 @@ WELL = dict(
         ({"unevaluated": 0.6}, "expressions", "60% of the responses leave arithmetic to do"),
         ({"rewritten": 0.7, "unevaluated": 0.1}, "expressions", "70% of the passes"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
-        ({"short_batch": 5.0, "sampling_rounds": 3.0}, "short_batch", "5 prompts short"),
+        ({"missing_prompts": 5.0, "sampling_rounds": 3.0}, "missing_prompts", "5 prompts short"),
         ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),
     ],
 )
@@ -31,16 +32,16 @@ def test_each_alarm_says_what_it_saw(change, name, words):
 
 
 def test_an_alarm_names_the_domain_that_it_is_about():
-    logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/short_batch": 1.0}
+    logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/missing_prompts": 1.0}
     math = {"math/pass_rate": 0.3, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
     logic["logic/all_failed_groups"], math["math/all_failed_groups"] = 1.0, 0.6
     found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0}, Alarms())
     assert found.keys() == {
-        "logic/no_reward", "logic/truncation", "logic/short_batch", "math/infra_errors", "math/entropy",
+        "logic/no_reward", "logic/truncation", "logic/missing_prompts", "math/infra_errors", "math/entropy",
         "nothing_to_learn",
     }  # fmt: skip
     assert found["logic/no_reward"].startswith("logic: no response passed")
-    assert found["logic/short_batch"].startswith("logic: after 3 rounds")
+    assert found["logic/missing_prompts"].startswith("logic: after 3 rounds")
 
 
 def test_low_entropy_is_a_collapse_only_where_prompts_fail_as_a_whole():

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from ratchet.infra.recipe.training import Hardware
-from ratchet.training.batches import Batches
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import describe, from_json, group, samples, to_json
+from ratchet.training.groups import from_json, group, to_json
+from ratchet.training.metrics import describe, samples_to_read
+from ratchet.training.rollout import Batches
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage
@@ -22,12 +23,12 @@ from tests.training.conftest import sums
 
 
 class Written:
-    """Rollouts of a problem: half right where it is `useful`, else all right. `beside`: as from an engine beside the
-    trainer, those of the last problem first."""
+    """Rollouts of a problem: half right where it is `useful`, else all right. With `separate_devices` those of the
+    last problem come first."""
 
-    def __init__(self, useful, beside: bool = False) -> None:
+    def __init__(self, useful, separate_devices: bool = False) -> None:
         self.useful, self.asked, self.expected = useful, [], {}
-        self.sampler = SimpleNamespace(beside=beside)
+        self.sampler = SimpleNamespace(separate_devices=separate_devices)
 
     def run(self, problems, count, sampling, seed_parts, expected, finished=None):
         self.asked.append(([p.problem_id for p in problems], seed_parts))
@@ -53,11 +54,13 @@ def puzzles(count: int) -> list[Problem]:
     return [replace(problem, problem_id=f"code-{i:02d}", domain="code") for i, problem in enumerate(sums(count))]
 
 
-def batches(useful, learns=None, math: int = 40, beside=False, **settings) -> tuple[Batches, Curriculum, Written]:
+def batches(
+    useful, learns=None, math: int = 40, separate_devices=False, **settings
+) -> tuple[Batches, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
     curriculum = Curriculum(asked, 0, {"math": sums(math), "code": puzzles(40)}, lambda problem: True)
     curriculum.start()
-    worker = Written(useful, beside)
+    worker = Written(useful, separate_devices)
     return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
 
 
@@ -185,7 +188,7 @@ def test_a_batch_in_numbers_and_in_words(policy):
     assert facts["all_passed_groups"] == facts["zero_variance_groups"] == 1 - useful
     assert facts["pass_rate"] == facts["outcome_passed"] == 1 - useful / 2
     assert facts["response_tokens_p10"] <= facts["response_tokens_p50"] <= facts["response_tokens_p99"]
-    rows = {row["shown"]: row for row in samples(groups, 7, policy.tokenizer)}
+    rows = {row["shown"]: row for row in samples_to_read(groups, 7, policy.tokenizer)}
     assert rows.keys() == {"best", "worst"}
     assert (rows["best"]["reward"], rows["worst"]["reward"]) == (1.0, 0.0)
     assert {row["domain"] for row in rows.values()} == {"math"} and not [name for name in facts if "/" in name]
@@ -207,7 +210,7 @@ def test_a_mixed_batch_is_told_of_by_domain(policy):
     lengths = {g.domain: sum(len(r.response) for r in g.rollouts) for g in groups}
     assert facts["code/response_tokens"] == lengths["code"] / 4
     assert facts["response_tokens"] == sum(lengths.values()) / 8
-    shown = [(row["domain"], row["shown"]) for row in samples(groups, 7, policy.tokenizer)]
+    shown = [(row["domain"], row["shown"]) for row in samples_to_read(groups, 7, policy.tokenizer)]
     assert shown == [*(("code", kind) for kind in ("best", "worst", "truncated")), ("math", "best"), ("math", "worst")]
 
 
@@ -226,9 +229,11 @@ def test_an_advantage_over_the_batch_is_over_what_is_learnt_from_however_many_ro
 def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model, settings):
     """In several rounds too, where groups that teach nothing are replaced."""
     found = []
-    for beside in (False, True):
+    for separate_devices in (False, True):
         policy, learns = learner(micro_model, Hardware(micro_batch_tokens=40), **settings)
-        sampler, curriculum, worker = batches(lambda i: i[-1] in "1379", learns, beside=beside, **settings)
+        sampler, curriculum, worker = batches(
+            lambda i: i[-1] in "1379", learns, separate_devices=separate_devices, **settings
+        )
         before = [weight.detach().clone() for weight in policy.model.parameters()]
         collected = sampler.collect(curriculum.draw())
         assert all(map(torch.equal, before, policy.model.parameters()))
@@ -250,7 +255,7 @@ def test_what_is_learnt_while_others_are_sampled_is_the_batch(alone, micro_model
 )
 def test_what_needs_the_whole_batch_waits_for_it_and_says_so(alone, micro_model, settings, reason, capsys):
     _, learns = learner(micro_model, **settings)
-    sampler, curriculum, _ = batches(lambda i: True, learns, beside=True, **settings)
+    sampler, curriculum, _ = batches(lambda i: True, learns, separate_devices=True, **settings)
     assert f"stage s: learns only when the whole batch is sampled: {reason}" in capsys.readouterr().err
     metrics = learns.learn(sampler.collect(curriculum.draw()).groups, 1.0)
     assert "learned_early" not in metrics and metrics["grad_norm"] > 0

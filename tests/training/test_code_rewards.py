@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ratchet.training.rewards import reward
+from ratchet.training.groups import reward
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool

@@ -177,7 +177,7 @@ def test_heads_that_cannot_be_shared_out_are_an_error(micro_model):
 
 
 def test_everything_dealt_is_given_once(two):
-    assert two[1]["together"] == [[0, 1, 2]] * 2  # two ranks with one engine
+    assert two[1]["ranks_per_engine"] == [[0, 1, 2]] * 2  # two ranks with one engine
     for number, taken in zip((0, 1, 7), two[1]["turns"], strict=True):
         assert sorted(turn for each in taken for turn in each) == list(range(number))
 

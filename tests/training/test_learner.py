@@ -8,11 +8,10 @@ import torch
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
-from ratchet.training.groups import group
+from ratchet.training.groups import Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.model import ScoredModel
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import Rollout
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome

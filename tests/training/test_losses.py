@@ -9,8 +9,8 @@ import torch
 
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
+from ratchet.training.groups import soft_overlong
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl
-from ratchet.training.rewards import soft_overlong
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
 
 

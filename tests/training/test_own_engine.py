@@ -39,7 +39,7 @@ class Thread(Beside):
     @contextmanager
     def open_for_training(self, *given):
         with super().open_for_training(*given) as engine:
-            engine.beside = engine.continuous = True
+            engine.separate_devices = engine.continuous_batching = True
             yield engine
 """
 

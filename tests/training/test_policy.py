@@ -73,7 +73,7 @@ def test_packed_sequences_share_their_prompts(given_sizes, ranks):
     assert max(tokens) - min(tokens) <= sum(map(len, given_samples)) / ranks / PIECES + 2 * max(map(len, given_samples))
     for batch in (batch for share in plan for batch in share if batch):
         assert computed(batch) <= 60 and sum(map(len, batch)) <= WHOLE * 60
-        found, every = collate(batch, CPU, packed=True), collate(batch, CPU, packed=True, once=False)
+        found, every = collate(batch, CPU, packed=True), collate(batch, CPU, packed=True, share_prompts=False)
         distinct = len({s.prompt.tobytes() for s in batch})
         assert found.input_ids.shape[1] == computed(batch)
         assert (found.prompts is None) == (distinct == len(batch))

@@ -33,7 +33,7 @@ def sequences(seed: int, count: int = 7, moved: float = 0.25) -> LossInputs:
         reference_logprobs=None,
         advantages=torch.tensor(np.repeat(random.normal(0, 1, count), lengths)),
         mask=torch.ones(tokens, dtype=torch.float64),
-        tokens_here=lengths,
+        local_lengths=lengths,
         lengths=lengths,
     )
 
@@ -180,8 +180,8 @@ def test_the_loss_does_not_depend_on_how_the_step_was_divided(name, seed, cut, r
     tokens = sum(inputs.lengths[:cut])
     tensors = ("logprobs", "old_logprobs", "sampled_logprobs", "advantages", "mask")
     parts = [
-        replace(inputs, tokens_here=lengths, lengths=lengths, **{name: getattr(inputs, name)[here] for name in tensors})
-        for lengths, here in (
+        replace(inputs, local_lengths=cuts, lengths=cuts, **{name: getattr(inputs, name)[here] for name in tensors})
+        for cuts, here in (
             (inputs.lengths[:cut], slice(None, tokens)), (inputs.lengths[cut:], slice(tokens, None))
         )
     ]  # fmt: skip
@@ -200,7 +200,7 @@ def test_ranks_that_share_a_response_find_what_one_finds(name):
     for cut in range(inputs.lengths[0] + 1):
         parts = [
             replace(
-                inputs, tokens_here=(n,), sum_over_sharers=lambda _: whole_sum,
+                inputs, local_lengths=(n,), sum_over_sharers=lambda _: whole_sum,
                 **{name: getattr(inputs, name)[here] for name in tensors},
             )
             for n, here in ((cut, slice(None, cut)), (inputs.lengths[0] - cut, slice(cut, None)))

@@ -3,8 +3,7 @@ import time
 import pytest
 
 from ratchet.infra.inference.protocol import Completion
-from ratchet.training.rewards import check_infra_errors
-from ratchet.training.rollout import judged
+from ratchet.training.rollout import check_infra_errors, judged
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem

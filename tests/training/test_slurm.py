@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.infra.launching.group import ON_EACH_NODE, STOP, Group
+from ratchet.infra.launching.group import ON_EACH_NODE, STOP, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
@@ -40,7 +40,7 @@ def test_a_batch_script_asks_its_group_to_stop_and_waits_for_it(tmp_path):
     head.write_text("#!/bin/bash\n#SBATCH --time=1\nset -euo pipefail\nexport PREPARED=7\n")
     wait_for_it = "while not os.path.exists(sys.argv[1]): time.sleep(0.05)"
     program = f"import os, sys, time\n{wait_for_it}\nsys.exit(int(os.environ['PREPARED']))"
-    group = Group((sys.executable, "-c", program, str(work / STOP)), 1, 2, work, tmp_path / "log")
+    group = ProcessGroup((sys.executable, "-c", program, str(work / STOP)), 1, 2, work, tmp_path / "log")
     launcher = launcher_of(Settings(tmp_path, "", sys.executable, slurm=head))
     script = launcher.script(group)
     assert script.index("--signal") < script.index("--time=1") < script.index("PREPARED=7")
@@ -61,7 +61,7 @@ def test_a_group_that_starts_its_machines_itself_is_told_how(tmp_path):
     argv = (sys.executable, "-c", program, str(tmp_path / "launcher"))
     (tmp_path / "head.sh").write_text("#SBATCH --time=1\n")
     launcher = launcher_of(Settings(tmp_path, "", sys.executable, slurm=tmp_path / "head.sh"))
-    script = launcher.script(Group(argv, 2, 1, tmp_path, tmp_path / "log", once=True))
+    script = launcher.script(ProcessGroup(argv, 2, 1, tmp_path, tmp_path / "log", on_one_machine=True))
     assert subprocess.run(["bash", "-c", script], timeout=30, check=False).returncode == 0
     assert (tmp_path / "launcher").read_text() == ON_EACH_NODE
 

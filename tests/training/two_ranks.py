@@ -21,7 +21,7 @@ from tests.training.batch import EACH_LOSS, SEQUENCE_LOSS, gradient, groups, lea
 def one_rank(model: str, wide_model: str, out: Path) -> None:
     ranks.join()
     found = {"turns": [ranks.gather(list(chain(*ranks.assign(number)))) for number in (0, 1, 7)]}
-    found["together"] = ranks.gather(list(chain(*ranks.assign(3, together=2))))
+    found["ranks_per_engine"] = ranks.gather(list(chain(*ranks.assign(3, ranks_per_engine=2))))
     for stage in range(4):
         policy, learns = learner(model, Hardware(zero_stage=stage, packed=stage % 2 == 1, micro_batch_tokens=60))
         found[f"read {stage}"] = weights(policy)

@@ -24,7 +24,7 @@ class LossInputs:
     reference_logprobs: torch.Tensor | None
     advantages: torch.Tensor
     mask: torch.Tensor
-    tokens_here: tuple[int, ...]
+    local_lengths: tuple[int, ...]
     """Tokens of each sequence in these tensors; fewer than its length if ranks share the sequence."""
     lengths: tuple[int, ...]
     """Response tokens of each sequence, on all ranks."""
@@ -38,7 +38,7 @@ class LossInputs:
     def sequence_mean(self, values: torch.Tensor) -> torch.Tensor:
         """The mean of `values` [tokens] over each token's whole sequence, [tokens], without gradient. Collective among
         ranks that share a sequence, which must call it equally often."""
-        sums = torch.stack([part.sum() for part in values.detach().split(self.tokens_here)])
+        sums = torch.stack([part.sum() for part in values.detach().split(self.local_lengths)])
         return self._spread(self.sum_over_sharers(sums) / sums.new_tensor(self.lengths))
 
     def sequence_lengths(self) -> torch.Tensor:
@@ -46,7 +46,7 @@ class LossInputs:
         return self._spread(self.logprobs.new_tensor(self.lengths))
 
     def _spread(self, of_sequence: torch.Tensor) -> torch.Tensor:
-        return of_sequence.repeat_interleave(torch.tensor(self.tokens_here, device=of_sequence.device))
+        return of_sequence.repeat_interleave(torch.tensor(self.local_lengths, device=of_sequence.device))
 
 
 @dataclass(frozen=True)

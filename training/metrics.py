@@ -1,0 +1,121 @@
+"""Metrics of a step, and rollouts to read."""
+
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+
+from ratchet.infra.recipe.training import Alarms, Stage
+from ratchet.training import ranks
+from ratchet.training.alarms import alarms
+from ratchet.training.groups import Group, by_domain
+from ratchet.training.interventions import Taken
+from ratchet.verifiers.outcome import Outcome
+
+Metrics = dict[str, float]
+
+
+def step_record(
+    reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[Taken], limits: Alarms
+) -> dict[str, Any]:
+    """A step's line of `metrics.jsonl`, from what each part reports about the step. Collective."""
+    record: dict[str, Any] = {"time": time.time()}
+    for report in reports:
+        record |= report
+    record |= memory() | seconds | {"tokens_per_second": record["sampled_tokens"] / seconds["seconds"]}
+    said = {"alarms": alarms(record, limits), "intervened": [each.words for each in interventions]}
+    return record | {name: words for name, words in said.items() if words}
+
+
+def memory() -> Metrics:
+    """Peak memory of the largest rank so far, GB. Collective."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    held = {"memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
+    if torch.cuda.is_available():
+        held["gpu_memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
+    everyone = ranks.gather(held)
+    return {name: max(rank[name] for rank in everyone) for name in held}
+
+
+def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
+    """Metrics of the sampled groups; with several domains also of each, as `<domain>/<name>`."""
+    parts = by_domain(groups) if len(stage.domains) > 1 else {}
+    each = {f"{domain}/{name}": v for domain, part in parts.items() for name, v in _describe(part).items()}
+    return {**_describe(groups), **each}
+
+
+def _describe(groups: Sequence[Group]) -> Metrics:
+    """`reward` is over valid rollouts; infra errors count neither there nor in `pass_rate`. `rewritten`: share of the
+    passes whose answer is not in the reference's form and had to be evaluated to see that it is equal; `unevaluated`:
+    share of the responses that leave arithmetic to do."""
+    rollouts = [r for g in groups for r in g.rollouts]
+    rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
+    judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
+    lengths = [len(r.response) for r in rollouts]
+    own: dict[str, list[float]] = {}
+    for members in groups:
+        for name, value in members.advantages.metrics.items():
+            own.setdefault(name, []).append(value)
+    facts = {name: fmean(values) for name, values in own.items()} | {
+        "reward": fmean(rewards) if rewards else 0.0,
+        "pass_rate": fmean(judged) if judged else 0.0,
+        "response_tokens": fmean(lengths),
+        "truncated": fmean(r.truncated for r in rollouts),
+        "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
+        "all_passed_groups": fmean(g.all_passed for g in groups),
+        "all_failed_groups": fmean(g.all_failed for g in groups),
+    }
+    facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
+    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
+    facts["rewritten"] = fmean(passed) if passed else 0.0
+    facts["unevaluated"] = fmean(r.decided_by == "unevaluated" for r in rollouts)
+    outcomes = Counter(r.outcome for r in rollouts)
+    facts |= {f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome}
+    return {**facts, "infra_errors": float(outcomes[Outcome.INFRA_ERROR])}
+
+
+def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:
+    """Mean absolute advantage of valid rollouts, of all and as `<domain>/…`."""
+    sizes: dict[str, list[float]] = {"advantage_scale": []}
+    for members in groups:
+        own = [abs(a) for a, ok in zip(members.advantages.values, members.valid, strict=True) if ok]
+        for name in ("", f"{members.domain}/")[: 2 if members.domain in domains else 1]:
+            sizes.setdefault(f"{name}advantage_scale", []).extend(own)
+    return {name: fmean(values) for name, values in sizes.items() if values}
+
+
+def samples_to_read(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
+    """Three rollouts of each domain to read: the best, the worst, and a truncated one, if any."""
+    shown = [(kind, *place) for part in by_domain(groups).values() for kind, place in _shown(part).items()]
+    return [{"step": step, "shown": kind, **_row(members, i, tokenizer)} for kind, members, i in shown]
+
+
+def _shown(groups: Sequence[Group]) -> dict[str, tuple[Group, int]]:
+    scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
+
+    def score(place: tuple[Group, int]) -> tuple[float, float]:
+        return place[0].rewards[place[1]], place[0].advantages.values[place[1]]
+
+    shown = {"best": max(scored, key=score), "worst": min(scored, key=score)} if scored else {}
+    truncated = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
+    return shown | ({"truncated": truncated[0]} if truncated else {})
+
+
+def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
+    rollout = members.rollouts[i]
+    return {
+        "domain": rollout.domain,
+        "problem_id": rollout.problem_id,
+        "outcome": rollout.outcome.value,
+        "reward": members.rewards[i],
+        "advantage": members.advantages.values[i],
+        "tokens": len(rollout.response),
+        "prompt": tokenizer.decode(rollout.prompt),
+        "response": tokenizer.decode(rollout.response),
+    }
