@@ -59,9 +59,9 @@ def _machine(settings: Settings) -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    """The rung of the isolation ladder on which code is judged, and the attacks tried on it."""
+    """The level of the isolation ladder on which code is judged, and the attacks tried on it."""
     from ratchet.verifiers.sandbox.linux import landlock_abi
-    from ratchet.verifiers.sandbox.server import RUNGS, demand
+    from ratchet.verifiers.sandbox.server import LEVELS, demand
 
     try:
         machine = demand()
@@ -72,7 +72,7 @@ def _sandbox() -> Iterator[Check]:
     attacks = len(machine.stopped) + len(machine.escaped)
     escaped = f"; not: {', '.join(machine.escaped)}" if machine.escaped else ""
     kernel = f"Linux {platform.release()}, landlock ABI {landlock_abi() or 'none'}"
-    yield True, "code sandbox", f"rung {machine.rung} ({RUNGS[machine.rung]}){lacking}"
+    yield True, "code sandbox", f"level {machine.level} ({LEVELS[machine.level]}){lacking}"
     yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
     yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
 

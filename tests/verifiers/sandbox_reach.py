@@ -165,4 +165,4 @@ ON_C = {
     "read the environment of the judge", "count the descriptors of the judge", "steal: the file",
 }  # fmt: skip
 NOT_STOPPED: dict[str, set[str]] = {"A": set(), "B": set(), "C": ON_C}
-"""What a rung may let through: on C, reading what the user of the solutions may read. docs/sandbox.md says the same."""
+"""What a level may let through: on C, reading what the user of the solutions may read. As docs/sandbox.md says."""

@@ -1,4 +1,4 @@
-"""Attacks by programs, on every rung: nothing is reached, found, forged or left; legal programs pass."""
+"""Attacks by programs, on every level: nothing is reached, found, forged or left; legal programs pass."""
 
 import time
 
@@ -14,9 +14,9 @@ from tests.verifiers.sandbox_world import CALL, PROGRAM, World, descendants, pro
 
 
 @pytest.fixture(scope="module", params=["A", "B", "C"])
-def rung(request):
-    """A sandbox on each rung, forced; skipped where the machine does not offer it."""
-    offered = demand("D", request.param).rung
+def level(request):
+    """A sandbox on each level, forced; skipped where the machine does not offer it."""
+    offered = demand("D", request.param).level
     if offered != request.param:
         pytest.skip(f"this machine offers {offered} when asked for {request.param}")
     with Sandbox(at_most=request.param) as sandbox:
@@ -31,21 +31,21 @@ def world(tmp_path_factory):
     world.close()
 
 
-def attack(name, stdin, call, rung, world, checks=(), **fields):
+def attack(name, stdin, call, level, world, checks=(), **fields):
     """Run a (tests, source) in all forms: none passes, nothing is touched, nothing is left, the judge is well."""
     begin = time.monotonic()
     verdicts = [
-        judge(problem(stdin[0], **fields), stdin[1], rung),
-        judge(problem(call[0], entry_point="f", **fields), call[1], rung),
-        *[judge(problem(tests, entry_point="f", **fields), call[1], rung) for tests in checks],
+        judge(problem(stdin[0], **fields), stdin[1], level),
+        judge(problem(call[0], entry_point="f", **fields), call[1], level),
+        *[judge(problem(tests, entry_point="f", **fields), call[1], level) for tests in checks],
     ]
     assert time.monotonic() - begin < 30, "a hang"
     for verdict in verdicts:
         assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT), verdict
-        assert not verdict.passed or name in NOT_STOPPED[rung.isolation[0]], verdict
+        assert not verdict.passed or name in NOT_STOPPED[level.isolation[0]], verdict
     assert world.untouched()
-    assert len(descendants(rung._process.pid)) == 1  # the fork server, which is still well:
-    assert judge(problem(PROGRAM), LEGAL["plain"], rung).passed
+    assert len(descendants(level._process.pid)) == 1  # the fork server, which is still well:
+    assert judge(problem(PROGRAM), LEGAL["plain"], level).passed
 
 
 def reaching(name, world):
@@ -64,11 +64,11 @@ def reached():
 
 
 @pytest.mark.parametrize("name", REACH)
-def test_nothing_outside_can_be_reached(name, rung, world):
+def test_nothing_outside_can_be_reached(name, level, world):
     source = reaching(name, world)
     stdin = source + "print(2 * int(input()) * reached())"
     call = source + "def f(x):\n    return 2 * x * reached()"
-    attack(name, (PROGRAM, stdin), (CALL, call), rung, world)
+    attack(name, (PROGRAM, stdin), (CALL, call), level, world)
 
 
 HARMLESS = [
@@ -81,34 +81,34 @@ HARMLESS = [
 def test_the_attacks_are_real(tmp_path):
     """They succeed where only limits are in their way: a suite that nothing can fail proves nothing."""
     world = World(tmp_path)
-    with Sandbox("D", "D") as rung:
+    with Sandbox("D", "D") as level:
         for name in HARMLESS:
             attempt = reaching(name, world) + "print(2 * int(input()) * reached())"
-            assert judge(problem(PROGRAM), attempt, rung).passed, name
+            assert judge(problem(PROGRAM), attempt, level).passed, name
     assert world.seen()[3]
     world.close()
 
 
 @pytest.mark.parametrize("name", STEAL)
-def test_expected_outputs_cannot_be_found(name, rung, world):
+def test_expected_outputs_cannot_be_found(name, level, world):
     source = STOLEN.format(look=STEAL[name].format(**world.facts), token=world.facts["token"])
     stdin = [{"input": "0\n", "output": world.token}]
     call = [{"call": {"args": [0]}, "output": world.token}]
     check = f"def check(candidate):\n    got = candidate(0)\n    assert got == {world.token!r}"
-    attack(f"steal: {name}", (stdin, source), (call, source), rung, world, [[{"check": check}]])
+    attack(f"steal: {name}", (stdin, source), (call, source), level, world, [[{"check": check}]])
 
 
 @pytest.mark.parametrize("name", FORGE)
-def test_no_verdict_is_forged_and_nothing_stays(name, rung, world):
+def test_no_verdict_is_forged_and_nothing_stays(name, level, world):
     check = "def check(candidate):\n    for x in (5851, 1):\n        assert candidate(x) == 2 * x"
-    attack(name, (PROGRAM, FORGE[name]), (CALL, FORGE[name]), rung, world, [[{"check": check}]], time_limit_s=0.1)
+    attack(name, (PROGRAM, FORGE[name]), (CALL, FORGE[name]), level, world, [[{"check": check}]], time_limit_s=0.1)
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_legal_programs_pass(name, rung):
-    verdict = judge(problem(PROGRAM, time_limit_s=5.0, memory_limit_mb=1024.0), LEGAL[name], rung)
+def test_legal_programs_pass(name, level):
+    verdict = judge(problem(PROGRAM, time_limit_s=5.0, memory_limit_mb=1024.0), LEGAL[name], level)
     assert verdict.passed, verdict
 
 
-def test_a_device_may_be_written_to_where_files_are_guarded(rung):
-    assert judge(problem(PROGRAM), SILENT, rung).passed == (rung.isolation[0] in "AB")
+def test_a_device_may_be_written_to_where_files_are_guarded(level):
+    assert judge(problem(PROGRAM), SILENT, level).passed == (level.isolation[0] in "AB")

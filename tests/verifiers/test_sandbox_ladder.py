@@ -36,7 +36,7 @@ def lacking(monkeypatch):
 
 def test_the_isolation_of_this_machine_is_on_record():
     machine = demand()
-    assert str(machine).startswith(f"{machine.rung}: ") and str(machine).endswith("seccomp+rlimits")
+    assert str(machine).startswith(f"{machine.level}: ") and str(machine).endswith("seccomp+rlimits")
     assert set(machine.stopped) | set(machine.escaped) == set(canaries.NAMES)
 
 
@@ -71,10 +71,10 @@ def test_a_sandbox_that_somebody_kills_under_attack_is_attacked_again(lacking, m
         ([NO_SECCOMP], "D"),
     ],
 )
-def test_the_rung_is_what_is_there_and_holds(layers, expected, lacking):
+def test_the_level_is_what_is_there_and_holds(layers, expected, lacking):
     lacking(*layers)
     machine = demand("D")
-    assert machine.rung == expected, machine
+    assert machine.level == expected, machine
     assert machine.lacking
     if expected in "BC":
         with Sandbox() as sandbox:
@@ -85,22 +85,22 @@ def test_the_rung_is_what_is_there_and_holds(layers, expected, lacking):
 def test_a_layer_that_does_not_hold_is_found_out(lacking):
     lacking(LEAKY_SECCOMP)
     machine = demand("D")
-    assert machine.rung == "D"
+    assert machine.level == "D"
     assert "make a process" in " ".join(machine.lacking)
 
 
 def test_a_machine_that_offers_too_little_refuses(lacking):
-    with pytest.raises(RatchetError, match=r"rung A \(namespaces.*this machine offers B \(landlock"):
+    with pytest.raises(RatchetError, match=r"level A \(namespaces.*this machine offers B \(landlock"):
         Sandbox("A", "B").start()
     lacking(NO_SECCOMP)
-    with pytest.raises(RatchetError, match=r"rung C .*seccomp cannot be used.*docs/sandbox.md.*--unsafe"):
+    with pytest.raises(RatchetError, match=r"level C .*seccomp cannot be used.*docs/sandbox.md.*--unsafe"):
         Sandbox().start()
 
 
 def test_what_the_command_line_calls_unsafe_reaches_every_process(monkeypatch):
     monkeypatch.setenv("RATCHET_UNSAFE", "1")
     with pytest.warns(UserWarning, match="read, change and send away"):
-        assert demand("A", "B").rung == "B"
+        assert demand("A", "B").level == "B"
 
 
 def test_unsafe_runs_and_names_the_risk(monkeypatch):

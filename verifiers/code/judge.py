@@ -200,7 +200,7 @@ class _Judging:
             self.budget_s -= execution.spent_s
             records = iter(execution.records)
             for index, check in list(checks.items()):
-                questioned, record = next(records, (execution.asked, {}))
+                questioned, record = next(records, (execution.questioned, {}))
                 yield index, self._conclusion(check, record, questioned, execution), 0.0
                 del checks[index]
                 if record.get("status") in (None, "gone"):

@@ -61,13 +61,13 @@ CHECK = check
 def make(order: Mapping[str, Any]) -> None:
     loaded = LoadedEnvironment(order["environment"], order["arguments"])
     left_out: Counter[str] = Counter()
-    given = {split: _usable(loaded.rows(split), left_out) for split in ("train", "test")}
-    raised = probe(loaded, given["train"] or given["test"])
+    usable = {split: _usable(loaded.rows(split), left_out) for split in ("train", "test")}
+    raised = probe(loaded, usable["train"] or usable["test"])
     if "directory" not in order:
         return
     of = {"environment": order["environment"], "arguments": order["arguments"]}
     report: dict[str, Any] = {}
-    for split, rows in split_rows(given, order, left_out).items():
+    for split, rows in split_rows(usable, order, left_out).items():
         with open(Path(order["directory"]) / f"{split}.jsonl", "w") as file:
             for messages, row in rows:
                 file.write(json.dumps(of | {"messages": messages, "row": row}, ensure_ascii=False) + "\n")

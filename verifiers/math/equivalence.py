@@ -89,19 +89,19 @@ def decide(reference: str, answer: str) -> Decision:
     texts = [" ".join(text.split())[:60].replace("\\%", "%") for text in (answer, reference)]
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
         return _decision(int(reference) == int(answer), "exact", texts)
-    wanted, got = parse_answer(reference), parse_answer(answer)
-    if wanted.spelling == got.spelling and wanted.spelling:
+    parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
+    if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
         return Decision(True, "string", f"both are written {texts[1]}")
-    left = {token.text for token in got.tokens} & _UNEVALUATED - {token.text for token in wanted.tokens}
-    if left or (_has_tower(got) and not _has_tower(wanted)):
+    left = {token.text for token in parsed.tokens} & _UNEVALUATED - {token.text for token in parsed_reference.tokens}
+    if left or (_has_tower(parsed) and not _has_tower(parsed_reference)):
         return Decision(False, "cost", f"unevaluated {min(left)}" if left else "a tower of powers")
     evidence = Evidence()
-    same = same_answer(wanted, got, evidence)
+    same = same_answer(parsed_reference, parsed, evidence)
     if same is None:
         return Decision(False, "cost", f"whether {texts[0]} is {texts[1]} costs too much to decide")
     if evidence.unevaluated and not same:
         return Decision(False, "unevaluated", f"{texts[0]} leaves arithmetic to do that {texts[1]} does not")
-    both_numbers = wanted.value is not None and got.value is not None
+    both_numbers = parsed_reference.value is not None and parsed.value is not None
     return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", texts)
 
 

@@ -64,11 +64,11 @@ def _is_added(node: Node, name: str) -> bool:
 
 def _applied(node: Node) -> dict[str, list[Node]]:
     """The arguments of each letter before a bracket."""
-    found: dict[str, list[Node]] = {node[1]: [node[2]]} if node[0] == "applied" else {}
+    calls: dict[str, list[Node]] = {node[1]: [node[2]]} if node[0] == "applied" else {}
     for part in node[1:]:
         for name, arguments in _applied(part).items() if isinstance(part, tuple) else ():
-            found.setdefault(name, []).extend(arguments)
-    return found
+            calls.setdefault(name, []).extend(arguments)
+    return calls
 
 
 def _is_factor(name: str, reference: Node, answer: Node) -> bool:

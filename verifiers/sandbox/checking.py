@@ -260,8 +260,8 @@ class CheckEnd(Peer):
         if isinstance(reference, dict):
             number, module, name, bases = reference["exception"]
             if number not in self._known:
-                known = [self.decode({"value": base, "objects": []}) for base in bases]
-                self._known[number] = self._exception_class(number, module, name, known)
+                parents = [self.decode({"value": base, "objects": []}) for base in bases]
+                self._known[number] = self._exception_class(number, module, name, parents)
             return self._known[number]
         number, kind, description = reference
         if description is not None:
@@ -358,12 +358,12 @@ def _class_for(description: Mapping[str, Any]) -> type:
 
 def _special(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        end, made = self._ratchet_end, self._ratchet_made
+        end, exists = self._ratchet_end, self._ratchet_made
         if name == "__call__":
             value = end.call(self, args, kwargs)
         elif name in ANSWERING:  # a traceback is not data
             return end.do("special", self, name, (*args[:2], None) if name == "__exit__" else args)
-        elif made or all(isinstance(arg, Remote) for arg in args):
+        elif exists or all(isinstance(arg, Remote) for arg in args):
             value = end.do("special", self, name, args)
         elif (base := end.do("state", self)[1]) is not None:
             return getattr(base, name)(*args)
@@ -371,6 +371,6 @@ def _special(name: str) -> Callable[..., Any]:
             return any(item is args[0] or item == args[0] for item in self)
         else:
             raise TypeError(f"an object that the program returned has no {name} for a value of the check")
-        return _made(value) if made else value
+        return _made(value) if exists else value
 
     return method

@@ -122,8 +122,8 @@ class Confinement:
     _ruleset: int = -1
     _filter: seccomp.Filter | None = None
 
-    def prepare(self, rung: str) -> None:
-        """In the server, once: set what children inherit, try the layers of `rung` in throw-away children, and build
+    def prepare(self, level: str) -> None:
+        """In the server, once: set what children inherit, try the layers of `level` in throw-away children, and build
         what can be built in advance."""
         linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
         for name, value in ((resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0)):
@@ -137,11 +137,11 @@ class Confinement:
         libraries = (os.path.dirname(os.__file__), *self.readable)  # which may be in a home directory
         self.active = ["uid"] if self._works("uid", lambda: [*map(os.stat, libraries)]) else ["capabilities"]
         with suppress(OSError):
-            if rung <= "B":
+            if level <= "B":
                 self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
                 self.active += ["landlock"] if self._works("landlock") else []
         with suppress(OSError):
-            if rung <= "C":
+            if level <= "C":
                 self._filter = seccomp.Filter(read_only=not self.private and "landlock" not in self.active)
                 self.active += ["seccomp"] if self._works("seccomp") else []
 

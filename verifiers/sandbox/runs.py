@@ -57,14 +57,14 @@ class CheckExecution:
     itself or at its limit; and the seconds it took."""
 
     records: list[tuple[bool, dict[str, Any]]]
-    asked: bool
+    questioned: bool
     check_ended: str
     program: TestRun | None
     spent_s: float
 
 
 def check_records(text: bytes) -> tuple[list[tuple[bool, dict[str, Any]]], bool]:
-    """`records` and `asked` of a CheckExecution, from the report of the checks' process, which is ours."""
+    """`records` and `questioned` of a CheckExecution, from the report of the checks' process, which is ours."""
     *lines, last = text.split(b"\n")
     return [(line.startswith(ASKED), json.loads(line.removeprefix(ASKED))) for line in lines], last.startswith(ASKED)
 

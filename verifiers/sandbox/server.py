@@ -38,7 +38,7 @@ class SandboxFault(Exception):
     """A fault of this machine, not of the solution: the server died, or did not answer."""
 
 
-RUNGS: dict[str, str] = {
+LEVELS: dict[str, str] = {
     "A": "namespaces, a private root, landlock and seccomp",
     "B": "landlock (or a private root) and seccomp",
     "C": "seccomp; files that the user of the solutions may read are open to them",
@@ -46,28 +46,28 @@ RUNGS: dict[str, str] = {
 }
 """The isolation ladder, best first, beside resource limits and an unprivileged user."""
 NOT_STOPPED = {"C": {"read a file of the host"}}
-"""Canary attacks that a rung is known to let through. Rung D is not attacked."""
-_CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the rung below
+"""Canary attacks that a level is known to let through. Level D is not attacked."""
+_CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the level below
 
 
 @dataclass(frozen=True)
 class Machine:
-    """This machine's best rung whose canary attacks were stopped; its layers, outermost first; which attacks were
-    stopped and which were not; what prevents better rungs. `asked` is the rung to launch."""
+    """This machine's best level whose canary attacks were stopped; its layers, outermost first; which attacks were
+    stopped and which were not; what prevents better levels. `target` is the level to launch."""
 
-    asked: str
-    rung: str
+    target: str
+    level: str
     layers: tuple[str, ...]
     stopped: tuple[str, ...] = ()
     escaped: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.rung}: {'+'.join(self.layers)}"
+        return f"{self.level}: {'+'.join(self.layers)}"
 
 
 def demand(minimum: str = "C", at_most: str = "A") -> Machine:
-    """What this machine offers at rung `at_most` or below. Attacks it once per process; later calls are free.
+    """What this machine offers at level `at_most` or below. Attacks it once per process; later calls are free.
 
     Raises RatchetError if that is less than `minimum`. RATCHET_UNSAFE in the environment, which `ratchet --unsafe` sets
     for every process of a run, accepts anything, with a warning.
@@ -76,16 +76,16 @@ def demand(minimum: str = "C", at_most: str = "A") -> Machine:
         raise RatchetError(f"code is judged on Linux only, this is {sys.platform}: use a Linux machine or container")
     with _examining:
         machine = _examine(at_most)
-    if machine.rung <= minimum:
+    if machine.level <= minimum:
         return machine
     reasons = "".join(f"; {reason}" for reason in machine.lacking)
-    offered = f"this machine offers {machine.rung} ({RUNGS[machine.rung]}){reasons}"
+    offered = f"this machine offers {machine.level} ({LEVELS[machine.level]}){reasons}"
     if os.environ.get("RATCHET_UNSAFE"):
         risk = "it can read, change and send away everything that your user can"
         warnings.warn(f"--unsafe: code written by a model is not confined, {risk}; {offered}", stacklevel=2)
         return machine
     raise RatchetError(
-        f"code written by a model must run on isolation rung {minimum} ({RUNGS[minimum]}) or better, and {offered}. "
+        f"code written by a model must run on isolation level {minimum} ({LEVELS[minimum]}) or better, and {offered}. "
         "Allow user namespaces, a kernel with landlock, and seccomp filters in the container (docs/sandbox.md says "
         "how), lower verification.minimum_isolation, or, if the machine has nothing to lose, use `ratchet --unsafe …`."
     )
@@ -100,27 +100,27 @@ def _examine(minimum: str, again: bool = True) -> Machine:
     with _Unproven() as sandbox:
         try:
             layers = tuple(sandbox.launch(minimum))
-            escaped = canaries.escaped(sandbox.run) if _rung_of(layers) != "D" else []
+            escaped = canaries.escaped(sandbox.run) if _level_of(layers) != "D" else []
         except SandboxFault as fault:
             if again:  # something else may have killed it
                 return _examine(minimum, again=False)
             if not layers:
                 raise
             escaped = [f"crash the sandbox ({fault})"]
-    rung, layers_needed = _rung_of(layers), _CONFINING[[*RUNGS].index(minimum) :]
+    level, layers_needed = _level_of(layers), _CONFINING[[*LEVELS].index(minimum) :]
     lacking = tuple(f"{layer} cannot be used" for layer in layers_needed if not any(layer in name for name in layers))
-    if rung == "D":
-        return Machine(minimum, rung, layers, lacking=lacking)
-    unexpected = [name for name in escaped if name not in NOT_STOPPED.get(rung, ())]
+    if level == "D":
+        return Machine(minimum, level, layers, lacking=lacking)
+    unexpected = [name for name in escaped if name not in NOT_STOPPED.get(level, ())]
     if not unexpected:
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)
-        return Machine(minimum, rung, layers, stopped, tuple(escaped), lacking)
+        return Machine(minimum, level, layers, stopped, tuple(escaped), lacking)
     below = _examine(chr(ord(minimum) + 1))
     reason = f"with {'+'.join(layers)} a program could still {', '.join(unexpected)}"
     return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
 
 
-def _rung_of(layers: tuple[str, ...]) -> str:
+def _level_of(layers: tuple[str, ...]) -> str:
     if "seccomp" not in layers:
         return "D"
     return "CBA"[("landlock" in layers) + ("private-root" in layers)]
@@ -130,10 +130,10 @@ class Sandbox:
     """One fork server. Not thread-safe. Starts on first use and restarts after a fault.
 
     It is a fresh interpreter, never a fork of the caller, which may hold expected answers, locks and a GPU. Runs on the
-    best rung that this machine offers, none below `minimum`; tests force a lower one with `at_most`.
+    best level that this machine offers, none below `minimum`; tests force a lower one with `at_most`.
 
     With `work`, a module and the argument of its function `work`, its processes do that instead of running programs. It
-    needs no proof: rung B, with `site` readable and the variables `inherited` in the environment.
+    needs no proof: level B, with `site` readable and the variables `inherited` in the environment.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Sandbox:
         self.site = site or [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
         self.inherited = inherited
         self.isolation = ""
-        """The rung and its layers, once started."""
+        """The level and its layers, once started."""
         self._process: subprocess.Popen | None = None
         self._channel: socket.socket | None = None
 
@@ -157,16 +157,16 @@ class Sandbox:
             self.launch("B")
             return
         machine = demand(self.minimum, self.at_most)
-        if self.launch(machine.asked) != list(machine.layers):
+        if self.launch(machine.target) != list(machine.layers):
             raise SandboxFault("the sandbox server started with other layers than before")
         self.isolation = str(machine)
 
-    def launch(self, rung: str) -> list[str]:
-        """Start the server with those of a rung's layers that work here, proven or not, and return them."""
+    def launch(self, level: str) -> list[str]:
+        """Start the server with those of a level's layers that work here, proven or not, and return them."""
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         configuration = {
-            "judge_pid": os.getpid(), "channel": theirs.fileno(), "root": ROOT, "rung": rung, "site": self.site,
+            "judge_pid": os.getpid(), "channel": theirs.fileno(), "root": ROOT, "level": level, "site": self.site,
             "work": self.work, "mount_point": os.path.realpath(tempfile.gettempdir()),
         }  # fmt: skip
         options = ["-P"] if self.work else ["-P", "-s", "-S"]

@@ -170,8 +170,8 @@ class Wire:
 
 def state(item: Any) -> dict[str, Any]:
     """The attributes of an instance, including slots."""
-    found = [getattr(kind, "__slots__", ()) for kind in type(item).__mro__]
-    slots = [name for names in found for name in ([names] if isinstance(names, str) else names)]
+    declared = [getattr(kind, "__slots__", ()) for kind in type(item).__mro__]
+    slots = [name for names in declared for name in ([names] if isinstance(names, str) else names)]
     held = {name: getattr(item, name) for name in slots if hasattr(item, name) and name[:2] != "__"}
     return held | getattr(item, "__dict__", {})
 

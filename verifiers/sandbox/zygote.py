@@ -50,7 +50,7 @@ def main() -> None:
         gc.freeze()
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     readable = isolation.readable_paths(configuration["site"])
-    spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["rung"] == "A" else ""
+    spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["level"] == "A" else ""
     server = linux.fork()
     if server == 0:
         try:
@@ -110,7 +110,7 @@ class _Server:
             isolation.private_root(readable, configuration["mount_point"])
             layers = [spaces, "private-root"]
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
-        self.confinement.prepare(configuration["rung"])
+        self.confinement.prepare(configuration["level"])
         self.send({"layers": [*layers, *self.confinement.active, "rlimits"]})
 
     def serve(self) -> None:
@@ -127,14 +127,14 @@ class _Server:
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
         """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
         last report."""
-        *given, copy = files
-        progress, checker = Progress(given[-1], copy, limits["tests"]), None
-        if len(given) == 3:
-            program = self._start(self.run, limits, given)
+        *inputs, copy = files
+        progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
+        if len(inputs) == 3:
+            program = self._start(self.run, limits, inputs)
         else:
-            job, report = given[3:]
+            job, report = inputs[3:]
             ends = socket.socketpair()
-            program = self._start(harness.answer_check, limits, given[:3], ends[0])
+            program = self._start(harness.answer_check, limits, inputs[:3], ends[0])
             checker = self._start(harness.run_check, limits, [job, report, report], ends[1])
             for end in ends:
                 end.close()

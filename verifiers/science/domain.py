@@ -54,7 +54,7 @@ _REWRITTEN = (
     (re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1/\2"),
     (re.compile(r"\\(?:mathrm|text|textrm|mathbf|operatorname|rm|mbox)(?![A-Za-z])"), " "),
     (re.compile(r"\\[dt]?frac\s*\{\s*\{?([^{}]*)\}?\s*\}\s*\{\s*\{?([^{}]*)\}?\s*\}"), r" (\1)/(\2) "),
-    (re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"), lambda found: "^" + found[0].translate(_SUPERSCRIPTS)),
+    (re.compile("[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"), lambda match: "^" + match[0].translate(_SUPERSCRIPTS)),
     (re.compile(r"\^\s*\(\s*(-?\d+)\s*\)"), r"^\1"),  # 10^(-19)
     (re.compile(r"\b(?:[Dd]egrees?\s+)?([CF])(?:elsius|ahrenheit)(?![A-Za-z])"), r"deg \1"),
     (re.compile("℃"), " degC "),
