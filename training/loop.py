@@ -22,6 +22,9 @@ from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
+SAMPLES_EVERY = 20
+"""Steps between samples of rollouts to read: enough to follow a stage, and few enough to read."""
+
 
 class Journals:
     """A stage's journals, continued after `last_step`."""
@@ -94,7 +97,7 @@ def train(
         if score is not None:
             record["validation"] = score
             record |= {f"validation/{name}": rate for name, rate in rates.items()} if len(rates) > 1 else {}
-        warnings = alarms(record, training.alarms)
+        warnings = alarms(record)
         record |= {
             **memory(), **clock.laps, "seconds": clock.total, "judge_wait_seconds": worker.judge_wait_s,
             "checkpoint_seconds": saving_s, "tokens_per_second": tokens / clock.total,
@@ -102,7 +105,7 @@ def train(
         words = {"alarms": warnings, "intervened": [each.words for each in taken]}
         journals.metrics.write(record | {name: said for name, said in words.items() if said})
         journals.decisions.take(curriculum.decisions)
-        if step % training.samples_every == 0 or curriculum.finished:
+        if step % SAMPLES_EVERY == 0 or curriculum.finished:
             journals.samples.take(samples(collected.sampled, step, worker.tokenizer))
         stop = checkpoints.stop_asked() and not curriculum.finished
         if best or stop or curriculum.finished or step % training.checkpoint_every == 0:
@@ -127,7 +130,8 @@ def validate(
     sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
     rates = {}
     for name, problems in validation.items():
-        mine = worker.pass_counts(problems, stage.validation_rollouts, sampling, (seed, stage.name, "validation"))
+        rollouts, seeds = stage.advanced.validation_rollouts, (seed, stage.name, "validation")
+        mine = worker.pass_counts(problems, rollouts, sampling, seeds)
         counts = dict(chain.from_iterable(ranks.gather(list(mine))))
         rates[name] = sum(pass_rate(*counts[problem.problem_id]) for problem in problems) / len(problems)
     return rates

@@ -18,7 +18,8 @@ from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher_attempts import collect_attempts
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Judge, Rules
+from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.recipe.teacher import Judge
 from tests.data_curation.conftest import problems
 from tests.infra.judging_endpoint import JudgingEndpoint
 
