@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex
+from ratchet.data_curation.decontamination.overlaps import MIN_SHARED_NGRAMS, BenchmarkIndex
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.tokens import tokenise
@@ -50,7 +50,7 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
         for row, label in enumerate(mine):
             item = places[str(label["item"])]
             at = np.flatnonzero((found.rows == row) & (found.items == item))
-            enough = len(at) and found.shared[at[0]] >= min(settings.min_shared_ngrams, index.gram_counts[item])
+            enough = len(at) and found.shared[at[0]] >= min(MIN_SHARED_NGRAMS, index.gram_counts[item])
             pairs.append((label["label"], float(found.coverage[at[0]]) if enough else 0.0, len(at) > 0))
     return pairs
 

@@ -32,7 +32,7 @@ from datasketch import MinHash, MinHashLSH
 
 from ratchet.data_curation.deduplication import minhash
 from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
-from ratchet.data_curation.deduplication.minhash import SCHEME, SEED, Shingles, bands_of, ngrams, shingle
+from ratchet.data_curation.deduplication.minhash import PERMUTATIONS, SCHEME, SEED, Shingles, bands_of, ngrams, shingle
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import joined
 from ratchet.infra.recipe.curation import Deduplication
@@ -96,9 +96,9 @@ def datasketch_loop(shingles: Shingles, settings: Deduplication) -> tuple[dict[s
     """CPU seconds of its signatures and of its index; each near copy's kept row."""
     started = time.process_time()
     sets = [shingles.hashes[s:e].tolist() for s, e in zip(shingles.bounds[:-1], shingles.bounds[1:], strict=True)]
-    made = MinHash.bulk(sets, num_perm=settings.permutations, seed=SEED, scheme=SCHEME, hashfunc=int)
+    made = MinHash.bulk(sets, num_perm=PERMUTATIONS, seed=SEED, scheme=SCHEME, hashfunc=int)
     signed = time.process_time()
-    index = MinHashLSH(num_perm=settings.permutations, params=bands_of(settings))
+    index = MinHashLSH(num_perm=PERMUTATIONS, params=bands_of(settings))
     set_of = lru_cache(1 << 14)(lambda row: frozenset(sets[row]))
     copies: dict[int, int] = {}
     for row, signature in enumerate(made):
@@ -113,7 +113,7 @@ def datasketch_loop(shingles: Shingles, settings: Deduplication) -> tuple[dict[s
 
 def ours(shingles: Shingles, settings: Deduplication) -> tuple[dict[str, float], dict[int, int]]:
     started = time.process_time()
-    keys = minhash.band_keys(shingles, settings.permutations, *bands_of(settings))
+    keys = minhash.band_keys(shingles, PERMUTATIONS, *bands_of(settings))
     pairs = minhash.buckets(keys, np.arange(len(shingles.wholes)))
     bucketed = time.process_time()
     copies = dict(near_copies(shingles, pairs, settings.jaccard, preference=int))
@@ -171,7 +171,7 @@ def main() -> None:
 
     bands, rows = bands_of(settings)
     print(
-        f"{len(texts):,} rows, {len(shingles.hashes) / len(texts):.0f} shingles each; {settings.permutations} "
+        f"{len(texts):,} rows, {len(shingles.hashes) / len(texts):.0f} shingles each; {PERMUTATIONS} "
         f"permutations, {bands} bands of {rows}; Jaccard {settings.jaccard}; CPU time of one core\n"
     )
     print("| | rows/s | times |\n|---|---:|---:|")

@@ -67,7 +67,7 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
     stage = {
         "name": "long", "mix": {"math": 1}, "max_response_tokens": 10, "steps": steps + 100, "prompts_per_batch": 4,
         "rollouts": 4, "learning_rate": 2e-4, "updates_per_batch": 2, "clip_high": 0.4, "kl_coefficient": 1e-3,
-        "dynamic_sampling_rounds": 1, "validate_every": max(1, steps // 50), "validation_rollouts": 1,
+        "dynamic_sampling_rounds": 1, "validate_every": max(1, steps // 50), "advanced": {"validation_rollouts": 1},
         "interventions": [
             {"when": {"every_steps": max(1, steps // 8)}, "do": "reset"},
             {"when": {"plateau": 4}, "do": "reset"},
@@ -85,8 +85,8 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
             "grow": {"hidden_size": 32, "intermediate_size": 48, "vocabulary": 320, "max_positions": 64},
         },
         "training": {
-            "checkpoint_every": max(1, steps // 40), "samples_every": max(1, steps // 40),
-            "warm_start": {"batch_size": 16, "learning_rate": 1e-2, "checkpoint_every": 1000},
+            "checkpoint_every": max(1, steps // 40),
+            "warm_start": {"batch_size": 16, "learning_rate": 1e-2},
             "hardware": {"processes": ranks, "micro_batch_tokens": 1000, "rollout_batch": 64},
             "stages": [stage],
         },

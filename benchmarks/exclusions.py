@@ -28,7 +28,8 @@ from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import collect_attempts
 from ratchet.data_curation.teacher.exclusions import CUES, marked, prompts, with_labels
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Judge, Rules
+from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.recipe.teacher import Judge
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import Problem, problem_id
 from tests.infra.judging_endpoint import JudgingEndpoint

@@ -48,8 +48,8 @@ from ratchet.training.machine import GIB, local_machine  # noqa: E402
 from ratchet.training.packing import Sample, collate  # noqa: E402
 
 BIG = GrownModel(
-    hidden_size=1536, layers=28, attention_heads=12, key_value_heads=2, head_dim=128, intermediate_size=8960,
-    vocabulary=151_936, max_positions=40_960, initializer_range=0.02,
+    hidden_size=1536, layers=28, attention_heads=12, key_value_heads=2, intermediate_size=8960,
+    vocabulary=151_936, max_positions=40_960,
 )  # fmt: skip
 """The shape of DeepSeek-R1-Distill-Qwen-1.5B."""
 TINY = GrownModel(vocabulary=300, max_positions=512)
@@ -249,7 +249,7 @@ class Proof:
             by_type = {}
             for dtype in ("float32", "bfloat16"):
                 other, _ = load_model(str(self.directory), dtype)
-                by_type[dtype] = ScoredModel(other.to(self.device).eval(), 1024)(batch, 1.0)[0]
+                by_type[dtype] = ScoredModel(other.to(self.device).eval())(batch, 1.0)[0]
         difference = by_type["bfloat16"] - by_type["float32"]
         yield self.differences("bfloat16 against float32", tokens, 0.0, difference, mismatch)
 

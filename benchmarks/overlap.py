@@ -242,7 +242,7 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
         torch.set_num_threads(1)
         stage = Stage(
             name="s", domain="math", max_response_tokens=longest, steps=10**6, prompts_per_batch=prompts,
-            rollouts=rollouts, learning_rate=1e-9, mismatch_limit=1e-3,
+            rollouts=rollouts, learning_rate=1e-9, advanced={"mismatch_limit": 1e-3},
         )  # fmt: skip
         policy = Policy(str(model_dir), Hardware(micro_batch_tokens=1500), Optimizer())
         sampler, pool = Sampler(policy, Beside(policy, here)), Parity(settings=None)

@@ -83,7 +83,7 @@ def measure(name: str, tokens: int, threads: int) -> None:
         vocab_size=VOCABULARY, hidden_size=128, intermediate_size=352, num_hidden_layers=2, num_attention_heads=2,
         num_key_value_heads=1, max_position_embeddings=LONGEST, attn_implementation="sdpa",
     )  # fmt: skip
-    model = (Masked if name == "packed, masked" else ScoredModel)(LlamaForCausalLM(config), 1024)
+    model = (Masked if name == "packed, masked" else ScoredModel)(LlamaForCausalLM(config))
     batches = CONTENDERS[name](responses(tokens), tokens)
     for _ in sys.stdin:
         model.zero_grad()

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination.paraphrases import Item, Shortlist, judge_prompts, shortlist
+from ratchet.data_curation.decontamination.paraphrases import NEAREST, Item, Shortlist, judge_prompts, shortlist
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.decontamination.similarity import WORDS, Embed, by_words
 from ratchet.data_curation.domains import plan_of
@@ -35,10 +35,10 @@ from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.teacher.attempts import collect_attempts
 from ratchet.data_curation.teacher.model_judge import replies
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Decontamination, Judge, Paraphrases
+from ratchet.infra.recipe.curation import Decontamination, Paraphrases
+from ratchet.infra.recipe.teacher import Judge
 from ratchet.infra.store.problem_table import to_table
 
-NEAREST = Paraphrases().nearest
 Set = list[tuple[str, int]]
 """Rows, each with the number of the item that it is; -1 for none."""
 
@@ -69,8 +69,8 @@ def table_of(texts: Sequence[str], source: str) -> pa.Table:
 
 def find(rows: Set, items: Sequence[Item], embed: Embed, least: float, nearest: int = NEAREST) -> Shortlist:
     table = table_of([text for text, _ in rows], "row")
-    settings = Paraphrases(by="words", nearest=nearest, min_similarity=least)
-    return shortlist(lambda: [table], items, embed, settings)
+    settings = Paraphrases(by="words", min_similarity=least)
+    return shortlist(lambda: [table], items, embed, settings, nearest=nearest)
 
 
 def place(found: Shortlist, rows: Set) -> np.ndarray:

@@ -13,6 +13,9 @@ from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Engine, Request
 from ratchet.verifiers.errors import RatchetError
 
+PATIENCE_S = 86_400.0
+"""How long to wait for an endpoint that gives no answer at all; finished answers are kept."""
+
 
 class EndpointGenerations(Generations):
     """The responses of a model behind an endpoint.
@@ -35,9 +38,10 @@ class EndpointGenerations(Generations):
         unanswered = Counter(position for position, _ in todo)
         settings = self.plan.spec.model.endpoint
         assert settings is not None
+        urls, names = zip(*settings.addresses, strict=True)
         engine = self._engine or OpenAIEngine(
-            settings.model, settings.base_url, os.environ.get(settings.api_key_env), settings.concurrency,
-            settings.timeout_s, patience_s=settings.patience_s, tell=self.waiting,
+            settings.model, urls, [os.environ.get(name) for name in names], settings.concurrency,
+            patience_s=PATIENCE_S, tell=self.waiting,
         )  # fmt: skip
         try:
             for completion in engine.generate(requests, self.plan.sampling):

@@ -88,7 +88,7 @@ class Grading:
             raise RatchetError(
                 f"{len(missing)} of {len(self.verdicts)} responses could not be sampled or judged; the last error: "
                 f"{missing[-1].detail or missing[-1].decided_by}. Run again: sampled responses are kept. "
-                "training.max_infra_errors is the share that may be missing."
+                "training.advanced.max_infra_errors is the share that may be missing."
             )
 
     def graded(self, generations: pa.Table) -> pa.Table:

@@ -31,7 +31,7 @@ from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
 from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.evaluation.spec import Plan, load_plan, read_spec
+from ratchet.evaluation.spec import SEED, Plan, load_plan, read_spec
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.prompts import user_message
@@ -71,7 +71,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, plan.spec.verification.settings()) as pool,
     ):
-        patterns = {b.name: b.answer_pattern for b in plan.spec.evaluation.benchmarks}
+        patterns = {b.name: b.advanced.answer_pattern for b in plan.spec.evaluation.benchmarks}
         grading = Grading(pool, plan.problems, plan.judged_prefixes, patterns)
         done = 0
         for table in generations.stream():
@@ -80,7 +80,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
             progress = {"done": done, "total": generations.total, "benchmark": table["benchmark"][0].as_py()}
             _progress(work_dir, progress)
         grading.collect()
-        grading.require_verdicts(training.max_infra_errors)
+        grading.require_verdicts(training.advanced.max_infra_errors)
         _write_generations(plan, map(grading.graded, generations.in_order()))
     _write_questions(work_dir / QUESTIONS, plan)
     _write_scores(work_dir, plan)
@@ -122,7 +122,7 @@ def _asked(plan: Plan) -> dict[str, Any]:
             "sampling": None if spec.model.generations else plan.spec.evaluation.model_dump(include=SAMPLING),
             "dtype": plan.hardware.dtype if spec.model.directory else None,
         },
-        "seed": plan.spec.evaluation.seed,
+        "seed": SEED,
         "pass_at": list(plan.spec.evaluation.pass_at),
         "contaminated": spec.contaminated,
     }
@@ -171,8 +171,8 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             "domain": benchmark.domain,
             "content_hash": plan.content_hashes[name],
             "prompt": plan.templates[name],
-            "published_questions": benchmark.questions,
-            "public_since": None if benchmark.released is None else str(benchmark.released),
+            "published_questions": benchmark.advanced.questions,
+            "public_since": str(day) if (day := benchmark.advanced.released) else None,
             "set_aside": plan.spec.set_aside.get(name, {}),
             "released": [min(released), max(released)] if released else None,
             **score(
@@ -182,7 +182,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),
-            "answer_pattern": benchmark.answer_pattern,
+            "answer_pattern": benchmark.advanced.answer_pattern,
             "without_answers": _without_answers(work_dir, benchmark, plan.judged_prefixes[name]),
             **_metrics(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
@@ -203,7 +203,7 @@ def _without_answers(work_dir: Path, benchmark: Benchmark, prefix: str) -> dict[
     texts = pq.read_table(work_dir / GENERATIONS, columns=["text"], filters=[*judged[:1], *unread])["text"].to_pylist()
     if len(texts) <= MANY_WITHOUT * len(outcomes):
         return None
-    return without_answers(benchmark.answer_pattern, [prefix + text for text in texts])
+    return without_answers(benchmark.advanced.answer_pattern, [prefix + text for text in texts])
 
 
 def _metrics(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:

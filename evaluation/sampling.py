@@ -132,7 +132,7 @@ class SampledGenerations(Generations):
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         hardware, log = self.plan.hardware, directory / "log"
         argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, hardware.machines)
-        deadline = time.monotonic() + 60 * hardware.timeout_minutes
+        deadline = time.monotonic() + 60 * hardware.advanced.timeout_minutes
         with process_group(argv, log, {**os.environ, **quiet}) as launcher:
             while parts:
                 code = launcher.poll()  # before looking for parts: the last ones are written before it ends
@@ -164,9 +164,9 @@ def _absent(directory: Path, hardware: Hardware) -> RatchetError | None:
     if came >= hardware.machines:
         return None
     return RatchetError(
-        f"{came} of {hardware.machines} machines came to sample. Within {hardware.timeout_minutes:g} minutes "
-        "(training.hardware.timeout_minutes), RATCHET_LAUNCHER must run its command once on each of them, and each "
-        f"must see {directory}."
+        f"{came} of {hardware.machines} machines came to sample. Within {hardware.advanced.timeout_minutes:g} "
+        "minutes (training.hardware.advanced.timeout_minutes), RATCHET_LAUNCHER must run its command once on each of "
+        f"them, and each must see {directory}."
     )
 
 

@@ -14,17 +14,21 @@ from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.keys import in_key
-from ratchet.infra.recipe.evaluation import Endpoint, Evaluation
+from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.load import explain
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.recipe.recipe import Verification
+from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.infra.section import Section
 from ratchet.infra.store.own_code import own_code
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
+
+SEED = 0
+"""Of sampling: the same questions get the same responses from the same model, whatever the recipe's seed."""
 
 
 class ModelSpec(Section):
@@ -146,7 +150,7 @@ class Plan:
                 message = user_message(problem, prompt)
                 given = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
                 for sample in range(benchmark.samples):
-                    seed = derive_seed(self.spec.evaluation.seed, benchmark.name, problem.problem_id, sample)
+                    seed = derive_seed(SEED, benchmark.name, problem.problem_id, sample)
                     requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, given)))
             for start in range(0, len(requests), size):
                 chunk = tuple(requests[start : start + size])
@@ -174,7 +178,7 @@ class Plan:
             "dtype": None if self.spec.model.endpoint else self.hardware.dtype,
             "benchmark": benchmark,
             "sampling": asdict(self.sampling),
-            "seed": self.spec.evaluation.seed,
+            "seed": SEED,
         }
 
 

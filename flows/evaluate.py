@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from ratchet.infra.recipe.evaluation import Endpoint
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
 from ratchet.tasks.flow import flow
@@ -22,7 +22,7 @@ def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact
             subject = run.store.file(generations)
             label = Path(generations).name
         else:
-            recipe, subject = given_model(recipe, model)
+            subject = given_model(recipe, model)
             label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
         return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))])

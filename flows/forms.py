@@ -34,7 +34,7 @@ class CurationChanges(Changes):
     """Answers per problem."""
     max_cost: Annotated[float | None, "curation.{domain}.teacher.max_cost"] = None
     """Of all answers, in your bill's currency."""
-    max_rejected: Annotated[float | None, "curation.{domain}.max_rejected"] = None
+    max_rejected: Annotated[float | None, "curation.{domain}.advanced.max_rejected"] = None
     """The run stops at a step that rejects a larger share."""
     runner: Annotated[str, "runner"] = ""
     """`processes`, `dask`, or a Dask scheduler's address."""

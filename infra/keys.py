@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from ratchet.infra.section import ONLY_WHERE
+from ratchet.infra.section import NOT_IN_KEY
 
 
 def in_key(value: Any) -> Any:
@@ -25,13 +25,14 @@ def decisive(value: Any) -> Any:
 
 def _json(value: Any, with_defaults: bool) -> Any:
     if isinstance(value, BaseModel):
-        given = {name: (field, getattr(value, name)) for name, field in type(value).model_fields.items()}
+        settings = {name: (field, getattr(value, name)) for name, field in type(value).model_fields.items()}
         held = {
             name: inner
-            for name, (field, inner) in given.items()
-            if not is_where(field) and (with_defaults or not _is_default(field, inner))
+            for name, (field, inner) in settings.items()
+            if not not_in_key(field) and (with_defaults or not _is_default(field, inner))
         }
-        return _json(held | (value.model_extra or {}), with_defaults)
+        advanced = _json(held.pop("advanced", {}), with_defaults)  # in a key, a field may become an advanced one
+        return _json(held | (value.model_extra or {}), with_defaults) | advanced
     if isinstance(value, Mapping):
         return {str(name): _json(inner, with_defaults) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -49,8 +50,8 @@ def _is_default(field: FieldInfo, value: Any) -> bool:
     return in_key(value) == in_key(default)
 
 
-def is_where(field: FieldInfo) -> bool:
-    return ONLY_WHERE in field.metadata
+def not_in_key(field: FieldInfo) -> bool:
+    return NOT_IN_KEY in field.metadata
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -9,22 +9,31 @@ from pydantic_core import PydanticCustomError
 from ratchet.verifiers.errors import nearest
 
 T = TypeVar("T")
-ONLY_WHERE = "only says where or how fast work is done"
-Where = Annotated[T, ONLY_WHERE]
-"""Marks a field that is part of no artifact's key, because it cannot change the result: `timeout_s: Where[float] =
+NOT_IN_KEY = "only says where or how fast work is done"
+NotInKey = Annotated[T, NOT_IN_KEY]
+"""Marks a field that is part of no artifact's key, because it cannot change the result: `timeout_s: NotInKey[float] =
 300.0`. A field that changes rounding is not one."""
 
 
 class Section(BaseModel):
-    """Frozen; refuses unknown keys, infinities and NaN."""
+    """Frozen; refuses unknown keys, infinities and NaN. Its rarely used fields are in the section `advanced`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @classmethod
+    def advanced_fields(cls) -> Mapping[str, Any]:
+        field = cls.model_fields.get("advanced")
+        return getattr(field.annotation, "model_fields", {}) if field else {}
 
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and cls.model_config.get("extra") == "forbid":
             for key in value.keys() - cls.model_fields.keys():
-                hint = nearest(str(key), cls.model_fields, 0.4) or f" Valid here: {', '.join(cls.model_fields)}."
+                if key in (advanced := cls.advanced_fields()):
+                    hint = f" It belongs into the section `advanced`: `advanced: {{{key}: …}}`."
+                else:
+                    hint = nearest(str(key), [*cls.model_fields, *advanced], 0.4)
+                    hint = hint or f" Valid here: {', '.join(cls.model_fields)}."
                 raise PydanticCustomError("unknown_key", "unknown key.{hint}", {"key": str(key), "hint": hint})
         return value

@@ -12,13 +12,15 @@ import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
+from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.launching.launcher import launcher_of
-from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Endpoint, benchmark_name
+from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft
 from ratchet.infra.store.problem_table import from_table
@@ -57,7 +59,7 @@ def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
     if len(files) > 1 and here:
         raise RatchetError(f"{path} matches {len(files)} files, but a benchmark is one file. Name one of them.")
     columns = recipe.curation_of(benchmark.domain).columns
-    return benchmark_problems(benchmark.domain, files, columns, "" if here else name, benchmark.window)
+    return benchmark_problems(benchmark.domain, files, columns, "" if here else name, benchmark.advanced.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
@@ -109,20 +111,22 @@ def check_evaluation(recipe: Recipe) -> None:
             load_problems(benchmark, problems.kept)
 
 
-def given_model(recipe: Recipe, model: str) -> tuple[Recipe, Subject]:
+def given_model(recipe: Recipe, model: str) -> Subject:
     """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
-    endpoint; and the recipe with that endpoint."""
+    endpoint."""
     if re.match(r"https?://", model):
         base_url, separator, name = model.partition("#")
         if not separator or not name:
             raise RatchetError(f"{model} has no model name: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
         refuse_secrets(base_url, "--model", "the address")
-        endpoint = recipe.evaluation.endpoint.model_copy(update={"base_url": base_url, "model": name})
-        return _updated(recipe, endpoint=endpoint), endpoint
+        asked = recipe.evaluation
+        return Endpoint(
+            model=name, base_url=base_url, api_key_env=asked.api_key_env, concurrency=asked.concurrency
+        )  # fmt: skip
     given = given_checkpoint(model)
     if given.kind == "model":
         check_model(str(given.path))
-    return recipe, given
+    return given
 
 
 def given_checkpoint(model: str) -> Artifact:
@@ -197,7 +201,9 @@ def evaluate_model(
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
-    parameters = {**settings, "endpoint": subject} if isinstance(subject, Endpoint) else settings
+    parameters = settings
+    if isinstance(subject, Endpoint):
+        parameters["endpoint"] = {"base_url": subject.base_url, "model": subject.model}
     engine = [ENGINES.path(recipe.training.engine.kind)] if _sampled(subject) else []
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
@@ -223,7 +229,8 @@ def _check(recipe: Recipe, subject: Subject) -> None:
         return
     stored = (json.loads(file.read_text()) for file in (settings.home / "generations").glob("*/settings.json"))
     if not any(facts.get("model") == _identity(subject) for facts in stored):
-        check_endpoint(subject.base_url, os.environ.get(subject.api_key_env))
+        [(url, name), *_] = subject.addresses
+        check_endpoint(url, os.environ.get(name))
 
 
 def _identity(endpoint: Endpoint) -> str:
@@ -240,7 +247,7 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "sampling": {
             "temperature": evaluation.temperature, "top_p": evaluation.top_p, "max_tokens": evaluation.max_tokens
         },
-        "seed": evaluation.seed,
+        "seed": SEED,
         "pass_at": list(evaluation.pass_at),
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,

@@ -22,15 +22,15 @@ EXCLUSIONS = Step("exclusions", 1, "problems")
 def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """The problems with the model's decisions in their metadata; unchanged where the recipe does not ask for this
     step."""
-    settings, limits = recipe.curation_of(domain).exclusions, recipe.curation_of(domain).rules
+    settings, limits = recipe.curation_of(domain).advanced.exclusions, recipe.curation_of(domain).rules
     if settings.kind == "none":
-        reason = f"the recipe does not ask for it (set curation.{domain}.exclusions.kind, e.g. to openai)"
+        reason = f"the recipe does not ask for it (set curation.{domain}.advanced.exclusions.kind, e.g. to openai)"
         active_run().cannot_take(EXCLUSIONS.name, reason)
         return problems
     asked = [rule.__name__ for rule in rules.applied(plan_of(domain).rules, limits) if rule.__name__ in labeling.CUES]
     if not asked:
         raise RatchetError(
-            f"curation.{domain}.exclusions: no rule of this domain is one that a model decides "
+            f"curation.{domain}.advanced.exclusions: no rule of this domain is one that a model decides "
             f"({', '.join(labeling.CUES)}). Remove the section."
         )
 
@@ -40,7 +40,7 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     def make(draft: Draft) -> None:
         replies = ask(recipe, draft, labeling.prompts(batches, asked), settings, "exclusions")
         splits = labeling.with_labels(batches, asked, replies, settings.model)
-        write_splits(draft, splits, recipe.curation_of(domain).max_rejected)
+        write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         counts, rows = draft.extra["summary"]["exclusions"], pq.read_metadata(problems.kept).num_rows
         draft.extra["metrics"] |= counts
         draft.extra["headline"] = f"{counts['asked']:,} of {rows:,} rows asked about"

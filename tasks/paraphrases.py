@@ -29,9 +29,9 @@ SHOWN = 10
 
 def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
     """The problems without paraphrased benchmark items; unchanged where the recipe does not ask for this step."""
-    settings = recipe.curation_of(domain).paraphrases
+    settings = recipe.curation_of(domain).advanced.paraphrases
     if settings.by == "none":
-        reason = f"the recipe does not ask for it (set curation.{domain}.paraphrases.by, e.g. to words)"
+        reason = f"the recipe does not ask for it (set curation.{domain}.advanced.paraphrases.by, e.g. to words)"
         active_run().cannot_take(PARAPHRASES.name, reason)
         return problems
     if settings.min_similarity is None:
@@ -61,7 +61,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         if settings.judge.kind != "none":
             judged = ask_judge(recipe, draft, finding.judge_prompts(batches, found), settings.judge, "paraphrases")
         splits = finding.reject_paraphrases(batches, found, settings, judged)
-        write_splits(draft, splits, recipe.curation_of(domain).max_rejected)
+        write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         counts = draft.extra["summary"]
         draft.extra["metrics"] |= {name: counts[name] for name in ("shortlisted", "pairs", "undecided")}
         if counts["undecided"]:

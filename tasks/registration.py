@@ -15,7 +15,7 @@ GATE = Step("gate", 1, "gate")
 
 def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
     """The alias `candidate` moves to the checkpoint; `best` only if it passes the recipe's gate."""
-    run, gate = active_run(), recipe.registry.gate
+    run, gate = active_run(), recipe.gate
     verdict = _pass_gate(recipe, gate, evaluations[-1]) if gate else None
     if run.tracking is None:
         return
@@ -78,7 +78,7 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
     if gate.benchmark not in best["benchmarks"]:
         return [*checks, {"says": f"the best was not evaluated on {gate.benchmark}", "passed": False}]
     for name in scores["benchmarks"]:
-        if name not in best["benchmarks"] or (name != gate.benchmark and gate.most_lost is None):
+        if name not in best["benchmarks"] or (name != gate.benchmark and gate.max_loss is None):
             continue
         found = paired_difference(best["benchmarks"][name]["problems"], scores["benchmarks"][name]["problems"])
         gained = f"{name} pass@1 {found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] against the best"
@@ -86,6 +86,6 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
             passed = (found.low if gate.sure else found.difference) > gate.gain
             checks.append({"says": f"{gained}, more than {gate.gain:g}", "passed": passed})
         else:
-            lost = f"{gained}, at most {gate.most_lost:g} lost"
-            checks.append({"says": lost, "passed": found.difference >= -(gate.most_lost or 0.0)})
+            lost = f"{gained}, at most {gate.max_loss:g} lost"
+            checks.append({"says": lost, "passed": found.difference >= -(gate.max_loss or 0.0)})
     return checks

@@ -83,7 +83,7 @@ def split_step(
 
     def make(draft: Draft) -> None:
         splits, facts = work(draft)
-        write_splits(draft, splits, recipe.curation_of(domain).max_rejected)
+        write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         draft.extra["summary"] |= facts
         if test := facts.get("self_test"):
             draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}

@@ -18,9 +18,9 @@ from ratchet.data_curation.teacher.answer_index import MoreNeeded
 from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.curation import Judge, Teacher
 from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.teacher import Judge, Teacher
 from ratchet.infra.store.artifacts import KEPT, Artifact, Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
@@ -43,8 +43,8 @@ REPLIES = "replies.parquet"
 PROMPTS_AT_ONCE = 256
 """Problems are read with their tests, which may be megabytes."""
 JUDGES_NOTHING = (
-    "curation.{domain}.judge: a judge model decides only in domains whose verifier can leave an answer open, such as "
-    "science. Remove the section."
+    "curation.{domain}.advanced.judge: a judge model decides only in domains whose verifier can leave an answer open, "
+    "such as science. Remove the section."
 )
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
@@ -159,12 +159,12 @@ def check_teacher(
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
-    if settings.judge.kind != "none":
+    if settings.advanced.judge.kind != "none":
         raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         with _verifier(recipe) as verify:
-            return voting.vote(table, _batches(attempts), settings.min_votes, verify)
+            return voting.vote(table, _batches(attempts), settings.advanced.min_votes, verify)
 
     return judge_table(MAJORITY_VOTE, recipe, domain, problems, _unless_default(recipe, domain), apply, [attempts])
 
@@ -188,7 +188,7 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
 
 def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
     """Parameters that the steps judging attempts share; defaults are left out of their keys."""
-    least, judge = recipe.curation_of(domain).min_votes, recipe.curation_of(domain).judge
+    least, judge = recipe.curation_of(domain).advanced.min_votes, recipe.curation_of(domain).advanced.judge
     asked = {"judge": judge} if judge.kind != "none" else {}
     return ({"min_votes": least} if least > 1 else {}) | asked | judged_math(recipe, [domain])
 
@@ -225,7 +225,7 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
 def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
     settings = recipe.curation_of(domain)
-    has_judge = settings.judge.kind != "none"
+    has_judge = settings.advanced.judge.kind != "none"
     if has_judge and type(domain_of(domain)).is_open is Domain.is_open:
         raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
@@ -234,20 +234,21 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
 
         def agreements(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
             prompts = model_judge.agreement_prompts(questions)
-            replies = ask_judge(recipe, draft, prompts, settings.judge, "agreement")
+            replies = ask_judge(recipe, draft, prompts, settings.advanced.judge, "agreement")
             return [replies[place] for place in range(len(questions))]
 
         with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, settings.max_difficulty,
-                lambda done: watcher.progress(done, total, {}), settings.min_votes, agreements if has_judge else None,
+                lambda done: watcher.progress(done, total, {}), settings.advanced.min_votes,
+                agreements if has_judge else None,
             )  # fmt: skip
 
     parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}
     return judge_table(
         DIFFICULTY, recipe, domain, problems, parameters, apply, [attempts],
-        runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(settings.judge),
-        code=[*teacher_code(settings.judge), *code_of([domain])],
+        runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(settings.advanced.judge),
+        code=[*teacher_code(settings.advanced.judge), *code_of([domain])],
     )  # fmt: skip
 
 

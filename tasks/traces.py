@@ -14,9 +14,10 @@ from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
 from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.curation import Decontamination, Teacher
+from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.prompts import user_message, with_templates
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import KEPT, REJECTED, Artifact, Draft
 from ratchet.infra.store.problem_table import from_table, to_table

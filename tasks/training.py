@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ratchet.infra.inference.engine import ENGINES
+from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.prompts import with_templates
@@ -44,12 +45,14 @@ HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
-    start, hardware = recipe.training.warm_start, recipe.training.hardware
+    start, hardware, optimizer = (
+        recipe.training.warm_start, recipe.training.hardware, recipe.training.advanced.optimizer
+    )  # fmt: skip
     spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe)
     if start:  # it has its own weight decay
-        parameters["optimizer"] = recipe.training.optimizer.model_copy(update={"weight_decay": start.weight_decay})
+        parameters["optimizer"] = optimizer.model_copy(update={"weight_decay": start.weight_decay})
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
@@ -71,7 +74,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
 
 
 def _lora(recipe: Recipe) -> dict[str, Any]:
-    return {"lora": recipe.training.lora} if recipe.training.lora else {}
+    return {"lora": lora} if (lora := recipe.training.advanced.lora) else {}
 
 
 def check_model(path: str) -> None:
@@ -123,10 +126,10 @@ def train_stage(
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, [*stage.domains, *validated]),
         "stage": stage,
-        "optimizer": recipe.training.optimizer,
+        "optimizer": recipe.training.advanced.optimizer,
         "hardware": recipe.training.hardware,
         "engine": engine,
-        "max_infra_errors": recipe.training.max_infra_errors,
+        "max_infra_errors": recipe.training.advanced.max_infra_errors,
         **_lora(recipe),
         **judged_math(recipe, [*stage.domains, *validated]),
     }
@@ -152,7 +155,7 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
     parameters = {
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, stage.domains),
-        "stage": stage.model_dump(mode="json", include=measured, exclude_defaults=True),
+        "stage": {name: value for name, value in in_key(stage).items() if name in measured},
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
         "engine": recipe.training.engine,

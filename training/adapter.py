@@ -41,7 +41,7 @@ class Adapter:
     @classmethod
     def of(cls, recipe: Recipe) -> "Adapter | None":
         """A new one for each policy; None if the recipe trains all weights."""
-        lora = recipe.training.lora
+        lora = recipe.training.advanced.lora
         return None if lora is None else cls(lora, str(recipe.model.path), recipe.seed)
 
     def load(self, path: str, dtype: str) -> tuple[Any, Any]:
@@ -76,7 +76,7 @@ class Adapter:
         try:
             inject_adapter_in_model(self._config, model)
         except ValueError as error:
-            raise RatchetError(f"{path} has no layers for training.lora.target: {error}") from error
+            raise RatchetError(f"{path} has no layers for training.advanced.lora.target: {error}") from error
         self._config.target_modules = sorted(self._config.target_modules or ())  # a set, which is written in any order
         self._layers = {m.base_layer.weight: m for m in model.modules() if isinstance(m, LoraLayer)}
         if continues:

@@ -3,21 +3,30 @@
 import math
 from collections.abc import Mapping
 
-from ratchet.infra.recipe.training import Alarms
+LOW_ENTROPY = 0.02
+"""Nats per token, below which little is explored."""
+MAX_FAILED = 0.5
+"""Share of prompts that every response fails, above which low entropy is a collapse and not a solved task."""
+MAX_TRUNCATED = 0.5
+"""Share of truncated responses."""
+MAX_EXPRESSIONS = 0.5
+"""Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
+MAX_MISMATCH = 0.01
+"""Divergence between sampling engine and trainer, nats per token."""
 
 
-def alarms(metrics: Mapping[str, float], limits: Alarms) -> dict[str, str]:
+def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
     """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
     `<domain>/<name>`."""
     found = {}
     domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
-        warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)}, limits)
+        warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
         found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
     if not domains:
-        found = _sampling(metrics, limits)
-    if metrics.get("mismatch_kl", 0.0) > limits.mismatch_above:
+        found = _sampling(metrics)
+    if metrics.get("mismatch_kl", 0.0) > MAX_MISMATCH:
         found["mismatch"] = (
             f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "
             "the trainer's weights? If the cause is precision, set importance_cap"
@@ -27,23 +36,23 @@ def alarms(metrics: Mapping[str, float], limits: Alarms) -> dict[str, str]:
     return found
 
 
-def _sampling(metrics: Mapping[str, float], limits: Alarms) -> dict[str, str]:
+def _sampling(metrics: Mapping[str, float]) -> dict[str, str]:
     found = {}
     if metrics["pass_rate"] == 0:
         found["no_reward"] = "no response passed: is the verifier right, and are the prompts within the model's reach?"
-    if metrics["truncated"] > limits.truncated_above:
+    if metrics["truncated"] > MAX_TRUNCATED:
         found["truncation"] = (
             f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or penalize "
             "length (truncation: soft_overlong)"
         )
-    if metrics.get("entropy", math.inf) < limits.entropy_below and metrics["all_failed_groups"] > limits.failed_above:
+    if metrics.get("entropy", math.inf) < LOW_ENTROPY and metrics["all_failed_groups"] > MAX_FAILED:
         found["entropy"] = (
             f"the entropy is {metrics['entropy']:.3f} nats per token while {metrics['all_failed_groups']:.0%} of the "
             "prompts are failed by every response: it has collapsed. Raise clip_high or temperature, or set "
             "entropy_target"
         )
     rewritten, unevaluated = metrics.get("rewritten", 0.0), metrics.get("unevaluated", 0.0)
-    if max(rewritten, unevaluated) > limits.expressions_above:
+    if max(rewritten, unevaluated) > MAX_EXPRESSIONS:
         found["expressions"] = (
             f"{rewritten:.0%} of the passes are equal to their reference only when evaluated, and "
             f"{unevaluated:.0%} of the responses leave arithmetic to do: does the policy answer with "

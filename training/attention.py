@@ -15,7 +15,7 @@ def check_attention(model: Any, hardware: Hardware) -> None:
     """Raises RatchetError if sequences are packed or shared, and the model's attention is not full in sdpa."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
-    if not ours and (hardware.packed or hardware.sequence_ranks > 1):
+    if not ours and (hardware.packed or hardware.advanced.sequence_ranks > 1):
         raise RatchetError(
             "training.hardware.packed and sequence_ranks need full attention in PyTorch's own implementation (sdpa), "
             f"and the layers of this {model.config.model_type} are {', '.join(sorted(kinds))} in "
@@ -36,7 +36,8 @@ def share_attention(model: Any, ranks: int) -> None:
     heads = model.config.num_key_value_heads
     if heads % ranks:
         raise RatchetError(
-            f"training.hardware.sequence_ranks is {ranks}, which does not divide the model's {heads} key-value heads"
+            f"training.hardware.advanced.sequence_ranks is {ranks}, which does not divide the model's {heads} "
+            "key-value heads"
         )
     for module in model.modules():
         module.shares_sequence = True

@@ -112,7 +112,7 @@ class Checkpoints:
         self._writer.join()
         self._writer = None
         # Rank 0 returns once all parts are written or one has failed.
-        ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
+        ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.advanced.timeout_minutes)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -142,7 +142,7 @@ class Checkpoints:
         """Rename the draft when the hash files of all ranks exist: this thread cannot use the collectives, which the
         steps are using."""
         parts = [draft / f"rank-{rank}.json" for rank in range(self._policy.ranks)]
-        minutes = ranks.minutes_for(self._policy.checkpoint_bytes, self._policy.hardware.timeout_minutes)
+        minutes = ranks.minutes_for(self._policy.checkpoint_bytes, self._policy.hardware.advanced.timeout_minutes)
         deadline = time.monotonic() + 60 * minutes
         while not all(part.is_file() for part in parts):
             if self._leaving.wait(POLL_S):

@@ -185,7 +185,7 @@ class Curriculum:
         """End an epoch whose remaining prompts do not fill a batch."""
         if len(stream.active) - stream.place >= places:
             return
-        if self._first.drop_easy_each_epoch:
+        if self._first.advanced.drop_easy_each_epoch:
             for problem_id in (i for i in stream.active if stream.passes.get(i)):
                 easy = self._problems[problem_id]
                 self._drop(easy, "easy_in_epoch", {"epoch": stream.epoch}, step=self.state.step + 1)

@@ -22,7 +22,7 @@ PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
 """Memory that only the update holds; `Rates.memory` scales it."""
-TILE, PIECES, WHOLE = 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
+CHUNK_TOKENS, TILE, PIECES, WHOLE = 1024, 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
@@ -144,7 +144,7 @@ def estimate(
     longest = prompt + stage.longest_response
     responses = stage.prompts_per_batch * stage.most_rollouts
     lengths = response_lengths(responses, stage.longest_response, mean_response)
-    adapter = shape.adapter(training.lora)
+    adapter = shape.adapter(training.advanced.lora)
     trained = adapter or parameters
     state = trained * (12 if size == 2 else 8)
 
@@ -152,24 +152,24 @@ def estimate(
         return size / ranks if hardware.sharding >= from_stage else size
 
     held = {"weights": sharded((parameters + adapter) * size, 3)}
-    if not hardware.cpu_offload:
+    if not hardware.advanced.cpu_offload:
         held["optimizer"] = sharded(state, 1)
     if stage.kl_coefficient:
         held["reference"] = sharded(trained * size, 3)
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
     once = 1.0  # share of the prompts that a step computes
-    if hardware.packed and hardware.sequence_ranks == 1:
+    if hardware.packed and hardware.advanced.sequence_ranks == 1:
         once = min(1.0, math.ceil(PIECES * ranks / stage.prompts_per_batch) / stage.most_rollouts)
     most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
     micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
-    tokens = max(longest / hardware.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
+    tokens = max(longest / hardware.advanced.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
     # Attention sees whole sequences, also where their prompts are computed once.
     whole = tokens * min(WHOLE, longest * responses / ranks / most)
     attended = whole * (2 * shape.attention + 2 * shape.cache_width)
     layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
-    rows = min(hardware.logprob_chunk_tokens, tokens)
+    rows = min(CHUNK_TOKENS, tokens)
     of_a_step = (
         # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
         sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
@@ -237,19 +237,19 @@ def update_seconds(
 ) -> float:
     """Seconds of forward and backward on the busiest rank, of scoring before it, and of moving weights and gradients
     where arithmetic does not hide that."""
-    hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.lora)
+    hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
-    groups = max(1, ranks // hardware.sequence_ranks)
+    groups = max(1, ranks // hardware.advanced.sequence_ranks)
     more = FORWARD * (hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1))
     work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
-    flops, tokens = (max(sum(each) / groups, max(each)) / hardware.sequence_ranks for each in (work, lengths))
+    flops, tokens = (max(sum(each) / groups, max(each)) / hardware.advanced.sequence_ranks for each in (work, lengths))
     seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
     moved = trained * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
     if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered
         seconds = max(seconds, max(1.0, tokens / hardware.micro_batch_tokens) * (3 + more) * moved)
     elif ranks > 1:
         seconds += 2 * moved * stage.updates_per_batch
-    if hardware.cpu_offload:
+    if hardware.advanced.cpu_offload:
         machines = max(1, ranks // machine.in_one)
         seconds += stage.updates_per_batch * trained * MOVED_BY_ADAM / HOST_BANDWIDTH / machines
     return seconds

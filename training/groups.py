@@ -86,12 +86,12 @@ def reward(rollout: Rollout, stage: Stage) -> float:
     policy reduces the reward of a response that did not end, or nearly did not."""
     earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
     if stage.truncation == "soft_overlong":
-        earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.overlong_buffer_tokens)
+        earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.advanced.overlong_buffer_tokens)
     return earned - stage.unfinished_penalty if rollout.truncated else earned
 
 
 def is_graded(domain: str, stage: Stage) -> bool:
-    return domain in stage.graded or domain_of(domain).reward == "graded"
+    return domain in stage.advanced.graded or domain_of(domain).reward == "graded"
 
 
 def soft_overlong(length: int, limit: int, buffer: int) -> float:

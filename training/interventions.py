@@ -14,6 +14,8 @@ from ratchet.infra.recipe.training import Stage
 
 RULE = "intervention"
 """The rule of its lines in decisions.jsonl."""
+OVER_STEPS = 10
+"""Steps that `truncated_above` and `entropy_below` average over: they smooth single batches."""
 WATCHED = {"truncated_above": "truncated", "entropy_below": "entropy"}
 """The metric of a trigger."""
 
@@ -132,7 +134,7 @@ class Interventions:
             if rules and name in metrics:  # a step without gradient has no entropy
                 values = self.state.recent.setdefault(name, [])
                 values.append(metrics[name])
-                del values[: -max(when.over_steps for when in rules)]
+                del values[:-OVER_STEPS]
 
     def _cause(self, each: Intervention, step: int, score: float | None) -> dict[str, float] | None:
         """The trigger with its limit and the values seen, if it is due."""
@@ -148,13 +150,13 @@ class Interventions:
                     return None
                 due = tally.without_best >= limit if trigger == "plateau" else score < tally.best - limit
                 return {trigger: limit, "validation": score, "best": tally.best} if due else None
-        metric, count = WATCHED[trigger], each.when.over_steps
-        values = self.state.recent.get(metric, [])[-count:]
-        if len(values) < count:
+        metric = WATCHED[trigger]
+        values = self.state.recent.get(metric, [])
+        if len(values) < OVER_STEPS:
             return None
         mean = fmean(values)
         due = mean > limit if trigger == "truncated_above" else mean < limit
-        return {trigger: limit, metric: mean, "over_steps": count} if due else None
+        return {trigger: limit, metric: mean, "over_steps": OVER_STEPS} if due else None
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self.state)

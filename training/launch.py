@@ -45,12 +45,12 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
     config = LaunchConfig(
         min_nodes=hardware.machines, max_nodes=hardware.machines, nproc_per_node=hardware.processes, run_id="ratchet",
         rdzv_backend="c10d", rdzv_endpoint=meeting, start_method=start_method,
-        rdzv_configs={"join_timeout": int(60 * hardware.timeout_minutes)},
+        rdzv_configs={"join_timeout": int(60 * hardware.advanced.timeout_minutes)},
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # the task has a log; torch's would remain in /tmp
         max_restarts=0,  # a failed stage is restarted by its step, from its last checkpoint
     )  # fmt: skip
     if hardware.machines > 1:
-        threading.Thread(target=_watch, args=(hardware.timeout_minutes,), daemon=True).start()
+        threading.Thread(target=_watch, args=(hardware.advanced.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
         scratch = Path(spec["work_dir"]) / "checkpoints"  # deleted at the end of the stage, even after a kill
@@ -60,9 +60,9 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
             elastic_launch(config, _rank)(specification)
     except RendezvousError as error:
         reason = (
-            f"{hardware.machines} machines did not meet at {meeting} within {hardware.timeout_minutes:g} minutes, or "
-            f"one has stopped answering: {error or 'some did not join'}. RATCHET_LAUNCHER must run its command once on "
-            "each of them, and each must reach that port."
+            f"{hardware.machines} machines did not meet at {meeting} within {hardware.advanced.timeout_minutes:g} "
+            f"minutes, or one has stopped answering: {error or 'some did not join'}. RATCHET_LAUNCHER must run its "
+            "command once on each of them, and each must reach that port."
         )
         work = Path(spec["work_dir"])
         if not (work / STATUS).is_file():  # otherwise a rank has reported the reason

@@ -19,6 +19,11 @@ from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
 from ratchet.verifiers.errors import RatchetError
 
+ENTROPY_STEP = 1e-4
+"""Change of the adaptive weight of the entropy per step: hundreds of steps to its largest value."""
+MAX_ENTROPY_WEIGHT = 5e-3
+"""Largest adaptive weight, so that the reward stays the larger part of the loss."""
+
 TOKEN_METRICS = {"trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
 """Metrics of every token, which a loss must not define."""
 
@@ -32,7 +37,7 @@ class Learner:
         """With its current settings."""
         self._policy_loss = LOSSES.get(stage.loss)
         self._updates = 0  # optimizer steps since the stage's start or last reset, including skipped ones
-        self._entropy = stage.entropy_bonus  # the coefficient in use
+        self._entropy = stage.advanced.entropy_bonus  # the coefficient in use
         self._adapted = 0.0  # the coefficient while the entropy is below its target
         self._watch = _TokenWatch(self._domains)
         self._early: list[Group] = []  # the current batch's groups that came before `learn`
@@ -81,12 +86,12 @@ class Learner:
                 raise RatchetError(
                     f"stage {self.stage.name}: the gradient is not finite, so the policy has diverged. The last "
                     "checkpoint is from before. Lower the stage's learning_rate or "
-                    "training.optimizer.max_gradient_norm; bad_batch.json beside the metrics has the batch."
+                    "training.advanced.optimizer.max_gradient_norm; bad_batch.json beside the metrics has the batch."
                 )
         metrics = self._watch.metrics() | early
         self._watch, self._early, self._waiting, self._undivided = _TokenWatch(self._domains), [], [], None
         self._check_mismatch(metrics)
-        coefficient = {"entropy_coefficient": self._entropy} if self.stage.entropy_target is not None else {}
+        coefficient = {"entropy_coefficient": self._entropy} if self.stage.advanced.entropy_target is not None else {}
         self._adapt_entropy(metrics.get("entropy"))
         return {
             **metrics, **coefficient, **advantage_scales(groups, self._domains),
@@ -198,13 +203,13 @@ class Learner:
                 values = values * weights
                 watch.add("importance_weight", weights, taught)
             if reference is not None:
-                divergence = kl(logprobs, reference, stage.kl_estimator)
+                divergence = kl(logprobs, reference, stage.advanced.kl_estimator)
                 values = values + stage.kl_coefficient * divergence
                 watch.add("kl", divergence.detach(), batch.mask)
             if self._entropy:
                 values = values - self._entropy * entropies
-            if stage.mismatch_limit is not None and stage.mismatch_action == "mask":
-                masked = given.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.mismatch_limit
+            if stage.advanced.mismatch_limit is not None and stage.advanced.mismatch_action == "mask":
+                masked = given.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.advanced.mismatch_limit
                 values = values.masked_fill(masked, 0.0)
                 watch.add("mismatch_masked", masked.float(), taught)
             watch.observe(now, old, entropies.detach(), batch, learned=True)
@@ -226,25 +231,23 @@ class Learner:
             )
 
     def _check_mismatch(self, metrics: Metrics) -> None:
-        stage = self.stage
-        if stage.mismatch_limit is None or stage.mismatch_action == "mask":
+        limit = self.stage.advanced.mismatch_limit
+        if limit is None or self.stage.advanced.mismatch_action == "mask":
             return
-        if metrics.get("mismatch_kl", 0.0) > stage.mismatch_limit:
+        if metrics.get("mismatch_kl", 0.0) > limit:
             raise RatchetError(
-                f"stage {stage.name}: sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per "
-                f"token (mismatch_limit: {stage.mismatch_limit:g}), so the responses are not the policy's. The last "
+                f"stage {self.stage.name}: sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per "
+                f"token (mismatch_limit: {limit:g}), so the responses are not the policy's. The last "
                 "checkpoint is from before. Are the engine's weights and type the trainer's? "
                 "`mismatch_action: mask` leaves out single responses instead."
             )
 
     def _adapt_entropy(self, entropy: float | None) -> None:
-        stage = self.stage
-        if stage.entropy_target is None or entropy is None:
+        target = self.stage.advanced.entropy_target
+        if target is None or entropy is None:
             return
-        self._adapted = adapted_entropy_coefficient(
-            self._adapted, entropy, stage.entropy_target, stage.entropy_step, stage.entropy_most
-        )
-        self._entropy = self._adapted if entropy < stage.entropy_target else 0.0
+        self._adapted = adapted_entropy_coefficient(self._adapted, entropy, target, ENTROPY_STEP, MAX_ENTROPY_WEIGHT)
+        self._entropy = self._adapted if entropy < target else 0.0
 
 
 def _old(batch: MicroBatch, now: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,8 @@ import torch
 
 from ratchet.infra.inference.products import by_onednn, onednn, product
 
+CHUNK_TOKENS = 1024
+"""Tokens whose logits exist at once: tokens x vocabulary is never held."""
 VOCABULARY_TILE = 4096
 """Columns of logits that exist at once; with the rows of a chunk they should fit into a processor's cache."""
 

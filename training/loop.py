@@ -16,6 +16,9 @@ from ratchet.training.metrics import Metrics, samples_to_read, step_record
 from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
 from ratchet.verifiers.problem import Problem
 
+SAMPLES_EVERY = 20
+"""Steps between samples of rollouts to read: enough to follow a stage, and few enough to read."""
+
 
 def train(
     training: Training, curriculum: Curriculum, batches: Batches, learner: Learner, validation: "Validation",
@@ -49,10 +52,10 @@ def train(
             learner.reset(optimizer=reset != "reference")
 
         reports = (curriculum.report(batch), sampled, learned, validated, checkpoints.report())
-        record = step_record(reports, clock.seconds(), interventions, training.alarms)
+        record = step_record(reports, clock.seconds(), interventions)
         journals.metrics.write(record)
         journals.decisions.take(curriculum.decisions)
-        if step % training.samples_every == 0 or curriculum.finished:
+        if step % SAMPLES_EVERY == 0 or curriculum.finished:
             journals.samples.take(samples_to_read(collected.sampled, step, tokenizer))
 
         stop = checkpoints.stop_asked() and not curriculum.finished
@@ -80,7 +83,7 @@ class Validation:
         sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
         seed_parts, rates = (self._seed, stage.name, "validation"), dict[str, float]()
         for name, problems in self._problems.items():
-            mine = list(self._worker.pass_counts(problems, stage.validation_rollouts, sampling, seed_parts))
+            mine = list(self._worker.pass_counts(problems, stage.advanced.validation_rollouts, sampling, seed_parts))
             counts = dict(chain.from_iterable(ranks.gather(mine)))
             rates[name] = sum(pass_rate(*counts[problem.problem_id]) for problem in problems) / len(problems)
         weights = {name: stage.validation.get(name, 1.0) for name in rates}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ratchet.infra.recipe.training import Alarms, Stage
+from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.alarms import alarms
 from ratchet.training.groups import Group, by_domain
@@ -21,15 +21,13 @@ from ratchet.verifiers.outcome import Outcome
 Metrics = dict[str, float]
 
 
-def step_record(
-    reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[Taken], limits: Alarms
-) -> dict[str, Any]:
+def step_record(reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[Taken]) -> dict[str, Any]:
     """A step's line of `metrics.jsonl`, from what each part reports about the step. Collective."""
     record: dict[str, Any] = {"time": time.time()}
     for report in reports:
         record |= report
     record |= memory() | seconds | {"tokens_per_second": record["sampled_tokens"] / seconds["seconds"]}
-    said = {"alarms": alarms(record, limits), "intervened": [each.words for each in interventions]}
+    said = {"alarms": alarms(record), "intervened": [each.words for each in interventions]}
     return record | {name: words for name, words in said.items() if words}
 
 

@@ -21,7 +21,7 @@ from ratchet.infra.inference.models import (
     weight_files,
 )
 from ratchet.infra.inference.products import multiply_by_onednn
-from ratchet.training.logprobs import ChunkedLogProbabilities
+from ratchet.training.logprobs import CHUNK_TOKENS, ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
 
 
@@ -76,9 +76,9 @@ def _fill(weight: Any, stored: Any) -> None:
 class ScoredModel(nn.Module):
     """Model and head as one module that returns per-token log-probabilities and entropies instead of logits."""
 
-    def __init__(self, model: Any, chunk: int) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.model, self.chunk = model, chunk
+        self.model = model
 
     def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         packed = {}
@@ -96,5 +96,5 @@ class ScoredModel(nn.Module):
             hidden = whole(hidden, batch.prompts, 1)
         head = self.model.get_output_embeddings()
         return ChunkedLogProbabilities.apply(
-            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, self.chunk
+            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, CHUNK_TOKENS
         )

@@ -31,6 +31,8 @@ from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
 from ratchet.training.snapshot import HostCopies, Writes, has_room, universal
 
+BETAS = (0.9, 0.95)
+"""Decay rates of AdamW's moments; 0.95 is usual where gradients are noisy (GPT-3, Llama)."""
 BUCKET = 2**29
 """Bytes of weights gathered at once under ZeRO-3: a 14B model in 55 collectives instead of 443."""
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -57,9 +59,9 @@ class Policy:
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
-        if hardware.sequence_ranks > 1:
-            share_attention(model, hardware.sequence_ranks)
-        scored = ScoredModel(model.to(self.device), hardware.logprob_chunk_tokens)
+        if hardware.advanced.sequence_ranks > 1:
+            share_attention(model, hardware.advanced.sequence_ranks)
+        scored = ScoredModel(model.to(self.device))
         if sharded:
             # ScoredModel reads the head's weight, so it must be gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
@@ -76,9 +78,7 @@ class Policy:
         self.checkpoint_bytes = 12 * own + 4 * parameters
         """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
-        self._adam = torch.optim.AdamW(
-            learned, lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
-        )
+        self._adam = torch.optim.AdamW(learned, lr=0.0, betas=BETAS, weight_decay=optimizer.weight_decay, fused=True)
         # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
         self._plain = hardware.sharding == 0
         if self._plain:
@@ -87,15 +87,15 @@ class Policy:
         self.reference = None
         if with_reference:
             start = share_frozen(model) if adapter else load_model(path, hardware.dtype, sharded)[0]
-            if hardware.sequence_ranks > 1:
-                share_attention(start, hardware.sequence_ranks)
+            if hardware.advanced.sequence_ranks > 1:
+                share_attention(start, hardware.advanced.sequence_ranks)
             self.reference = Reference(start.to(self.device), hardware)
         engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
         self.engine: Any = engine
 
     def _configuration(self) -> dict[str, Any]:
         zero: dict[str, Any] = {"stage": self.hardware.sharding}
-        if self.hardware.cpu_offload:
+        if self.hardware.advanced.cpu_offload:
             zero["offload_optimizer"] = {"device": "cpu"}
         return {
             "train_micro_batch_size_per_gpu": 1,  # only for DeepSpeed's counters
@@ -116,7 +116,7 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        sharers = self.hardware.sequence_ranks  # ranks that compute a sequence together
+        sharers = self.hardware.advanced.sequence_ranks  # ranks that compute a sequence together
         packed = self.hardware.packed or sharers > 1
         budget = sharers * (token_budget or self.hardware.micro_batch_tokens)
         plan = plan_micro_batches(samples, self.ranks // sharers, budget, packed, sharers == 1, self._even)
@@ -141,7 +141,7 @@ class Policy:
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
         # Ranks share attention only in training mode and over packed sequences.
-        self.model.train(self.hardware.sequence_ranks > 1 and batch.sequences is not None)
+        self.model.train(self.hardware.advanced.sequence_ranks > 1 and batch.sequences is not None)
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
@@ -184,7 +184,7 @@ class Policy:
 
     def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
         """The sum of `values`, any shape, over the ranks that share this rank's sequences. Collective among them."""
-        if self.hardware.sequence_ranks == 1:
+        if self.hardware.advanced.sequence_ranks == 1:
             return values
         total = values.clone()
         torch.distributed.all_reduce(total, group=parallel_state_sp.get_sequence_parallel_group())
@@ -321,7 +321,7 @@ class Policy:
             shutil.rmtree(scratch, ignore_errors=True)  # from a killed run
             universal(directory / "engine", scratch / "engine")
 
-        ranks.first(convert, self.checkpoint_bytes, self.hardware.timeout_minutes)
+        ranks.first(convert, self.checkpoint_bytes, self.hardware.advanced.timeout_minutes)
         self.engine._config.load_universal_checkpoint = True
         self.engine.load_checkpoint(str(scratch), tag="engine", load_module_strict=self._adapter is None)
         self.engine._config.load_universal_checkpoint = False

@@ -61,6 +61,12 @@ TEMPORARY = 2 * GIB
 LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
 
 
+def _without_limit(stage: Stage) -> Stage:
+    """With one update per batch, and no limit to the mismatch of log-probabilities."""
+    advanced = stage.advanced.model_copy(update={"mismatch_limit": None})
+    return stage.model_copy(update={"updates_per_batch": 1, "advanced": advanced})
+
+
 class Skip(Exception):
     """Why there is nothing to check."""
 
@@ -100,7 +106,8 @@ class Preflight:
         self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         adapter = Adapter.of(recipe)
-        self.policy = Policy(self.model_dir, self.training.hardware, self.training.optimizer, reference, adapter)
+        optimizer = self.training.advanced.optimizer
+        self.policy = Policy(self.model_dir, self.training.hardware, optimizer, reference, adapter)
         self.shape = Shape.of(self.policy.model.config.to_dict())
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
 
@@ -244,7 +251,7 @@ class Preflight:
         prompts = [request.prompt_ids or () for request in self._requests(len(completions))]
         found = difference(self.policy, prompts, completions[:8]).double()
         mean = max(ranks.gather(float(mismatch(found, torch.zeros_like(found)).mean())))
-        limit = min(stage.mismatch_limit or float("inf") for stage in self.training.stages)
+        limit = min(stage.advanced.mismatch_limit or float("inf") for stage in self.training.stages)
         if mean > limit:
             raise RatchetError(
                 f"engine and trainer differ by {mean:.2g} nats a token, and a stage ends above {limit:g}: are dtype, "
@@ -259,9 +266,9 @@ class Preflight:
             raise RatchetError(f"a response of {stage.longest_response:,} tokens leaves the model no room for a prompt")
         prompt = min(PROMPT_TOKENS, stage.longest_response, room)
         longest, hardware = prompt + stage.longest_response, self.training.hardware
-        together = hardware.sequence_ranks
+        together = hardware.advanced.sequence_ranks
         count = max(2, self.ranks // together * max(1, together * hardware.micro_batch_tokens // longest))
-        strict = stage.model_copy(update={"updates_per_batch": 1, "mismatch_limit": None})  # nothing was sampled
+        strict = _without_limit(stage)  # nothing was sampled
         learner = Learner(self.policy, strict)
         made = self._groups(strict, count, prompt)
         learner.old_logprobs(made, 1.0)  # as in a stage with several updates
@@ -366,11 +373,11 @@ class Preflight:
         seconds = time.perf_counter() - started
         size = sum(f.stat().st_size for f in (self.work / "checkpoints").rglob("*") if f.is_file())
         self.measured["disk"] = size / seconds
-        limit = 60 * self.training.hardware.timeout_minutes
+        limit = 60 * self.training.hardware.advanced.timeout_minutes
         if seconds > limit:
             raise RatchetError(
                 f"a checkpoint of {size / GIB:.2g} GiB takes {seconds:.0f} s, and ranks wait {limit:.0f} s "
-                "(hardware.timeout_minutes): raise it, or move the home to a faster disk"
+                "(hardware.advanced.timeout_minutes): raise it, or move the home to a faster disk"
             )
         return f"{size / GIB:.2g} GiB written and hashed in {seconds:.2g} s"
 
@@ -382,7 +389,7 @@ class Preflight:
         seconds = time.perf_counter() - started
         if restored[1]["fingerprint"] != self._fingerprint():
             raise RatchetError("the weights read back are not those that were written")
-        stage = self.training.stages[0].model_copy(update={"mismatch_limit": None, "updates_per_batch": 1})
+        stage = _without_limit(self.training.stages[0])
         Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
         return f"read back in {seconds:.2g} s, bit for bit; the next step was taken"
 

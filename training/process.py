@@ -45,8 +45,8 @@ def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
     recipe = Recipe.model_validate(spec["recipe"])
-    with ranks.in_touch(recipe.training.hardware.timeout_minutes):
-        ranks.join(recipe.training.hardware.timeout_minutes)
+    with ranks.in_touch(recipe.training.hardware.advanced.timeout_minutes):
+        ranks.join(recipe.training.hardware.advanced.timeout_minutes)
         if ranks.rank() == 0:
             work.mkdir(parents=True, exist_ok=True)
             (work / STATUS).unlink(missing_ok=True)
@@ -79,10 +79,10 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     settings, training = recipe.training.warm_start, recipe.training
     if settings is None:
         assert recipe.model.path is not None, "checked when the run was planned"
-        return Policy(recipe.model.path, training.hardware, training.optimizer, adapter=Adapter.of(recipe)), 0
+        return Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe)), 0
     traces = warm_start.read_traces(Path(spec["traces"]))
     path = recipe.model.path or str(_grown(recipe, traces, work))
-    optimizer = training.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
+    optimizer = training.advanced.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
     policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
     with Checkpoints(work / "checkpoints", policy) as checkpoints:
@@ -114,7 +114,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
     reference = stage.kl_coefficient > 0
-    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, reference, Adapter.of(recipe))
+    policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
     with (
         _worker(recipe, stage, policy, spec["model_dir"], work) as worker,
         Checkpoints(work / "checkpoints", policy) as checkpoints,
@@ -123,7 +123,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
-        batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.max_infra_errors)
+        batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.advanced.max_infra_errors)
         restored = checkpoints.restore()
         if restored:
             for name, part in loop.stateful(curriculum, learner, batches).items():
@@ -136,7 +136,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         journals = Journals(work, restored[0] if restored else -1, policy.rank)
         checks = loop.Validation(recipe.seed, worker, validation)
         loop.train(training, curriculum, batches, learner, checks, checkpoints, journals, policy.tokenizer)
-    if stage.result == "best":
+    if stage.advanced.result == "best":
         checkpoints.restore_best()
     return policy, curriculum.state.step
 
@@ -146,7 +146,7 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
     one pass over all of them. Each rank journals its results, from which a killed run continues."""
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    policy = Policy(spec["model_dir"], training.hardware, training.optimizer, adapter=Adapter.of(recipe))
+    policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
     seed_parts = (recipe.seed, stage.name, "before")
@@ -157,7 +157,7 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
         left = [problem for problem in candidates if problem.problem_id not in counts]
         with journal.Journal(work / "checkpoints" / f"{policy.rank}-{PASS_RATES}") as lines:
             mine = {}
-            found = worker.pass_counts(left, stage.pass_rate_rollouts, sampling, seed_parts, expected)
+            found = worker.pass_counts(left, stage.advanced.pass_rate_rollouts, sampling, seed_parts, expected)
             for problem_id, count in found:
                 mine[problem_id] = count
                 step = len(counts) + ranks.tally("pass rates")
@@ -183,7 +183,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
             recipe.training.reward_servers,
             # Twice its share of the cores, for when other ranks have nothing to judge; each worker holds a sandbox.
             max(1, min(core_count(), 2 * core_count() // recipe.training.hardware.processes)),
-            settings=recipe.verification.settings(fraction=graded, total_s=stage.total_time_limit_s),
+            settings=recipe.verification.settings(fraction=graded, total_s=stage.advanced.total_time_limit_s),
             slots=slots,
         ) as pool,
     ):

@@ -77,9 +77,9 @@ def in_touch(timeout_minutes: float) -> Iterator[None]:
         if not (isinstance(error, torch.distributed.DistError) or "Timed out waiting" in str(error)):
             raise
         raise Lost(
-            f"Another machine has not answered for {timeout_minutes:g} minutes (training.hardware.timeout_minutes), or "
-            f"closed its connection: {str(error).splitlines()[0]}. When the network works again, run the same command "
-            "to continue from the last checkpoint."
+            f"Another machine has not answered for {timeout_minutes:g} minutes "
+            f"(training.hardware.advanced.timeout_minutes), or closed its connection: {str(error).splitlines()[0]}. "
+            "When the network works again, run the same command to continue from the last checkpoint."
         ) from error
 
 

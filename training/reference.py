@@ -21,10 +21,10 @@ class Reference:
     """A frozen model, sharded like the policy. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
-        shared = hardware.sequence_ranks > 1  # attention is shared only in training mode
+        shared = hardware.advanced.sequence_ranks > 1  # attention is shared only in training mode
         self._own = trained(model)  # the others are the policy's
         model.requires_grad_(False).train(shared)
-        self._scored: Any = ScoredModel(model, hardware.logprob_chunk_tokens)
+        self._scored: Any = ScoredModel(model)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # then it is the stage's start, which need not be saved
         if self._sharded:

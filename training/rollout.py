@@ -296,9 +296,9 @@ def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
     if len(details) > limit * of:
         shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
         raise RatchetError(
-            f"{len(details)} of {of} verdicts of this batch failed on our side, more than training.max_infra_errors "
-            f"({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the judge's sandbox; then run the same "
-            "command again to continue from the last checkpoint."
+            f"{len(details)} of {of} verdicts of this batch failed on our side, more than "
+            f"training.advanced.max_infra_errors ({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the "
+            "judge's sandbox; then run the same command again to continue from the last checkpoint."
         )
 
 

@@ -23,6 +23,10 @@ from ratchet.verifiers.errors import RatchetError
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000
 """Traces from which a new model's vocabulary is learned."""
+FINAL_RATE = 0.05
+"""End of the cosine schedule, as a share of the peak: the last steps still learn a little."""
+CHECKPOINT_EVERY = 500
+"""Steps; a killed warm start loses at most this many."""
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
@@ -73,11 +77,11 @@ def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
 
 
 def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
-    """Linear warm-up, then a cosine down to `final_learning_rate` of the peak at the last step. `step` from 0."""
+    """Linear warm-up, then a cosine down to `FINAL_RATE` of the peak at the last step. `step` from 0."""
     if step < settings.warmup_steps:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
     progress = (step - settings.warmup_steps) / max(1, steps - 1 - settings.warmup_steps)
-    share = settings.final_learning_rate + (1 - settings.final_learning_rate) * (1 + math.cos(math.pi * progress)) / 2
+    share = FINAL_RATE + (1 - FINAL_RATE) * (1 + math.cos(math.pi * progress)) / 2
     return settings.learning_rate * share
 
 
@@ -113,7 +117,7 @@ def train(
             watched.update(loss=0.0, tokens=0.0)
             since = time.perf_counter()
         stop = checkpoints.stop_asked() and done < len(batches)
-        if stop or done % settings.checkpoint_every == 0 or done == len(batches):
+        if stop or done % CHECKPOINT_EVERY == 0 or done == len(batches):
             metrics.sync()
             checkpoints.save(done, {})
         if stop:

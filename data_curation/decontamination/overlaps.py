@@ -20,6 +20,8 @@ from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
 from ratchet.infra.recipe.curation import Decontamination
 
+MIN_SHARED_NGRAMS = 3
+"""Fewer never drop a row under `coverage`: one or two are shared by chance."""
 MIN_CONTAINED_TOKENS = 5
 """A shorter item must equal the whole row: "Find x" in a longer problem is no copy."""
 MIN_PROSE_NGRAMS = 12
@@ -275,7 +277,7 @@ def _hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) 
 def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
     """Rows that `coverage` drops. For an item with fewer n-grams than the minimum, all must be shared."""
     counts = np.append(index.gram_counts, 1)[overlaps.item]  # a value for item -1, never used
-    enough = overlaps.shared >= np.minimum(settings.min_shared_ngrams, counts)
+    enough = overlaps.shared >= np.minimum(MIN_SHARED_NGRAMS, counts)
     return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
 
 

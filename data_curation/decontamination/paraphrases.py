@@ -22,6 +22,8 @@ from ratchet.infra.recipe.curation import Paraphrases
 STEP = "paraphrases"
 RULES = ("judged_same",)
 ROWS_AT_ONCE = 1024
+NEAREST = 3
+"""Shortlisted items per row, at most: the own item is among three for 0.95 and more (docs/curation.md)."""
 JUDGE = """Below are two problem statements. Would a person who has solved the first one have solved the second one too?
 
 Answer SAME when the second is the first in other words: rephrased, translated, shortened, or with other names of \
@@ -89,6 +91,7 @@ def shortlist(
     embed: Embed,
     settings: Paraphrases,
     progress: Callable[[int], None] = lambda done: None,
+    nearest: int = NEAREST,
 ) -> Shortlist:
     """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
@@ -98,7 +101,7 @@ def shortlist(
         for start in range(0, len(batch), ROWS_AT_ONCE):
             products = embed(batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()) @ of_items.T
             scores = products if isinstance(products, np.ndarray) else products.toarray()
-            order = np.argsort(-scores, axis=1, kind="stable")[:, : settings.nearest]
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :nearest]
             for row, near in enumerate(order):
                 near = near[scores[row, near] >= least]
                 chosen.extend(near.tolist())

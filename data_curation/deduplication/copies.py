@@ -77,7 +77,7 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     left = np.ones(len(table), bool)
     left[[*copies, *gone]] = False
-    bands = minhash.band_keys(shingles, settings.permutations, *minhash.bands_of(settings))
+    bands = minhash.band_keys(shingles, minhash.PERMUTATIONS, *minhash.bands_of(settings))
     buckets = minhash.buckets(bands, np.flatnonzero(left))
     del bands
     for row, best in near_copies(shingles, buckets, settings.jaccard, rows.preference, rows.same):

@@ -19,6 +19,8 @@ from ratchet.infra.recipe.curation import Deduplication
 SCHEME = "affine32"
 """The family of hash functions in datasketch; signatures of different schemes are not comparable."""
 SEED = 1
+PERMUTATIONS = 128
+"""More find more near copies, and cost time in proportion."""
 MAX_MISSED = 0.01
 _BLOCK = 1 << 16
 """Shingles permuted at a time: a quarter of a megabyte fits the processor's cache."""
@@ -82,18 +84,18 @@ def _ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def bands_of(settings: Deduplication) -> tuple[int, int]:
     """(bands, rows per band): the longest bands that miss at most one in a hundred pairs at the threshold."""
-    for rows in range(settings.permutations, 0, -1):
-        bands = settings.permutations // rows
+    for rows in range(PERMUTATIONS, 0, -1):
+        bands = PERMUTATIONS // rows
         if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
             return bands, rows
-    return settings.permutations, 1
+    return PERMUTATIONS, 1
 
 
 def described(settings: Deduplication) -> dict[str, int | str]:
     """The parameters of the signatures, for the manifest."""
     bands, rows = bands_of(settings)
     return {
-        "scheme": SCHEME, "seed": SEED, "permutations": settings.permutations, "bands": bands, "rows": rows,
+        "scheme": SCHEME, "seed": SEED, "permutations": PERMUTATIONS, "bands": bands, "rows": rows,
         "datasketch": metadata.version("datasketch"),
     }  # fmt: skip
 

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.rules.evidence import Evidence, decided
-from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
 from ratchet.infra.recipe.curation import Rules
-from ratchet.infra.store.problem_table import from_table, to_table
+from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
@@ -33,16 +32,9 @@ def applied(rules: Sequence[Rule], limits: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Split:
-    """Reject each row by the first rule that applies, after rewriting questions with options as open ones if `limits`
-    ask for it. Where a model decided about a row (`exclusions.py`), its decision holds; the summary counts those that
-    changed the rule's (`overruled`). Raises RatchetError as `applied` does."""
+    """Reject each row by the first rule that applies. Where a model decided about a row (`exclusions.py`), its decision
+    holds; the summary counts those that changed the rule's (`overruled`). Raises RatchetError as `applied` does."""
     rules, overruled = applied(rules, limits), Counter[str]()
-    problems, rewritten = from_table(table), 0
-    if limits.open_questions:
-        for at, problem in enumerate(problems):
-            if appended(problem) and isinstance(opened := as_open(problem), Problem):
-                problems[at], rewritten = opened, rewritten + 1
-        table = to_table(problems)
 
     def judge(problem: Problem) -> Rejection | None:
         model, labels = decided(problem.metadata)
@@ -59,7 +51,6 @@ def filter_by_rules(table: pa.Table, rules: Sequence[Rule], limits: Rules) -> Sp
                 return Rejection(rule.__name__, evidence)
         return None
 
-    verdicts = list(map(judge, problems))
+    verdicts = list(map(judge, from_table(table)))
     counts: dict[str, Any] = {"overruled": dict(overruled)} if overruled else {}
-    counts |= {"opened": rewritten} if limits.open_questions else {}
     return partition(STEP, [rule.__name__ for rule in rules], table, verdicts, **counts)

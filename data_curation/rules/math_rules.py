@@ -1,11 +1,11 @@
 """Rules for math problems, in order of application (after AceReason, section 3.1)."""
 
+import json
 import re
 
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
-from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.rules.pictures import needed
 from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem
@@ -48,9 +48,10 @@ _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     """Options that the reader appended; a labeled list of options without a question in or after it; or an answer that
     is a letter, and words about a choice."""
-    if lines := appended(problem):
-        why = as_open(problem) if limits.open_questions else ""
-        return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines} | ({"not_opened": why} if why else {})
+    if f'"{APPENDED_OPTIONS}"' in (problem.metadata or ""):
+        lines = json.loads(problem.metadata or "{}").get(APPENDED_OPTIONS)
+        if lines:
+            return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines}
     text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
@@ -217,6 +218,8 @@ def figure(problem: Problem, limits: Rules) -> Evidence | None:
 
 MAX_DIGITS = 30
 """Of one number in an answer."""
+MAX_ANSWER_CHARACTERS, MAX_ANSWER_NUMBERS, MAX_ANSWER_WORDS = 100, 8, 4
+"""Longer answers are hard to verify, or sentences."""
 
 
 def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
@@ -228,10 +231,10 @@ def long_answer(problem: Problem, limits: Rules) -> Evidence | None:
     letters = len(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", prose)) + answer.count("\\pi")
     measured = {"answer": answer, "characters": characters, "numbers": numbers, "letters": letters, "words": words}
     if (
-        characters > limits.max_answer_characters
-        or numbers > limits.max_answer_numbers
-        or numbers + letters >= 2 * limits.max_answer_numbers
-        or words > limits.max_answer_words
+        characters > MAX_ANSWER_CHARACTERS
+        or numbers > MAX_ANSWER_NUMBERS
+        or numbers + letters >= 2 * MAX_ANSWER_NUMBERS
+        or words > MAX_ANSWER_WORDS
         or re.search(rf"\\[cl]?dots\b|\.\.\.|…|\d{{{MAX_DIGITS + 1},}}", answer)
     ):
         return measured

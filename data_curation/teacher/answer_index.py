@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ratchet.infra.inference.protocol import Sampling
-from ratchet.infra.recipe.curation import Teacher
+from ratchet.infra.recipe.teacher import Teacher
 
 MISSING, OPEN, FAILED = -1, -2, -3
 """Instead of a place in the journal: not asked for, asked for, failed."""

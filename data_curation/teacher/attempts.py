@@ -19,9 +19,9 @@ from ratchet.data_curation.teacher.answer_index import FAILED, MISSING, OPEN, An
 from ratchet.data_curation.teacher.bill import Bill, money
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, derive_seed
-from ratchet.infra.recipe.curation import Teacher
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import user_message
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.infra.store.journal import Journal, read_lines
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError

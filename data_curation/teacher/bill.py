@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ratchet.infra.inference.protocol import says_nothing
-from ratchet.infra.recipe.curation import Teacher
+from ratchet.infra.recipe.teacher import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
 """Of English with formulas; used until the endpoint has counted prompt tokens itself."""
@@ -71,7 +71,7 @@ class Bill(Mapping[str, float]):
 
     @property
     def priced(self) -> bool:
-        return self.teacher.prompt_price > 0 or self.teacher.response_price > 0
+        return any(self.teacher.prices)
 
     def affords(self, open_calls: int) -> bool:
         """Whether one call more than the open ones is expected to stay below the ceiling."""
@@ -79,8 +79,8 @@ class Bill(Mapping[str, float]):
         return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
 
     def _price(self, prompt_tokens: float, response_tokens: float) -> float:
-        teacher = self.teacher
-        return (prompt_tokens * teacher.prompt_price + response_tokens * teacher.response_price) / MILLION
+        of_prompt, of_response = self.teacher.prices
+        return (prompt_tokens * of_prompt + response_tokens * of_response) / MILLION
 
     def estimate(self) -> str:
         """One sentence, before the first call."""

@@ -2,7 +2,7 @@
 line and of recipes, the pages that stand at the root, and a page for each source file that another page links to."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from os.path import normpath, relpath
 from pathlib import Path
@@ -16,7 +16,7 @@ from typer.cli import get_docs_for_click
 
 from ratchet.cli.main import app
 from ratchet.infra.inference.engine import ENGINES, InferenceEngine
-from ratchet.infra.keys import is_where
+from ratchet.infra.keys import not_in_key
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.load import read_recipe, shipped_recipes
 from ratchet.infra.section import Section
@@ -90,25 +90,37 @@ def cli() -> str:
 
 
 def recipe() -> str:
-    """Every section of a recipe, with each field's type, default and meaning."""
+    """Every section of a recipe, with each field's type, default and meaning; rarely needed ones are folded."""
     lines = [
         "# Recipe fields", "",
         "A recipe is one YAML file. Unknown keys are errors that name the nearest valid key. `ratchet recipes NAME`",
         "prints a shipped recipe with all that it extends, and `--full` adds every default.", "",
         "Fields marked ° only say where or how fast work is done. They are part of no artifact's key: changing one",
-        "runs nothing again.", "",
+        "runs nothing again. Rarely needed fields are in a section's `advanced`, folded here.", "",
     ]  # fmt: skip
     sections = list(_sections(Recipe, "", []))
     anchors = {section: f"#{re.sub(r'[^a-z_-]', '', path.lower())}" for path, section in sections}
     for path, section in sections:
+        fields = own_fields(section, list(anchors))
         lines += [f"## {path or 'The whole recipe'}", "", _text(section.__doc__ or ""), ""]
-        lines += ["| field | type | default | |", "|---|---|---|---|"]
-        for name, field in section.model_fields.items():
-            mark = " °" if is_where(field) else ""
+        if section.__mro__[1] in anchors:
+            lines += [f"It has all fields of [the section it is like]({anchors[section.__mro__[1]]}), and:", ""]
+        table = ["| field | type | default | |", "|---|---|---|---|"]
+        for name in fields:
+            field = section.model_fields[name]
+            mark = " °" if not_in_key(field) else ""
             default = _default(field, anchors)
-            lines.append(f"| `{name}`{mark} | {_type(field.annotation)} | {default} | {_text(field.description)} |")
-        lines.append("")
+            table.append(f"| `{name}`{mark} | {_type(field.annotation)} | {default} | {_text(field.description)} |")
+        if ".advanced" in path:
+            table = [f'??? note "{len(fields)} rarely needed fields"', "", *(f"    {row}" for row in table)]
+        lines += [*table, ""]
     return "\n".join(lines)
+
+
+def own_fields(section: type[Section], listed: Sequence[type[Section]]) -> list[str]:
+    """Its fields, without `advanced` and those that it has from a section that is listed as well."""
+    own = section.__annotations__ if section.__mro__[1] in listed else section.model_fields
+    return [name for name in section.model_fields if name in own and name != "advanced"]
 
 
 def _sections(section: type[Section], path: str, known: list[type]) -> Iterator[tuple[str, type[Section]]]:

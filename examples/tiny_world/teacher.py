@@ -24,7 +24,7 @@ from ratchet.examples.tiny_world.math_problems import Chain
 from ratchet.examples.tiny_world.science_questions import Happens
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.recipe.curation import Teacher
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 
 

@@ -20,7 +20,7 @@ from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import Registry
 
 if TYPE_CHECKING:
-    from ratchet.infra.recipe.curation import Teacher
+    from ratchet.infra.recipe.teacher import Teacher
     from ratchet.infra.recipe.training import Hardware
 
 

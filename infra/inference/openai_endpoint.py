@@ -87,8 +87,6 @@ class Endpoint:
     """For a whole answer."""
     silence_s: float
     """Between two pieces of an answer."""
-    left_out: set[str]
-    """Fields of `MAY_BE_LEFT_OUT` that are not sent."""
     traffic: Traffic
     changed: asyncio.Event
     """Set when there may be room for another call."""
@@ -97,6 +95,8 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.where = self.base_url or "the OpenAI API"
         self.slots = Slots(self.most)
+        self.left_out: set[str] = set()
+        """Fields of `MAY_BE_LEFT_OUT` that are not sent."""
         self.gone = ""
         """Why no call can succeed here any more."""
         self.not_before = 0.0  # monotonic time; a request to wait holds for all calls

@@ -22,7 +22,7 @@ from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.infra.recipe.curation import Teacher
+    from ratchet.infra.recipe.teacher import Teacher
 
 TRIES = 8
 LONGEST_BACKOFF_S = 60.0
@@ -47,7 +47,7 @@ class OpenAIEngine(TeacherEngine):
     def __init__(
         self, model: str, base_url: str | Sequence[str | None] | None = None,
         api_key: str | Sequence[str | None] | None = None, concurrency: int = 64, timeout_s: float = 3600.0,
-        silence_s: float = 600.0, backoff_s: float = 1.0, patience_s: float = PATIENCE_S, left_out: Sequence[str] = (),
+        silence_s: float = 600.0, backoff_s: float = 1.0, patience_s: float = PATIENCE_S,
         tell: Callable[[str], None] = lambda trouble: None,
     ) -> None:  # fmt: skip
         urls = [base_url] if base_url is None or isinstance(base_url, str) else list(base_url)
@@ -58,7 +58,7 @@ class OpenAIEngine(TeacherEngine):
         self._changed = asyncio.Event()  # there may be room for a call, or the run ends
         self._endpoints = [
             Endpoint(
-                model, url, key, concurrency, timeout_s, silence_s, set(left_out), self.traffic,
+                model, url, key, concurrency, timeout_s, silence_s, self.traffic,
                 self._changed, lambda message: self.tell(message),
             )
             for url, key in zip(urls, keys, strict=True)
@@ -76,10 +76,7 @@ class OpenAIEngine(TeacherEngine):
     def for_teacher(cls, teacher: "Teacher") -> "OpenAIEngine":
         """The engine of a recipe's teacher. Raises RatchetError if its model or key is missing."""
         urls, keys = zip(*_addresses(teacher), strict=True)
-        return cls(
-            teacher.model, urls, keys, teacher.concurrency, teacher.timeout_s, teacher.silence_s,
-            left_out=teacher.left_out,
-        )  # fmt: skip
+        return cls(teacher.model, urls, keys, teacher.concurrency)
 
     @classmethod
     def check(cls, teacher: "Teacher") -> None:
@@ -236,7 +233,7 @@ def _addresses(teacher: "Teacher") -> list[tuple[str | None, str | None]]:
     if not teacher.model:
         raise RatchetError(
             "The recipe's teacher has no model: set curation.<domain>.teacher.model to its name (a judge's, "
-            "curation.<domain>.paraphrases.judge.model)."
+            "curation.<domain>.advanced.judge.model)."
         )
     found = [(url, os.environ.get(name)) for url, name in teacher.addresses]
     if (None, None) in found:

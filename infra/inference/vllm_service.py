@@ -19,7 +19,7 @@ from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
-from ratchet.infra.section import Where
+from ratchet.infra.section import NotInKey
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
 
@@ -38,13 +38,13 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTE
 class ServedVllm(Vllm):
     """vLLM in separate processes, on GPUs that do not train; an evaluation runs it inside its own processes."""
 
-    url: Where[str | tuple[str, ...] | None] = None
+    url: NotInKey[str | tuple[str, ...] | None] = None
     """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.
     Their token is in the environment variable RATCHET_ENGINE_TOKEN."""
-    devices: Where[tuple[int, ...]] = ()
+    devices: NotInKey[tuple[int, ...]] = ()
     """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
     `hardware.processes` GPUs."""
-    weight_transfer: Where[Literal["disk", "nccl"]] = "disk"
+    weight_transfer: NotInKey[Literal["disk", "nccl"]] = "disk"
     """How new weights arrive: files on a shared file system, or vLLM's weight transfer over NCCL."""
 
     def check_hardware(self, hardware: "Hardware") -> None:

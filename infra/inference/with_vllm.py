@@ -12,7 +12,7 @@ from pydantic import Field
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
 from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm
-from ratchet.infra.section import Where
+from ratchet.infra.section import NotInKey
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
@@ -22,11 +22,11 @@ class Vllm(InferenceEngine):
     """vLLM in each trainer process, one engine per rank or per `tensor_parallel` ranks; in an evaluation, in each
     sampling process."""
 
-    memory_share: Where[float] = Field(default=0.4, gt=0, lt=1)
+    memory_share: NotInKey[float] = Field(default=0.4, gt=0, lt=1)
     """Share of a GPU's memory for vLLM's weights and KV cache."""
-    cpu_cache_gib: Where[int] = Field(default=1, ge=1)
+    cpu_cache_gib: NotInKey[int] = Field(default=1, ge=1)
     """GiB of KV cache on a machine without a GPU."""
-    timeout_s: Where[float] = Field(default=300.0, gt=0)
+    timeout_s: NotInKey[float] = Field(default=300.0, gt=0)
     """Seconds without progress after which the engine has hung, and the run stops."""
     tensor_parallel: int = Field(default=1, ge=1)
     """GPUs that share one copy of the model."""

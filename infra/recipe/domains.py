@@ -29,7 +29,7 @@ def use_domains(recipe: Recipe) -> list[str]:
         if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
             raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
                                f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
-        if benchmark.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
+        if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
                                f"{benchmark.domain} reads responses in its own way.")  # fmt: skip
     return used

@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.section import Section, Where
+from ratchet.infra.section import NotInKey, Section
 
 CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
 """Fields of the benchmarks that are known by name; `generate` for those whose file is generated instead of fetched
@@ -24,7 +24,7 @@ ANSWER_PATTERNS: Mapping[str, str] = {
     "answer:": r"(?i:(?:^|\n)[ *#]*(?:final answer|answer|A)[ *]*:)[ *]*([^\n]+?)\.?(?:\n|$)",
     "last number": r"(-?\d[\d,]*(?:\.\d+)?(?:/\d+)?)",
 }
-"""Names of `Benchmark.answer_pattern`, from the strictest to the loosest."""
+"""Names of `BenchmarkDetails.answer_pattern`, from the strictest to the loosest."""
 
 
 def benchmark_name(name: str) -> str:
@@ -39,24 +39,9 @@ def named_path(name: str) -> str:
     return str(known["path"]) if known and not Path(name).exists() else name
 
 
-class Benchmark(Section):
-    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalog."""
+class BenchmarkDetails(Section):
+    """Rarely needed settings of a benchmark."""
 
-    name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """In the report and on the command line; a name of the catalog fills in the other fields."""
-    domain: str
-    """Which verifier judges its responses."""
-    path: Where[str | None] = None
-    """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or a file that the recipe generates
-    (`generated://NAME/FILE`)."""
-    samples: int = Field(default=16, ge=1)
-    """Responses per question: n of pass@k."""
-    pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
-    """The k of pass@k, none above `samples`; default: `evaluation.pass_at`."""
-    limit: int | None = Field(default=None, ge=1)
-    """Use only this many questions, always the same ones: for a quick look, not for a published number."""
-    prompt: dict[str, str] = {}
-    """Fields of `model.prompt` that this benchmark replaces."""
     answer_pattern: str = "boxed"
     """How a response states its answer, in evaluation only, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
@@ -65,22 +50,8 @@ class Benchmark(Section):
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: date | None = None
     """When the first of its questions was public."""
-    window: Where[tuple[date, date] | None] = None  # in the key of the problems that are made from the file
+    window: NotInKey[tuple[date, date] | None] = None  # in the key of the problems that are made from the file
     """Only questions released from the first day up to, not including, the second."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_by_name(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-            return value
-        name = benchmark_name(value["name"])
-        given = {field: said for field, said in value.items() if said is not None}
-        if "domain" not in given and name not in CATALOG:
-            raise ValueError(
-                f"{name} is not in the catalog; give its domain and path. In the catalog: {', '.join(CATALOG)}"
-            )
-        known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
-        return {**known, **given, "name": name}
 
     @field_validator("answer_pattern")
     @classmethod
@@ -98,26 +69,47 @@ class Benchmark(Section):
             )
         return pattern
 
+
+class Benchmark(Section):
+    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalog."""
+
+    name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """In the report and on the command line; a name of the catalog fills in the other fields."""
+    domain: str
+    """Which verifier judges its responses."""
+    path: NotInKey[str | None] = None
+    """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or a file that the recipe generates
+    (`generated://NAME/FILE`)."""
+    samples: int = Field(default=16, ge=1)
+    """Responses per question: n of pass@k."""
+    pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    """The k of pass@k, none above `samples`; default: `evaluation.pass_at`."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use only this many questions, always the same ones: for a quick look, not for a published number."""
+    prompt: dict[str, str] = {}
+    """Fields of `model.prompt` that this benchmark replaces."""
+    advanced: BenchmarkDetails = BenchmarkDetails()
+    """Rarely needed settings."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_by_name(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+            return value
+        name = benchmark_name(value["name"])
+        given = {field: said for field, said in value.items() if said is not None}
+        if "domain" not in given and name not in CATALOG:
+            raise ValueError(
+                f"{name} is not in the catalog; give its domain and path. In the catalog: {', '.join(CATALOG)}"
+            )
+        known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
+        if isinstance(given.get("advanced"), Mapping):
+            given["advanced"] = {**known.get("advanced", {}), **given["advanced"]}
+        return {**known, **given, "name": name}
+
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
         """The recipe's prompt format with this benchmark's changes."""
         return default.model_copy(update=self.prompt)
-
-
-class Endpoint(Section):
-    """A model behind an OpenAI-compatible endpoint, as in `ratchet evaluate --model URL#NAME`."""
-
-    base_url: str = ""
-    """Address of the endpoint, such as http://127.0.0.1:8000/v1."""
-    model: str = ""
-    """The model's name at the endpoint."""
-    api_key_env: Where[str] = "OPENAI_API_KEY"
-    """The name of the environment variable that holds the key; never the key."""
-    concurrency: Where[int] = Field(default=64, ge=1)
-    """Open calls at a time; fewer while the endpoint asks for fewer."""
-    timeout_s: Where[float] = 3600.0
-    """Seconds per answer: a reasoning model thinks for minutes, and a call that times out is still billed."""
-    patience_s: Where[float] = 86400.0
-    """Seconds without any answer after which the evaluation stops; finished answers are kept."""
 
 
 class Evaluation(Section):
@@ -133,10 +125,11 @@ class Evaluation(Section):
     """Nucleus sampling; 1 turns it off."""
     max_tokens: int = Field(default=32768, ge=1)
     """Tokens per response; longer ones are truncated and count as wrong."""
-    seed: int = 0
-    """Of sampling."""
-    endpoint: Endpoint = Endpoint()
-    """Settings for a model behind an endpoint."""
+    api_key_env: NotInKey[str] = "OPENAI_API_KEY"
+    """The environment variable with the key of a model behind an endpoint (`ratchet evaluate --model URL#NAME`); never
+    the key itself."""
+    concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
+    """Largest number of open calls to such an endpoint; reduced while it returns overload errors."""
 
     @field_validator("benchmarks")
     @classmethod

@@ -30,11 +30,9 @@ class When(Section):
     validation_drop: float | None = Field(default=None, gt=0)
     """Validation score is this much below its best."""
     truncated_above: float | None = Field(default=None, ge=0, lt=1)
-    """Share of truncated responses, mean over the last `over_steps` steps."""
+    """Share of truncated responses, mean over the last ten steps."""
     entropy_below: float | None = Field(default=None, gt=0)
-    """Nats per token, mean over the last `over_steps` steps."""
-    over_steps: int = Field(default=10, ge=1)
-    """Steps that `truncated_above` and `entropy_below` average over; 10 smooths single batches."""
+    """Nats per token, mean over the last ten steps."""
 
     @property
     def trigger(self) -> tuple[str, float]:
@@ -43,16 +41,12 @@ class When(Section):
         return name, limit
 
     def _given(self) -> list[tuple[str, float]]:
-        return [(name, value) for name, value in self if name != "over_steps" and value is not None]
+        return [(name, value) for name, value in self if value is not None]
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "When":
         if len(self._given()) != 1:
-            names = [name for name in When.model_fields if name != "over_steps"]
-            raise ValueError(f"give exactly one of {', '.join(names)}")
-        averaged = self.trigger[0] in ("truncated_above", "entropy_below")
-        if not averaged and self.over_steps != When.model_fields["over_steps"].default:
-            raise ValueError("over_steps belongs to truncated_above and entropy_below")
+            raise ValueError(f"give exactly one of {', '.join(When.model_fields)}")
         return self
 
 

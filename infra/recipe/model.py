@@ -16,16 +16,17 @@ class GrownModel(Section):
     """Query heads per layer."""
     key_value_heads: int = 1
     """Key-value heads per layer, shared by the query heads."""
-    head_dim: int = 32
-    """Width of an attention head; 32 is the smallest that vLLM decodes on a CPU."""
     intermediate_size: int = 192
     """Width of the feed-forward layers."""
     vocabulary: int = 512
     """Tokens of the tokenizer trained on the traces."""
-    initializer_range: float = 0.08
-    """Standard deviation of the initial weights; the usual 0.02 learns far slower at this width."""
     max_positions: int = 256
     """Most tokens of a prompt and its response together."""
+
+    @property
+    def head_dim(self) -> int:
+        """Width of an attention head; 32 is the smallest that vLLM decodes on a CPU."""
+        return max(32, self.hidden_size // self.attention_heads)
 
 
 class PromptFormat(Section):

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field, model_validator
 from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.model import Model
-from ratchet.infra.recipe.registry import Registry
+from ratchet.infra.recipe.registry import Gate
 from ratchet.infra.recipe.training import Training
-from ratchet.infra.section import Section, Where
+from ratchet.infra.section import NotInKey, Section
 from ratchet.verifiers.submission import JudgeSettings
 
 
@@ -36,7 +36,7 @@ class Verification(Section):
     math: Literal["strict", "either"] = "strict"
     """`either` also accepts what math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does: a few
     more right answers, and some wrong ones (docs/math_verifier.md)."""
-    minimum_isolation: Where[Literal["A", "B", "C"]] = "C"
+    minimum_isolation: NotInKey[Literal["A", "B", "C"]] = "C"
     """The lowest rung of the isolation ladder (docs/sandbox.md) on which a model's code may run. C works in a stock
     container, and confines everything but the reading of files."""
 
@@ -59,16 +59,18 @@ class Recipe(Section):
     model: Model = Model()
     curation: dict[str, Curation] = {}
     """By domain."""
-    runner: Where[str] = Field(default="processes", pattern=r"^(processes|dask|(tcp|tls)://\S+)$")
+    runner: NotInKey[str] = Field(default="processes", pattern=r"^(processes|dask|(tcp|tls)://\S+)$")
     """Where curation's row-wise steps run: `processes` of this machine, `dask` (a local Dask cluster), or a Dask
     scheduler, `tcp://HOST:8786`. The results are the same."""
-    workers: Where[int] = Field(default=0, ge=0)
+    workers: NotInKey[int] = Field(default=0, ge=0)
     """Maximum processes on this machine; 0: one per core."""
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     verification: Verification = Verification()
-    registry: Registry = Registry()
-    approve: Where[tuple[str, ...]] = ()
+    gate: Gate | None = None
+    """Requirements on the last checkpoint for the alias `best`; without a gate none gets it. Each run's last checkpoint
+    becomes a version of the registered model with the recipe's name, and the newest has the alias `candidate`."""
+    approve: NotInKey[tuple[str, ...]] = ()
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
     checkpoint), or a stage by name (docs/operations.md)."""
 
@@ -78,16 +80,16 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _names_exist(self) -> "Recipe":
         points = ["start", *(stage.name for stage in self.training.stages)]
-        benchmarks, gate = [benchmark.name for benchmark in self.evaluation.benchmarks], self.registry.gate
+        benchmarks, gate = [benchmark.name for benchmark in self.evaluation.benchmarks], self.gate
         named = [("evaluation.after", self.evaluation.after, points), ("approve", self.approve, ["curated", *points])]
         named += [(f"stage {stage.name}: validation", stage.validation, benchmarks) for stage in self.training.stages]
-        named += [("registry.gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
+        named += [("gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
         for field, names, known in named:
             for name in names:
                 if name not in known:
                     raise ValueError(f"{field} names {name!r}; known: {', '.join(known) or 'none'}")
-        if self.training.lora and self.model.path is None:
-            raise ValueError("training.lora adapts an existing model, but model.path names none")
+        if self.training.advanced.lora and self.model.path is None:
+            raise ValueError("training.advanced.lora adapts an existing model, but model.path names none")
         if gate and points[-1] not in self.evaluation.after:
-            raise ValueError(f"registry.gate: evaluation.after does not name {points[-1]}, which ends the training")
+            raise ValueError(f"gate: evaluation.after does not name {points[-1]}, which ends the training")
         return self

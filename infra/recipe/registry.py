@@ -16,13 +16,5 @@ class Gate(Section):
     """pass@1 must exceed the best so far by more than this, on the same questions."""
     sure: bool = False
     """The gain's whole 95 % interval must be above `gain`, not only its estimate."""
-    most_lost: float | None = Field(default=None, ge=0, le=1)
+    max_loss: float | None = Field(default=None, ge=0, le=1)
     """Maximum loss of pass@1 on any other benchmark, against the best so far."""
-
-
-class Registry(Section):
-    """The registered model with the recipe's name. Each run's last checkpoint becomes a version, and the newest has the
-    alias `candidate`."""
-
-    gate: Gate | None = None
-    """Without a gate no checkpoint gets the alias `best`."""

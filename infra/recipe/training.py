@@ -1,25 +1,28 @@
 """The part of a recipe that says how the model is trained."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from ratchet.infra.inference.engine import AnyEngine, chosen_engine
-from ratchet.infra.recipe.curation import Teacher
 from ratchet.infra.recipe.evaluation import benchmark_name
 from ratchet.infra.recipe.interventions import Change, Intervention, Mix
-from ratchet.infra.section import Section, Where
+from ratchet.infra.recipe.teacher import Teacher
+from ratchet.infra.section import NotInKey, Section
 
 
 class WarmStart(Section):
     """Supervised start on the teacher's traces, wrong ones included, or on your own; RL corrects them."""
 
-    files: Where[tuple[str, ...]] = ()
+    weight_decay: ClassVar[float] = 0.01
+    """AdamW's, during the warm start only."""
+
+    files: NotInKey[tuple[str, ...]] = ()
     """Your own traces instead of the teacher's, named like `inputs`: chats (`messages`), prompts and responses, or
     problems with worked solutions; docs/training.md."""
-    columns: Where[dict[str, str]] = {}
+    columns: NotInKey[dict[str, str]] = {}
     """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names."""
-    domain: Where[str | None] = None
+    domain: NotInKey[str | None] = None
     """The domain whose prompt template problems in the files get. None: the recipe's only domain."""
     teacher: Teacher | None = None
     """Who writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
@@ -31,17 +34,42 @@ class WarmStart(Section):
     """Traces per optimizer step."""
     learning_rate: float = 3e-3
     """Peak of the schedule; suits the tiny model, a pretrained one needs less."""
-    weight_decay: float = 0.01
-    """AdamW's, during the warm start only."""
     warmup_steps: int = 20
     """Optimizer steps of linear warm-up."""
-    final_learning_rate: float = Field(default=0.05, ge=0, le=1)
-    """End of the cosine schedule, as a share of `learning_rate`."""
-    checkpoint_every: Where[int] = 500
-    """Steps between checkpoints."""
 
 
 TRUNCATED_SAMPLING = ("top_p", "top_k", "min_p")
+
+
+class StageDetails(Section):
+    """Rarely needed settings of a stage."""
+
+    graded: tuple[str, ...] = ()
+    """Domains whose reward is the verifier's fraction (code: the share of tests passed) instead of 1 or 0."""
+    total_time_limit_s: float | None = Field(default=None, gt=0)
+    """Seconds for all tests of a program together; later tests fail. None: 10, or four times the problem's limit per
+    test. ProRL (arXiv 2505.24864) uses 5."""
+    validation_rollouts: int = Field(default=4, ge=1)
+    """Responses per validation problem."""
+    result: Literal["last", "best"] = "last"
+    """The weights that the stage passes on: of its last step, or of its best validation."""
+    kl_estimator: Literal["k1", "k2", "k3"] = "k2"
+    """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
+    entropy_bonus: float = Field(default=0.0, ge=0)
+    """Fixed weight of the entropy in the loss."""
+    entropy_target: float | None = Field(default=None, gt=0)
+    """Adaptive weight instead: on while the entropy (nats per token) is below this."""
+    mismatch_limit: float | None = Field(default=0.1, gt=0)
+    """Largest divergence between sampling engine and trainer (`mismatch_kl`), nats per token. bfloat16 starts near
+    0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no limit."""
+    mismatch_action: Literal["stop", "mask"] = "stop"
+    """Above the limit: end the stage, by the step's mean; or leave single responses out of the loss, by their means."""
+    overlong_buffer_tokens: int = Field(default=0, ge=0)
+    """For `soft_overlong`: tokens before the limit over which the penalty grows to 1."""
+    pass_rate_rollouts: int = Field(default=16, ge=1)
+    """Responses per prompt in the measurement for `max_pass_rate`."""
+    drop_easy_each_epoch: bool = False
+    """After each epoch, drop the prompts whose every rollout passed."""
 
 
 class Stage(Section):
@@ -52,11 +80,6 @@ class Stage(Section):
     mix: Mix
     """Shares of each batch's prompts by domain, largest first; they need not sum to one. `domain: math` is short for
     `mix: {math: 1.0}`. Schedules follow the first domain's epochs."""
-    graded: tuple[str, ...] = ()
-    """Domains whose reward is the verifier's fraction (code: the share of tests passed) instead of 1 or 0."""
-    total_time_limit_s: float | None = Field(default=None, gt=0)
-    """Seconds for all tests of a program together; later tests fail. None: 10, or four times the problem's limit per
-    test. ProRL (arXiv 2505.24864) uses 5."""
     max_response_tokens: int = Field(..., ge=1)
     """Longest response in tokens; longer ones are truncated."""
     steps: int = Field(..., ge=1)
@@ -68,10 +91,6 @@ class Stage(Section):
     """Steps between validations, if anything depends on them."""
     validation: dict[str, float] = {}
     """Weights of the validation benchmarks by name; none: the benchmarks of the stage's domains."""
-    validation_rollouts: int = Field(default=4, ge=1)
-    """Responses per validation problem."""
-    result: Literal["last", "best"] = "last"
-    """The weights that the stage passes on: of its last step, or of its best validation."""
     prompts_per_batch: int = Field(default=128, ge=1)
     """Prompts per step; 128 as in AceReason."""
     rollouts: int | tuple[int, ...] = 16
@@ -95,41 +114,22 @@ class Stage(Section):
     update on."""
     kl_coefficient: float = Field(default=0.0, ge=0)
     """Weight of the KL term to the reference policy: the stage's start, or the last reset."""
-    kl_estimator: Literal["k1", "k2", "k3"] = "k2"
-    """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
-    entropy_bonus: float = Field(default=0.0, ge=0)
-    """Fixed weight of the entropy in the loss."""
-    entropy_target: float | None = Field(default=None, gt=0)
-    """Adaptive weight instead: on while the entropy (nats per token) is below this."""
-    entropy_step: float = Field(default=1e-4, gt=0)
-    """Change of the adaptive weight per step."""
-    entropy_most: float = Field(default=5e-3, gt=0)
-    """Largest adaptive weight."""
     importance_cap: Annotated[float, Field(gt=0)] | tuple[float, float] | None = None
     """Weight of tokens by the ratio of trainer to sampling engine. A number truncates it; a pair, such as IcePop's
     [0.5, 5.0], masks tokens outside. None: off."""
-    mismatch_limit: float | None = Field(default=0.1, gt=0)
-    """Largest divergence between sampling engine and trainer (`mismatch_kl`), nats per token. bfloat16 starts near
-    0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no limit."""
-    mismatch_action: Literal["stop", "mask"] = "stop"
-    """Above the limit: end the stage, by the step's mean; or leave single responses out of the loss, by their means."""
     dynamic_sampling_rounds: int = Field(default=0, ge=0)
     """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0: off."""
     truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
     """A truncated response has reward 0 and is trained on; is left out of statistics and loss; or is penalized by
     length, as is one that comes near the limit."""
-    overlong_buffer_tokens: int = Field(default=0, ge=0)
-    """For `soft_overlong`: tokens before the limit over which the penalty grows to 1."""
     unfinished_penalty: float = Field(default=0.0, ge=0)
     """Subtracted from the reward of a truncated response."""
     max_difficulty: int | None = None
     """Only problems with at most this many failed teacher attempts; unmeasured ones pass."""
     max_pass_rate: float | None = Field(default=None, ge=0, le=1)
     """Only prompts that the starting policy solves at most this often, measured before the stage."""
-    pass_rate_rollouts: int = Field(default=16, ge=1)
-    """Responses per prompt in that measurement."""
-    drop_easy_each_epoch: bool = False
-    """After each epoch, drop the prompts whose every rollout passed."""
+    advanced: StageDetails = StageDetails()
+    """Rarely needed settings."""
 
     @field_validator("validation")
     @classmethod
@@ -139,7 +139,7 @@ class Stage(Section):
     @property
     def validates(self) -> bool:
         rules = {each.when.trigger[0] for each in self.interventions}
-        return self.result == "best" or bool(rules & {"plateau", "validation_drop"})
+        return self.advanced.result == "best" or bool(rules & {"plateau", "validation_drop"})
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -191,15 +191,15 @@ class Stage(Section):
     def _check(self) -> None:
         if self.prompts_per_batch < len(self.mix):
             raise ValueError(f"prompts_per_batch must be at least {len(self.mix)}, a prompt for each domain of the mix")
-        if unknown := sorted(set(self.graded) - set(self.mix)):
+        if unknown := sorted(set(self.advanced.graded) - set(self.mix)):
             raise ValueError(f"graded names {', '.join(unknown)}, but the stage's mix has only {', '.join(self.mix)}")
-        if (self.truncation == "soft_overlong") != bool(self.overlong_buffer_tokens):
+        if (self.truncation == "soft_overlong") != bool(self.advanced.overlong_buffer_tokens):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
-        if self.overlong_buffer_tokens > self.max_response_tokens:
+        if self.advanced.overlong_buffer_tokens > self.max_response_tokens:
             raise ValueError(f"overlong_buffer_tokens must be at most max_response_tokens ({self.max_response_tokens})")
         if isinstance(self.importance_cap, tuple) and not 0 <= self.importance_cap[0] < 1 < self.importance_cap[1]:
             raise ValueError("importance_cap as a pair is the band of ratios to learn from, such as [0.5, 5.0]")
-        if self.entropy_bonus and self.entropy_target is not None:
+        if self.advanced.entropy_bonus and self.advanced.entropy_target is not None:
             raise ValueError("entropy_bonus (fixed) and entropy_target (adaptive) exclude each other: give one")
         for name in ("rollouts", "temperature"):
             value = getattr(self, name)
@@ -220,12 +220,22 @@ class Stage(Section):
 class Optimizer(Section):
     """AdamW."""
 
-    betas: tuple[float, float] = (0.9, 0.95)
-    """Decay rates of the moments."""
     weight_decay: float = 0.0
     """Decoupled weight decay in the stages."""
     max_gradient_norm: float = 1.0
     """Gradients are clipped to this norm."""
+
+
+class HardwareDetails(Section):
+    """Rarely needed settings of the hardware."""
+
+    cpu_offload: bool = False
+    """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
+    sequence_ranks: int = Field(default=1, ge=1)
+    """Ranks that share each packed micro-batch in the update (DeepSpeed's Ulysses), with `micro_batch_tokens` each, for
+    responses that do not fit on one; must divide `processes` and the model's key-value heads."""
+    timeout_minutes: NotInKey[float] = Field(default=30, gt=0)
+    """A rank that waits longer for the others stops the run."""
 
 
 class Hardware(Section):
@@ -238,25 +248,18 @@ class Hardware(Section):
     zero_stage: int = Field(default=0, ge=0, le=3)
     """DeepSpeed's sharding: 1 optimizer, 2 also gradients, 3 also weights. In bfloat16 0 and 1 are 2, DeepSpeed's first
     that sums gradients in float32 and divides them by any number."""
-    cpu_offload: bool = False
-    """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of weights and activations, in trainer and engine."""
     micro_batch_tokens: int = Field(default=3000, ge=1)
     """Tokens of one forward-backward pass on one rank; bounds memory."""
     packed: bool = False
     """Concatenate a micro-batch's sequences instead of padding them; memory is then linear in their tokens."""
-    sequence_ranks: int = Field(default=1, ge=1)
-    """Ranks that share each packed micro-batch in the update (DeepSpeed's Ulysses), with `micro_batch_tokens` each, for
-    responses that do not fit on one; must divide `processes` and the model's key-value heads."""
-    logprob_chunk_tokens: int = Field(default=1024, ge=1)
-    """Tokens whose logits exist at once: tokens x vocabulary is never held."""
     activation_checkpointing: bool = False
     """Recompute activations in the backward pass instead of keeping them."""
     rollout_batch: int = Field(default=256, ge=1)
     """Responses decoded together on one rank."""
-    timeout_minutes: Where[float] = Field(default=30, gt=0)
-    """A rank that waits longer for the others stops the run."""
+    advanced: HardwareDetails = HardwareDetails()
+    """Rarely needed settings."""
 
     @property
     def sharding(self) -> int:
@@ -270,26 +273,13 @@ class Hardware(Section):
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Hardware":
-        if self.cpu_offload and not self.zero_stage:
+        if self.advanced.cpu_offload and not self.zero_stage:
             raise ValueError("cpu_offload needs zero_stage 1 or more")
-        if self.processes % self.sequence_ranks:
-            raise ValueError(f"sequence_ranks ({self.sequence_ranks}) must divide processes ({self.processes})")
+        if self.processes % self.advanced.sequence_ranks:
+            raise ValueError(
+                f"sequence_ranks ({self.advanced.sequence_ranks}) must divide processes ({self.processes})"
+            )
         return self
-
-
-class Alarms(Section):
-    """Limits for warnings about a step's metrics. None of them stops a run."""
-
-    entropy_below: float = 0.02
-    """Nats per token, below which little is explored."""
-    failed_above: float = 0.5
-    """Share of prompts that every response fails, above which low entropy is a collapse and not a solved task."""
-    truncated_above: float = 0.5
-    """Share of truncated responses."""
-    expressions_above: float = 0.5
-    """Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
-    mismatch_above: float = 0.01
-    """Divergence between sampling engine and trainer, nats per token."""
 
 
 Projection = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -308,37 +298,42 @@ class Lora(Section):
     (https://thinkingmachines.ai/blog/lora)."""
 
 
+class TrainingDetails(Section):
+    """Rarely needed settings of training."""
+
+    optimizer: Optimizer = Optimizer()
+    """AdamW's settings, for all stages."""
+    lora: Lora | None = None
+    """Train an adapter; none: all weights."""
+    max_infra_errors: float = Field(default=0.05, ge=0, le=1)
+    """Share of a batch's verdicts that may fail on our side before the run stops."""
+
+
 class Training(Section):
     warm_start: WarmStart | None = None
     """Supervised training before the first stage; none: the first stage starts from `model.path`."""
     stages: tuple[Stage, ...] = ()
     """The curriculum; each stage starts from the checkpoint of the one before."""
-    optimizer: Optimizer = Optimizer()
-    """AdamW's settings, for all stages."""
-    lora: Lora | None = None
-    """Train an adapter; none: all weights."""
     hardware: Hardware = Hardware()
     """Ranks, sharding and batch sizes."""
     engine: AnyEngine = chosen_engine("transformers")
     """The engine that samples responses in training and evaluation: docs/inference.md. A name is short for its
     `kind`."""
-    checkpoint_every: Where[int] = 20
+    checkpoint_every: NotInKey[int] = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
-    max_infra_errors: float = Field(default=0.05, ge=0, le=1)
-    """Share of a batch's verdicts that may fail on our side before the run stops."""
-    samples_every: Where[int] = Field(default=20, ge=1)
-    """Steps between samples of rollouts to read: best, worst, truncated."""
-    alarms: Where[Alarms] = Alarms()
-    """Limits for warnings."""
-    reward_servers: Where[tuple[str, ...]] = ()
+    reward_servers: NotInKey[tuple[str, ...]] = ()
     """URLs of reward servers (`ratchet-judge serve`), which judge instead of this machine, also in curation and
     evaluation, with the same verdicts. Their token is in the environment variable RATCHET_JUDGE_TOKEN."""
+    advanced: TrainingDetails = TrainingDetails()
+    """Rarely needed settings."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Training":
         self.engine.check_hardware(self.hardware)
-        if self.lora and self.hardware.zero_stage == 3:
-            raise ValueError("lora needs hardware.zero_stage 0, 1 or 2: weights that ZeRO-3 shards cannot be merged")
+        if self.advanced.lora and self.hardware.zero_stage == 3:
+            raise ValueError(
+                "advanced.lora needs hardware.zero_stage 0, 1 or 2: weights that ZeRO-3 shards cannot be merged"
+            )
         names = [stage.name for stage in self.stages]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"stage names must be unique, given twice: {sorted(twice)}")

@@ -18,7 +18,8 @@ from ratchet.data_curation.teacher import exclusions
 from ratchet.data_curation.teacher.attempts import collect_attempts
 from ratchet.data_curation.teacher.exclusions import marked, prompts, said, with_labels
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Judge, Rules
+from ratchet.infra.recipe.curation import Rules
+from ratchet.infra.recipe.teacher import Judge
 from tests.data_curation.conftest import problems
 from tests.infra.judging_endpoint import JudgingEndpoint
 

@@ -15,7 +15,7 @@ from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_atte
 from ratchet.data_curation.teacher.difficulty import grade
 from ratchet.data_curation.teacher.model_judge import Question, agreement_prompts, replies
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Judge
+from ratchet.infra.recipe.teacher import Judge
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool

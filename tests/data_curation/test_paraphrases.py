@@ -21,7 +21,8 @@ from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
 from ratchet.data_curation.teacher.model_judge import replies, verdict
 from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Judge, Paraphrases
+from ratchet.infra.recipe.curation import Paraphrases
+from ratchet.infra.recipe.teacher import Judge
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError
 from tests.infra.judging_endpoint import JudgingEndpoint
@@ -39,7 +40,7 @@ ROWS = [
      "May. How many clips did she sell altogether in April and May?"),
     ("unrelated", "What is the area of a circle whose radius is 7?"),
 ]  # fmt: skip
-SETTINGS = Paraphrases(by="words", nearest=2, min_similarity=0.15)
+SETTINGS = Paraphrases(by="words", min_similarity=0.15)
 JUDGED = SETTINGS.model_copy(update={"judge": Judge(kind="openai", model="rules")})
 
 
@@ -95,7 +96,7 @@ def test_the_nearest_items_are_shortlisted():
     assert not [row for row in named if row["problem_id"] == "p2"], "it is like no item"
     likeness = [row["similarity"] for row in named if row["problem_id"] == "p1"]
     assert likeness == sorted(likeness, reverse=True) and len(likeness) <= 2
-    nearest = found_by(SETTINGS.model_copy(update={"nearest": 3, "min_similarity": -1.0}))
+    nearest = found_by(SETTINGS.model_copy(update={"min_similarity": -1.0}))
     assert np.diff(nearest.begins).tolist() == [3, 3, 3]
     assert pa.concat_tables(pairs(batches, nearest)).schema.equals(PAIR_SCHEMA)
 

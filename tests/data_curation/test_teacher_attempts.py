@@ -25,8 +25,8 @@ from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Completion
-from ratchet.infra.recipe.curation import Teacher
 from ratchet.infra.recipe.model import PromptFormat
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
@@ -150,7 +150,7 @@ class PaidTeacher(ProceduralTeacher):
 
 
 def paid(**settings) -> Teacher:
-    return TEACHER.model_copy(update={"prompt_price": 1.0, "response_price": 2.0, "expected_tokens": 500, **settings})
+    return TEACHER.model_copy(update={"prices": (1.0, 2.0), "expected_tokens": 500, **settings})
 
 
 def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_path):

@@ -12,11 +12,12 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rules import filter_by_rules
 from ratchet.infra.inference.engine import TEACHERS, chosen_engine
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.curation import Rules, Teacher
+from ratchet.infra.recipe.curation import Rules
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
@@ -87,7 +88,7 @@ def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
 
 def test_the_recipes_of_the_pages_are_valid_sections():
     evaluation = yaml.safe_load(fenced("howto/benchmark.md", "yaml")[0])["evaluation"]
-    assert Evaluation.model_validate(evaluation).benchmarks[0].questions == 30
+    assert Evaluation.model_validate(evaluation).benchmarks[0].advanced.questions == 30
     said = yaml.safe_load(fenced("howto/not_learning.md", "yaml")[0])["interventions"]
     assert [Intervention.model_validate(each) for each in said]
 

@@ -54,7 +54,7 @@ def test_a_score_without_answers_is_called_doubtful():
 )
 def test_an_unknown_pattern_is_refused(pattern, fault):
     with pytest.raises(ValueError, match=fault):
-        Benchmark(name="own", domain="math", path="x.json", answer_pattern=pattern)
+        Benchmark(name="own", domain="math", path="x.json", advanced={"answer_pattern": pattern})
 
 
 @pytest.mark.parametrize("text", ["answer is " + " " * 200_000 + "x", "\n" * 200_000, "*" * 200_000, "#### " * 40_000])
@@ -79,7 +79,7 @@ def test_a_pattern_scores_imported_responses(spec, tmp_path, benchmark_files):
     benchmark = spec["evaluation"]["benchmarks"][0]
     found = {}
     for pattern in ("boxed", "####"):
-        spec["evaluation"]["benchmarks"] = [{**benchmark, "samples": 1, "answer_pattern": pattern}]
+        spec["evaluation"]["benchmarks"] = [{**benchmark, "samples": 1, "advanced": {"answer_pattern": pattern}}]
         path = tmp_path / "spec.json"
         path.write_text(json.dumps(spec))
         assert main(path) == 0

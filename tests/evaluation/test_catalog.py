@@ -30,7 +30,7 @@ def test_every_benchmark_can_be_asked_and_graded():
 
 
 def test_the_papers_windows_do_not_overlap_and_have_their_numbers():
-    five, six = known("livecodebench-v5"), known("livecodebench-v6")
+    five, six = known("livecodebench-v5").advanced, known("livecodebench-v6").advanced
     assert five.window[1] == six.window[0] and (five.questions, six.questions) == (279, 175)
     samples = {"aime24": 64, "aime25": 64, "math500": 4, "livecodebench-v5": 8, "humaneval": 4}
     assert {name: known(name).samples for name in samples} == samples
@@ -53,7 +53,7 @@ def test_names_in_any_case_with_or_without_dashes(written, name):
 
 def test_what_the_recipe_says_goes_before_the_catalog():
     own = known("math500", path="mine.jsonl", samples=2, prompt={"math": "{prompt}!"})
-    assert (own.path, own.samples, own.questions, own.domain) == ("mine.jsonl", 2, 500, "math")
+    assert (own.path, own.samples, own.advanced.questions, own.domain) == ("mine.jsonl", 2, 500, "math")
     asked = own.prompt_format(PromptFormat(response_prefix="<think>"))
     assert (asked.templates["math"], asked.response_prefix) == ("{prompt}!", "<think>")
     assert Benchmark.model_validate_json(own.model_dump_json()) == own

@@ -131,7 +131,7 @@ def test_a_machine_that_does_not_come_is_told(spec, tmp_path, monkeypatch):
     assert "1 of 2 machines came" in message and "RATCHET_LAUNCHER" in message
 
     monkeypatch.setenv("RATCHET_LAUNCHER", "sh -c 'sleep 60'")  # waits for machines
-    waiting = changed(spec, training={"hardware": {"machines": 3, "timeout_minutes": 0.001}})
+    waiting = changed(spec, training={"hardware": {"machines": 3, "advanced": {"timeout_minutes": 0.001}}})
     assert main(write(waiting, tmp_path / "spec.json")) == 2
     assert "0 of 3 machines came" in json.loads((tmp_path / "work/status.json").read_text())["message"]
 

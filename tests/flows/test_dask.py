@@ -28,7 +28,7 @@ def recipe(tmp_path_factory) -> Path:
     texts[5] = texts[-1] = "Find x."
     (folder / "rows.jsonl").write_text("".join(json.dumps({"problem": t, "answer": "2"}) + "\n" for t in texts))
     (folder / "items.json").write_text(json.dumps([{"problem": texts[7], "answer": "2"}]))
-    curation = {"math": {"inputs": ["rows.jsonl"], "benchmarks": ["items.json"], "max_rejected": 1.0}}
+    curation = {"math": {"inputs": ["rows.jsonl"], "benchmarks": ["items.json"], "advanced": {"max_rejected": 1.0}}}
     (folder / "rows.yaml").write_text(json.dumps({"name": "rows", "curation": curation}))
     return folder / "rows.yaml"
 

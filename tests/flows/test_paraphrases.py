@@ -15,7 +15,8 @@ from tests.flows.conftest import MINI
 from tests.infra.judging_endpoint import JudgingEndpoint
 
 SETTINGS = (
-    "curation.math.paraphrases={by: words, min_similarity: 0.1, judge: {kind: openai, model: rules, base_url: '%s'}}"
+    "curation.math.advanced.paraphrases="
+    "{by: words, min_similarity: 0.1, judge: {kind: openai, model: rules, base_url: '%s'}}"
 )
 
 
@@ -27,7 +28,7 @@ def planned(home, steps=Steps(), *overrides):
 
 def test_it_is_off_until_the_recipe_asks_for_it(tmp_path):
     assert "paraphrases math" not in planned(tmp_path)
-    titles = planned(tmp_path, Steps(), "curation.math.paraphrases.by=words")
+    titles = planned(tmp_path, Steps(), "curation.math.advanced.paraphrases.by=words")
     assert titles[titles.index("decontaminate math") :][1:3] == ["paraphrases math", "deduplicate math"]
     with pytest.raises(RatchetError, match=r"paraphrases cannot run: .*curation\.math\.paraphrases\.by"):
         planned(tmp_path, Steps(only="paraphrases"))

@@ -37,7 +37,7 @@ def test_prorl_has_the_numbers_of_the_papers():
         assert (stage.clip_low, stage.clip_high, stage.temperature, stage.learning_rate) == (0.2, 0.4, 1.2, 2e-6)
         assert (stage.kl_coefficient, stage.kl_estimator, stage.loss) == (1e-4, "k3", "grpo")
         assert set(stage.validation) == BLEND and stage.dynamic_sampling_rounds
-        assert (stage.graded, stage.total_time_limit_s) == (("code",), 5)
+        assert (stage.advanced.graded, stage.advanced.total_time_limit_s) == (("code",), 5)
     assert sum(stage.steps for stage in stages) > 2000 and stages[-1].steps == 200
     assert {domain: recipe.curation[domain].inputs for domain in FIVE if domain not in ("logic", "instructions")} == {
         "math": ("agentica-org/DeepScaleR-Preview-Dataset",), "science": ("EricLu/SCP-116K",),

@@ -10,7 +10,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.infra.section import Section, Where
+from ratchet.infra.section import NotInKey, Section
 
 STAGE = {"name": "math-24", "mix": {"math": 1.0}, "max_response_tokens": 24, "steps": 2}
 RESETS = [{"when": {"every_steps": 5}, "do": {"reset": True}}]
@@ -24,7 +24,7 @@ class Grown(Knobs):
     """The same section after a release."""
 
     warm: tuple[int, ...] = (1, 2)
-    timeout_s: Where[float] = Field(300.0, gt=0)
+    timeout_s: NotInKey[float] = Field(300.0, gt=0)
     """Held by no key."""
 
 
@@ -55,11 +55,17 @@ def test_what_differs_from_the_default_is_held_and_nothing_else():
     assert decisive(New()) == {"knobs": {"rate": 0.1, "warm": [1, 2]}, "more": {}}
 
 
+def test_a_field_that_becomes_an_advanced_one_changes_no_key():
+    stage = Stage.model_validate({**STAGE, "advanced": {"kl_estimator": "k3", "mismatch_limit": None}})
+    assert in_key(stage) == {**STAGE, "kl_estimator": "k3", "mismatch_limit": None}
+    assert decisive(stage)["kl_estimator"] == "k3" and "advanced" not in decisive(stage)
+
+
 def test_where_work_is_done_is_in_no_key():
     where = Training.model_validate({
-        "checkpoint_every": 7, "samples_every": 3, "alarms": {"entropy_below": 0.5}, "hardware": {"timeout_minutes": 5},
+        "checkpoint_every": 7, "hardware": {"advanced": {"timeout_minutes": 5}},
         "engine": {"kind": "vllm", "timeout_s": 5, "memory_share": 0.7}, "reward_servers": ["http://judge-1:8900"],
-        "warm_start": {"checkpoint_every": 3},
+        "warm_start": {"files": ["mine.jsonl"]},
     })  # fmt: skip
     assert in_key(where) == {"warm_start": {}, "engine": {"kind": "vllm"}}
     rounding = {"hardware": {"processes": 2, "micro_batch_tokens": 100}}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ratchet.infra.inference.concurrency import Slots
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.curation import Teacher
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 from tests.infra.misbehaving_endpoint import Endpoint
 

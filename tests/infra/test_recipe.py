@@ -140,8 +140,9 @@ def test_acereasons_larger_and_smaller_models_differ_from_the_7b_one_in_little()
 
 
 def test_a_star_sets_every_element_of_a_list():
-    stages = load_recipe("tiny", ["training.stages.*.steps=3", "training.stages.*.result=best"]).training.stages
-    assert {(stage.steps, stage.result) for stage in stages} == {(3, "best")}
+    overrides = ["training.stages.*.steps=3", "training.stages.*.advanced.result=best"]
+    stages = load_recipe("tiny", overrides).training.stages
+    assert {(stage.steps, stage.advanced.result) for stage in stages} == {(3, "best")}
 
 
 def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_path):
@@ -169,8 +170,8 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
     ("override", "message"),
     [
         ("truncation=soft_overlong", "soft_overlong and overlong_buffer_tokens are given together"),
-        ("overlong_buffer_tokens=4", "soft_overlong and overlong_buffer_tokens are given together"),
-        ("entropy_bonus=0.1", "entropy_bonus .* and entropy_target .* exclude each other"),
+        ("advanced.overlong_buffer_tokens=4", "soft_overlong and overlong_buffer_tokens are given together"),
+        ("advanced.entropy_bonus=0.1", "entropy_bonus .* and entropy_target .* exclude each other"),
         ("rollouts=1", "a group of one has nothing to compare with"),
         ("rollouts=[4, 0]", "rollouts must be positive"),
         ("temperature=[]", "a schedule must have a value"),
@@ -182,11 +183,10 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ("mix=null", "give either domain: math or mix"),
         ("domain=code", "give either domain: math or mix: "),
         ("mix={a: 1, b: 1, c: 1, d: 1, e: 1}", "prompts_per_batch must be at least 5, a prompt for each domain"),
-        ("graded=[code]", "graded names code, but the stage's mix has only math"),
+        ("advanced.graded=[code]", "graded names code, but the stage's mix has only math"),
         ("interventions=[{when: {}, do: reset}]", "0.when: give exactly one of at_step, every_steps, plateau"),
         ("interventions=[{when: {at_step: 2, plateau: 3}, do: reset}]", "0.when: give exactly one of at_step"),
         ("interventions=[{when: {at_stp: 2}, do: stop}]", r"0\.when\.at_stp: unknown key. Did you mean 'at_step'"),
-        ("interventions=[{when: {plateau: 2, over_steps: 3}, do: stop}]", "over_steps belongs to truncated_above and"),
         ("interventions=[{when: {plateau: 2}, do: restart}]", "0.do: give reset, stop, or changes"),
         (
             "interventions=[{when: {plateau: 2}, do: {}}]",
@@ -200,7 +200,8 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
     ],
 )
 def test_settings_of_a_stage_that_do_not_go_together(override, message):
-    settings = ["entropy_target=0.5", "updates_per_batch=4", "dynamic_sampling_rounds=1", "prompts_per_batch=4"]
+    settings = ["updates_per_batch=4", "dynamic_sampling_rounds=1", "prompts_per_batch=4"]
+    settings += ["advanced.entropy_target=0.5"]
     with pytest.raises(RatchetError, match=message):
         load_recipe("tiny", [f"training.stages.0.{setting}" for setting in (*settings, override)])
 
@@ -220,7 +221,7 @@ def test_a_mix_is_the_same_however_it_is_written():
 
 def test_offload_needs_something_that_is_offloaded():
     with pytest.raises(RatchetError, match="cpu_offload needs zero_stage 1"):
-        load_recipe("tiny", ["training.hardware.cpu_offload=true"])
+        load_recipe("tiny", ["training.hardware.advanced.cpu_offload=true"])
 
 
 def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():

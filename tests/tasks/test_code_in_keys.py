@@ -68,7 +68,7 @@ curation:
   sums:
     inputs: ["generated://made/train.jsonl"]
     benchmarks: ["generated://made/test.jsonl"]
-    paraphrases: {by: words, judge: {kind: "k_judge:Judge", model: j}}
+    advanced: {paraphrases: {by: words, judge: {kind: "k_judge:Judge", model: j}}}
     teacher: {kind: "k_teacher:Local", model: t}
   math:
     inputs: ["generated://tiny/math_raw.parquet"]

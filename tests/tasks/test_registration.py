@@ -31,9 +31,9 @@ def scores(temperature: float = 1.0, **solved: int) -> dict:
         ({"gain": 0.1}, scores(math=17, code=10), False),
         ({"sure": True}, scores(math=19, code=10), False),
         ({"sure": True}, scores(math=5, code=10), True),
-        ({"most_lost": 0.05}, scores(math=10, code=12), True),
-        ({"most_lost": 0.05}, scores(math=10, code=13), False),
-        ({"most_lost": 0.05}, scores(math=10), True),
+        ({"max_loss": 0.05}, scores(math=10, code=12), True),
+        ({"max_loss": 0.05}, scores(math=10, code=13), False),
+        ({"max_loss": 0.05}, scores(math=10), True),
         ({}, scores(0.6, math=5, code=10), False),
     ],
 )
@@ -44,7 +44,7 @@ def test_the_gate_opens_for_what_the_recipe_asks(gate, best, passes):
 
 
 def test_a_gate_that_nothing_can_pass_is_refused():
-    with pytest.raises(RatchetError, match=r"registry\.gate\.benchmark names 'aime'; known: mini-math, mini-code"):
-        load_recipe(MINI, ["registry.gate.benchmark=aime"])
+    with pytest.raises(RatchetError, match=r"gate\.benchmark names 'aime'; known: mini-math, mini-code"):
+        load_recipe(MINI, ["gate.benchmark=aime"])
     with pytest.raises(RatchetError, match=r"evaluation\.after does not name code-32, which ends the training"):
         load_recipe(MINI, ["evaluation.after=[start]"])

@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.flows.evaluate import evaluate
 from ratchet.flows.pipeline import pipeline
-from ratchet.infra.keys import in_key, is_where
+from ratchet.infra.keys import in_key, not_in_key
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.section import Section
 from ratchet.infra.settings import load_settings
@@ -32,7 +32,7 @@ def sections_of(value: Any) -> Iterator[type[Section]]:
     if isinstance(value, type) and issubclass(value, Section):
         yield value
         for field in value.model_fields.values():
-            if not is_where(field):
+            if not not_in_key(field):
                 yield from sections_of(field.annotation)
     elif isinstance(value, Section):
         yield from sections_of(type(value))
@@ -50,7 +50,7 @@ def sections_of(value: Any) -> Iterator[type[Section]]:
 
 
 def defaults(section: type[Section]) -> dict[str, Any]:
-    fields = {name: field for name, field in section.model_fields.items() if not is_where(field)}
+    fields = {name: field for name, field in section.model_fields.items() if not not_in_key(field)}
     return {name: in_key(f.get_default(call_default_factory=True)) for name, f in fields.items() if not f.is_required()}
 
 
@@ -66,7 +66,7 @@ def table_now(home: Path) -> Table:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "artifact_key", seen)
-        chosen = ("training.stages.0.max_pass_rate=0.5", "curation.math.paraphrases.by=words")
+        chosen = ("training.stages.0.max_pass_rate=0.5", "curation.math.advanced.paraphrases.by=words")
         recipe = load_recipe(MINI, chosen)
         with plan_run(recipe, load_settings(home)):
             pipeline.fn(recipe)

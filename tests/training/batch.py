@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 
-from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
+from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, StageDetails
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
-from ratchet.training.policy import Policy
+from ratchet.training.policy import BETAS, Policy
 from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
@@ -29,7 +29,9 @@ def stage(**settings) -> Stage:
     """Without a limit to the mismatch: the log-probabilities of `rollout` are made up."""
     mix = {} if "mix" in settings else {"domain": "math"}
     given = {"name": "s", "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, "mismatch_limit": None}
-    return Stage(**{**given, **mix, **settings})
+    given |= mix | settings
+    advanced = {name: given.pop(name) for name in StageDetails.model_fields if name in given}
+    return Stage(**given, advanced=advanced)
 
 
 def rollout(
@@ -87,7 +89,7 @@ def gradient(policy: Policy) -> dict[str, torch.Tensor]:
             moment = safe_get_full_optimizer_state(weight, "exp_avg")
         else:
             moment = policy._adam.state[weight]["exp_avg"]
-        found[name] = moment.detach().clone() / (1 - Optimizer().betas[0])
+        found[name] = moment.detach().clone() / (1 - BETAS[0])
     return found
 
 

@@ -48,7 +48,8 @@ def alone() -> None:
 
 
 @pytest.fixture
-def policy(alone: None, micro_model: str):
+def policy(alone: None, micro_model: str, monkeypatch):
     from ratchet.training.policy import Policy
 
-    return Policy(micro_model, Hardware(logprob_chunk_tokens=7), Optimizer())
+    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 7)
+    return Policy(micro_model, Hardware(), Optimizer())

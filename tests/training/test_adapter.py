@@ -13,7 +13,7 @@ from ratchet.infra.recipe.training import Hardware, Lora, Optimizer, Training
 from ratchet.training.adapter import DIRECTORY, Adapter, trained
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.learner import Learner
-from ratchet.training.policy import Policy
+from ratchet.training.policy import BETAS, Policy
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import groups, largest_difference, stage
@@ -86,7 +86,7 @@ def test_gradients_are_those_of_pefts_own_forward(alone, micro_model):
 
 
 def gradient_of_trained(policy: Policy) -> dict[str, torch.Tensor]:
-    share = 1 - Optimizer().betas[0]
+    share = 1 - BETAS[0]
     return {n: policy._adam.state[w]["exp_avg"].clone() / share for n, w in trained(policy.model).items()}
 
 
@@ -185,10 +185,10 @@ def test_a_stale_merge_is_found(alone, micro_model, monkeypatch):
 
 def test_what_cannot_work_is_refused_in_the_recipe():
     with pytest.raises(ValueError, match="zero_stage 0, 1 or 2"):
-        Training.model_validate({"lora": {}, "hardware": {"zero_stage": 3}})
+        Training.model_validate({"advanced": {"lora": {}}, "hardware": {"zero_stage": 3}})
     with pytest.raises(ValueError, match="names none"):
-        Recipe.model_validate({"name": "r", "training": {"lora": {}}})
+        Recipe.model_validate({"name": "r", "training": {"advanced": {"lora": {}}}})
     with pytest.raises(ValueError, match="dropout"):
-        Training.model_validate({"lora": {"dropout": 0.1}})
+        Training.model_validate({"advanced": {"lora": {"dropout": 0.1}}})
     with pytest.raises(ValueError, match="target"):
-        Training.model_validate({"lora": {"target": ["lm_head"]}})
+        Training.model_validate({"advanced": {"lora": {"target": ["lm_head"]}}})

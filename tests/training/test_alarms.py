@@ -1,6 +1,5 @@
 import pytest
 
-from ratchet.infra.recipe.training import Alarms
 from ratchet.training.alarms import alarms
 from ratchet.training.metrics import memory
 
@@ -26,7 +25,7 @@ WELL = dict(
     ],
 )
 def test_each_alarm_says_what_it_saw(change, name, words):
-    found = alarms({**WELL, **change}, Alarms())
+    found = alarms({**WELL, **change})
     assert found.keys() == ({name} if name else set())
     assert words in found.get(name, "")
 
@@ -35,7 +34,7 @@ def test_an_alarm_names_the_domain_that_it_is_about():
     logic = {"logic/pass_rate": 0.0, "logic/truncated": 0.6, "logic/infra_errors": 0.0, "logic/missing_prompts": 1.0}
     math = {"math/pass_rate": 0.3, "math/truncated": 0.0, "math/infra_errors": 2.0, "math/entropy": 0.01}
     logic["logic/all_failed_groups"], math["math/all_failed_groups"] = 1.0, 0.6
-    found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0}, Alarms())
+    found = alarms({**WELL, **logic, **math, "sampling_rounds": 3.0, "skipped_updates": 1.0})
     assert found.keys() == {
         "logic/no_reward", "logic/truncation", "logic/missing_prompts", "math/infra_errors", "math/entropy",
         "nothing_to_learn",
@@ -46,12 +45,12 @@ def test_an_alarm_names_the_domain_that_it_is_about():
 
 def test_low_entropy_is_a_collapse_only_where_prompts_fail_as_a_whole():
     low = {**WELL, "entropy": 0.001}
-    assert "entropy" in alarms({**low, "all_failed_groups": 0.51}, Alarms())
-    assert not alarms({**low, "all_failed_groups": 0.5}, Alarms())
+    assert "entropy" in alarms({**low, "all_failed_groups": 0.51})
+    assert not alarms({**low, "all_failed_groups": 0.5})
 
 
 def test_a_step_that_computed_nothing_has_no_entropy_to_collapse():
-    assert "entropy" not in alarms({name: v for name, v in WELL.items() if name != "entropy"}, Alarms())
+    assert "entropy" not in alarms({name: v for name, v in WELL.items() if name != "entropy"})
 
 
 def test_memory_is_what_this_process_held(alone):

@@ -28,7 +28,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def pool():
-    with VerifierPool(1, JudgeSettings(fraction=True, total_s=PRORL.total_time_limit_s)) as pool:
+    with VerifierPool(1, JudgeSettings(fraction=True, total_s=PRORL.advanced.total_time_limit_s)) as pool:
         yield pool
 
 

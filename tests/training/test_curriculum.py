@@ -63,7 +63,7 @@ def test_drawing_is_a_function_of_seed_and_stage():
 
 
 def test_a_resumed_curriculum_draws_what_the_interrupted_one_would_have():
-    settings = stage(drop_easy_each_epoch=True, mix={"math": 0.5, "code": 0.25, "logic": 0.25})
+    settings = stage(advanced={"drop_easy_each_epoch": True}, mix={"math": 0.5, "code": 0.25, "logic": 0.25})
     passed = lambda problem_id: problem_id < "logic-05" or "sum" < problem_id < "sum-05"  # noqa: E731
     whole = curriculum(settings)
     drawn = walk(whole, 9, passed)
@@ -88,7 +88,7 @@ def test_what_does_not_fill_a_batch_waits_for_the_next_epoch():
 
 
 def test_easy_prompts_leave_after_the_epoch_with_a_decision():
-    c = curriculum(stage(drop_easy_each_epoch=True))
+    c = curriculum(stage(advanced={"drop_easy_each_epoch": True}))
     walk(c, 3, passed=lambda problem_id: problem_id in ("sum-03", "sum-07"))
     assert {d["problem_id"] for d in c.decisions} == {"sum-03", "sum-07"}
     assert {(d["rule"], d["step"]) for d in c.decisions} == {("easy_in_epoch", 3)}
@@ -96,13 +96,13 @@ def test_easy_prompts_leave_after_the_epoch_with_a_decision():
 
 
 def test_a_prompt_that_passed_in_an_earlier_epoch_only_is_not_easy():
-    c = curriculum(stage(drop_easy_each_epoch=False))
+    c = curriculum(stage(advanced={"drop_easy_each_epoch": False}))
     walk(c, 3, passed=lambda problem_id: True)
     assert c.state.streams["math"].passes == {} and c.active == {"math": 12}
 
 
 def test_the_stage_ends_when_nothing_is_left_to_learn():
-    c = curriculum(stage(drop_easy_each_epoch=True))
+    c = curriculum(stage(advanced={"drop_easy_each_epoch": True}))
     walk(c, 3, passed=lambda problem_id: True)
     assert c.finished and c.state.step == 3
 
@@ -196,7 +196,7 @@ def test_schedules_follow_the_domain_with_the_largest_share():
 
 
 def test_the_stage_goes_on_while_one_domain_has_something_to_learn():
-    c = curriculum(stage(mix={"math": 0.5, "code": 0.5}, drop_easy_each_epoch=True), math=4, code=4)
+    c = curriculum(stage(mix={"math": 0.5, "code": 0.5}, advanced={"drop_easy_each_epoch": True}), math=4, code=4)
     drawn = walk(c, 4, passed=lambda problem_id: problem_id.startswith("sum"))
     assert not c.finished and c.active == {"code": 4, "math": 0}
     assert [len(batch) for batch in drawn] == [4] * 4 and sorted(drawn[3]) == [f"code-0{i}" for i in range(4)]

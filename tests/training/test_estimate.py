@@ -6,7 +6,7 @@ from benchmarks.published_steps import PUBLISHED
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.training import Hardware, Lora, Stage, Training
+from ratchet.infra.recipe.training import Hardware, HardwareDetails, Lora, Stage, Training, TrainingDetails
 from ratchet.training import packing
 from ratchet.training.estimate import PIECES, TILE, WHOLE, Shape, estimate, pressures, scaled
 from ratchet.training.logprobs import VOCABULARY_TILE
@@ -64,7 +64,9 @@ def test_memory_by_hand():
     assert "reference" not in needs.sampling
     one = estimate(shape, stage(kl_coefficient=1e-3), training, parse_machine("1 x H100"))
     assert one.peak > 200 * GIB and "reference" in one.sampling
-    offloaded = training.model_copy(update={"hardware": training.hardware.model_copy(update={"cpu_offload": True})})
+    offloaded = training.model_copy(
+        update={"hardware": training.hardware.model_copy(update={"advanced": HardwareDetails(cpu_offload=True)})}
+    )
     assert "optimizer" not in estimate(shape, stage(), offloaded, parse_machine("H100")).sampling
     assert estimate(shape, stage(), training, parse_machine("64xH100")).step_seconds > needs.step_seconds
 
@@ -89,7 +91,7 @@ def test_steps_that_were_measured_on_cores(packed, prompts, rollouts, sampling, 
 def test_a_response_shared_by_ranks_takes_its_part_of_each():
     shape, machine = Shape.of(QWEN_14B), parse_machine("8xH100")
     alone, shared = (
-        estimate(shape, stage(), Training(hardware=Hardware(processes=8, sequence_ranks=ranks)), machine)
+        estimate(shape, stage(), Training(hardware=Hardware(processes=8, advanced={"sequence_ranks": ranks})), machine)
         for ranks in (1, 4)
     )
     for part in ("activations", "logits, in chunks"):
@@ -228,7 +230,7 @@ def test_an_adapter_by_hand():
     own = 48 * 16 * (4 * 5120 + 2 * (5120 + 1024) + 3 * (5120 + 13824))
     assert shape.adapter(Lora()) == own and shape.adapter(Lora(target=("q_proj",))) == 48 * 16 * 2 * 5120
     full = Training(hardware=Hardware(dtype="bfloat16"))
-    lora = full.model_copy(update={"lora": Lora()})
+    lora = full.model_copy(update={"advanced": TrainingDetails(lora=Lora())})
     found, all_of_it = (estimate(shape, stage(kl_coefficient=0.1), each, machine) for each in (lora, full))
     assert (
         found.updating["optimizer"] == 12 * own

@@ -74,21 +74,23 @@ def test_a_plateau_ends_the_stage_whatever_was_tried_before():
 @pytest.mark.parametrize(
     ("when", "metric", "values", "step"),
     [
-        ({"truncated_above": 0.5, "over_steps": 3}, "truncated", [0.9, 0.2, 0.3, 0.8, 0.6, 0.9], 5),
-        ({"entropy_below": 0.1, "over_steps": 2}, "entropy", [0.2, 0.05, 0.16, 0.03, 0.06], 4),
+        ({"truncated_above": 0.5}, "truncated", [0.9, 0.2, 0.3, 0.8, 0.6, 0.9], 5),
+        ({"entropy_below": 0.1}, "entropy", [0.2, 0.05, 0.16, 0.03, 0.06, 0.05], 6),
     ],
 )
-def test_a_metric_counts_by_its_mean_over_the_last_steps(when, metric, values, step):
+def test_a_metric_counts_by_its_mean_over_the_last_steps(when, metric, values, step, monkeypatch):
+    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 3)
     c = with_interventions({"when": when, "do": {"unfinished_penalty": 0.5, "max_response_tokens": 32}})
     taken = run(c, 20, metrics=[{metric: value} for value in values] + [{metric: values[-1]}] * 20)
     assert steps_of(taken) == [(step, "max_response_tokens 32, unfinished_penalty 0.5")]  # once: then it is so
     assert taken[0].changed == {"max_response_tokens": (16, 32), "unfinished_penalty": (0.0, 0.5)}
     assert (c.stage.max_response_tokens, c.stage.unfinished_penalty, c.stage.steps) == (32, 0.5, 20)
-    assert all(len(seen) <= when["over_steps"] for seen in c.interventions.state.recent.values())
+    assert all(len(seen) <= 3 for seen in c.interventions.state.recent.values())
 
 
-def test_a_step_without_the_metric_is_left_out_of_the_mean():
-    c = with_interventions({"when": {"entropy_below": 0.1, "over_steps": 2}, "do": "reset"})
+def test_a_step_without_the_metric_is_left_out_of_the_mean(monkeypatch):
+    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 2)
+    c = with_interventions({"when": {"entropy_below": 0.1}, "do": "reset"})
     assert steps_of(run(c, 5, metrics=[{"entropy": 0.05}, {}, {}, {"entropy": 0.05}])) == [(4, "reset")]
 
 
@@ -134,10 +136,11 @@ def test_prompts_must_leave_room_for_the_longest_response_that_may_come():
     assert stage(interventions=[RESET_ON_PLATEAU]).validates
 
 
-def test_a_resumed_stage_takes_the_same_interventions():
+def test_a_resumed_stage_takes_the_same_interventions(monkeypatch):
+    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 3)
     interventions = [
         RESET_ON_PLATEAU,
-        {"when": {"truncated_above": 0.4, "over_steps": 3}, "do": {"max_response_tokens": 24}},
+        {"when": {"truncated_above": 0.4}, "do": {"max_response_tokens": 24}},
         {"when": {"at_step": 5}, "do": {"mix": {"math": 1, "logic": 2}, "reset": True}},
         {"when": {"plateau": 7}, "do": "stop"},
     ]
@@ -177,7 +180,7 @@ def settings_of_every_kind() -> Recipe:
     interventions = [
         {"when": {"at_step": 1}, "do": {"max_response_tokens": 14}},
         {"when": {"at_step": 2}, "do": "reset"},
-        {"when": {"truncated_above": 0.0, "over_steps": 1}, "do": {"unfinished_penalty": 0.5}},
+        {"when": {"truncated_above": 0.0}, "do": {"unfinished_penalty": 0.5}},
         {"when": {"at_step": 4}, "do": {"mix": {"math": 1, "code": 1}}},
         {"when": {"plateau": 2}, "do": {"rollouts": 6, "reset": True}},
         {"when": {"at_step": 7}, "do": "stop"},
@@ -185,8 +188,9 @@ def settings_of_every_kind() -> Recipe:
     stage = {
         "name": "all-kinds", "domain": "math", "max_response_tokens": 10, "steps": 20, "rollouts": 4,
         "prompts_per_batch": 4, "learning_rate": 1e-3, "updates_per_batch": 2, "kl_coefficient": 1e-3,
-        "dynamic_sampling_rounds": 1, "loss": "dr_grpo", "truncation": "soft_overlong", "overlong_buffer_tokens": 8,
-        "validate_every": 1, "validation_rollouts": 1, "interventions": interventions,
+        "dynamic_sampling_rounds": 1, "loss": "dr_grpo", "truncation": "soft_overlong",
+        "validate_every": 1, "interventions": interventions,
+        "advanced": {"overlong_buffer_tokens": 8, "validation_rollouts": 1},
     }  # fmt: skip
     training = {"checkpoint_every": 1, "hardware": {"micro_batch_tokens": 400, "rollout_batch": 32}, "stages": [stage]}
     prompt = {"math": "{prompt}", "code": "{prompt}"}
@@ -232,6 +236,7 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
         files = [(work / f"{name}.jsonl").read_text().splitlines() for name in ("metrics", "decisions", "samples")]
         return [[timeless_part(json.loads(line)) for line in lines] for lines in files]
 
+    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 1)
     whole = go_on(tmp_path / "whole")
     decisions = [Taken.of(line) for line in written(tmp_path / "whole")[1]]
     kinds = {each.step: each.title for each in decisions}

@@ -74,12 +74,11 @@ def two(micro_model, wide_model, tmp_path_factory) -> tuple[Path, dict]:
         {"micro_batch_tokens": 60},
         {"packed": True, "micro_batch_tokens": 10_000},
         {"packed": True, "micro_batch_tokens": 40},
-        {"logprob_chunk_tokens": 7},
         {"activation_checkpointing": True},
         {"zero_stage": 1},
         {"zero_stage": 2, "micro_batch_tokens": 60},
         {"zero_stage": 3, "micro_batch_tokens": 60, "packed": True},
-        {"zero_stage": 2, "cpu_offload": True},
+        {"zero_stage": 2, "advanced": {"cpu_offload": True}},
     ],
     ids=str,
 )
@@ -105,7 +104,7 @@ MASKED = {"importance_cap": (0.8, 1.3), "mismatch_limit": 0.1, "mismatch_action"
     [
         *((settings, {"zero_stage": stage}) for stage, settings in enumerate(EACH_LOSS)),
         *((settings, {}) for settings in (*EACH_LOSS[1:], MASKED)),
-        ({}, {"zero_stage": 2, "cpu_offload": True}),
+        ({}, {"zero_stage": 2, "advanced": {"cpu_offload": True}}),
         ({}, {"packed": True}),
     ],
     ids=str,
@@ -139,9 +138,10 @@ def test_nothing_else_is_learnt_from_than_the_batch(alone, micro_model):
             learns.learn(now, 1.0)
 
 
-def test_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
+def test_chunks_of_tokens_and_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
     monkeypatch.setattr(logprobs, "VOCABULARY_TILE", 50)
-    policy, learns = learner(micro_model, Hardware(logprob_chunk_tokens=9))
+    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 9)
+    policy, learns = learner(micro_model, Hardware())
     learns.learn(groups(0), 1.0)
     assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE
 

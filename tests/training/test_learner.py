@@ -7,7 +7,7 @@ import torch
 
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
-from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
+from ratchet.infra.recipe.training import Hardware, Optimizer, StageDetails
 from ratchet.training.groups import Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.model import ScoredModel
@@ -199,7 +199,7 @@ def sampled(policy) -> list[Rollout]:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_the_policy_sampled_is_learnt_from_and_what_other_weights_sampled_is_not(micro_model, sampled, dtype):
     """The engine in float32, and the trainer in either type: rounding is far below the limit."""
-    asked = stage(mismatch_limit=Stage.model_fields["mismatch_limit"].default)
+    asked = stage(mismatch_limit=StageDetails().mismatch_limit)
     policy = Policy(micro_model, Hardware(dtype=dtype), Optimizer())
     assert Learner(policy, asked).learn(group(sampled, asked), 1.0)["mismatch_kl"] < 1e-3
     policy = Policy(micro_model, Hardware(dtype=dtype), Optimizer())

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from ratchet.infra.recipe.training import Hardware, Optimizer
+from ratchet.infra.recipe.training import Hardware
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl
+from ratchet.training.policy import BETAS
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
 
 
@@ -96,11 +97,10 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
     ],
     ids=str,
 )  # fmt: skip
-def test_gradient_of_the_step(alone, micro_model, settings):
+def test_gradient_of_the_step(alone, micro_model, settings, monkeypatch):
+    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 7)
     asked = stage(learning_rate=0.0, **settings)
-    policy, learns = learner(
-        micro_model, Hardware(micro_batch_tokens=60, logprob_chunk_tokens=7), learning_rate=0.0, **settings
-    )
+    policy, learns = learner(micro_model, Hardware(micro_batch_tokens=60), learning_rate=0.0, **settings)
     batch = groups(0, count=6, **settings)
     random = np.random.default_rng(0)
     with torch.no_grad():
@@ -113,7 +113,7 @@ def test_gradient_of_the_step(alone, micro_model, settings):
 
     model = copy.deepcopy(policy.model).double()
     wanted = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
-    decay = Optimizer().betas[0]
+    decay = BETAS[0]
     for part in range(asked.updates_per_batch):  # at learning rate 0 the second update starts where the first did
         loss = slow_loss(model, reference, batch[part :: asked.updates_per_batch], asked, 0.7)
         found = torch.autograd.grad(loss, list(model.parameters()))
@@ -167,11 +167,13 @@ def test_soft_overlong_by_hand(length, penalty):
     assert soft_overlong(length, limit=100, buffer=20) == pytest.approx(penalty)
 
 
-def test_the_adaptive_entropy_bonus_is_on_below_its_target_only(alone, micro_model):
+def test_the_adaptive_entropy_bonus_is_on_below_its_target_only(alone, micro_model, monkeypatch):
     assert adapted_entropy_coefficient(0.0, 1.0, target=2.0, step=0.1, most=0.15) == 0.1
     assert adapted_entropy_coefficient(0.1, 1.0, target=2.0, step=0.1, most=0.15) == 0.15
     assert adapted_entropy_coefficient(0.05, 3.0, target=2.0, step=0.1, most=0.15) == 0.0
-    policy, learns = learner(micro_model, entropy_target=100.0, entropy_step=0.1, entropy_most=0.15)
+    monkeypatch.setattr("ratchet.training.learner.ENTROPY_STEP", 0.1)
+    monkeypatch.setattr("ratchet.training.learner.MAX_ENTROPY_WEIGHT", 0.15)
+    policy, learns = learner(micro_model, entropy_target=100.0)
     used = [learns.learn(groups(i, policy.version), 1.0)["entropy_coefficient"] for i in range(3)]
     assert used == pytest.approx([0.0, 0.1, 0.15])
     _, resumed = learner(micro_model, entropy_target=1e-3)

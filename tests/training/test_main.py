@@ -41,7 +41,7 @@ RECIPE = Recipe.model_validate(
                 {
                     "name": "math-12", "mix": {"math": 0.75, "code": 0.25}, "max_response_tokens": 12,
                     "steps": STEPS, "rollouts": 8, "prompts_per_batch": 4, "learning_rate": 1e-3,
-                    "max_difficulty": 6, "drop_easy_each_epoch": True,
+                    "max_difficulty": 6, "advanced": {"drop_easy_each_epoch": True},
                 }
             ],
         },
@@ -63,7 +63,7 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     policy = Policy(micro_model, Hardware(), Optimizer())
     traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
     samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
-    settings = WarmStart(batch_size=16, learning_rate=1e-2, checkpoint_every=1000)
+    settings = WarmStart(batch_size=16, learning_rate=1e-2)
     metrics = Journal(work / "metrics.jsonl", 0, 0)
     with Checkpoints(work / "checkpoints", policy) as checkpoints:
         warm_start.train(settings, 0, samples, policy, checkpoints, metrics, 0)

@@ -99,7 +99,7 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
 def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone, micro_model, tmp_path):
     stage = {
         "name": "s", "domain": "math", "max_response_tokens": 8, "steps": 1, "prompts_per_batch": 4, "rollouts": 2,
-        "max_pass_rate": 0.5, "pass_rate_rollouts": 3, "max_difficulty": 6,
+        "max_pass_rate": 0.5, "max_difficulty": 6, "advanced": {"pass_rate_rollouts": 3},
     }  # fmt: skip
     training = {"stages": [stage], "hardware": {"rollout_batch": 12}}
     recipe = Recipe.model_validate({"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": training})

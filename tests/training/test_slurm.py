@@ -78,7 +78,7 @@ def recipe() -> dict[str, Any]:
     """A stage of half a minute and more."""
     recipe = RECIPE.model_dump(mode="json")
     recipe["training"]["checkpoint_every"] = 15
-    recipe["training"]["stages"][0] |= {"steps": 40, "max_difficulty": None, "drop_easy_each_epoch": False}
+    recipe["training"]["stages"][0] |= {"steps": 40, "max_difficulty": None, "advanced": {}}
     return recipe
 
 

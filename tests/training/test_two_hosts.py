@@ -95,7 +95,7 @@ def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weig
 ):
     environment = ENVIRONMENT | {"RATCHET_JUDGE_TOKEN": secrets.token_hex(8), "RATCHET_HOME": str(tmp_path)}
     recipe = RECIPE.model_dump(mode="json")
-    recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, "timeout_minutes": TIMEOUT_MINUTES}
+    recipe["training"]["hardware"] |= {"machines": 2, "processes": 1, "advanced": {"timeout_minutes": TIMEOUT_MINUTES}}
     recipe["training"]["reward_servers"] = [f"http://{address}:8971" for address in ADDRESSES]
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(specification(tmp_path, learnt_model, recipe=recipe)))

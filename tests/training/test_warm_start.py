@@ -16,7 +16,7 @@ from tests.training.conftest import sums
 
 FORMAT = PromptFormat(math="{prompt}")
 TRACES = [{"prompt": p.prompt, "response": f"The answer is \\boxed{{{p.answer}}}."} for p in sums(24)]
-SETTINGS = WarmStart(traces=24, batch_size=4, learning_rate=1e-2, warmup_steps=2, checkpoint_every=2)
+SETTINGS = WarmStart(traces=24, batch_size=4, learning_rate=1e-2, warmup_steps=2)
 
 
 def test_prompts_are_encoded_as_rollouts_encode_them(policy):
@@ -54,10 +54,10 @@ def test_an_epoch_is_a_permutation_cut_into_whole_batches():
 
 
 def test_learning_rate_climbs_then_falls_along_a_cosine():
-    settings = WarmStart(learning_rate=1.0, warmup_steps=10, final_learning_rate=0.1)
+    settings = WarmStart(learning_rate=1.0, warmup_steps=10)
     rates = [warm_start.learning_rate(step, 111, settings) for step in range(111)]
     assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
-    assert rates[60] == pytest.approx(0.55) and rates[110] == pytest.approx(0.1)
+    assert rates[60] == pytest.approx(0.525) and rates[110] == pytest.approx(0.05)
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 

@@ -38,7 +38,7 @@ def one_rank(model: str, wide_model: str, out: Path) -> None:
     # Last: it changes transformers' attention. One rank holds the first half of each row, the other the second; all
     # sequences are one row, or a few are.
     for stage, tokens in ((0, 3000), (3, 20)):
-        shared = Hardware(zero_stage=stage, processes=2, sequence_ranks=2, micro_batch_tokens=tokens)
+        shared = Hardware(zero_stage=stage, processes=2, advanced={"sequence_ranks": 2}, micro_batch_tokens=tokens)
         policy, learns = learner(wide_model, shared, kl_coefficient=0.1)
         scored = learns.old_logprobs(groups(0), 0.7)
         found[f"shared scores {stage}"] = [torch.from_numpy(old) for g in scored for old in g.old_logprobs]

@@ -5,7 +5,7 @@ import pytest
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.teacher import HABITS, ProceduralTeacher, count_tokens
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
-from ratchet.infra.recipe.curation import Teacher
+from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 
 

@@ -1,0 +1,95 @@
+"""Models that are asked: a teacher, a judge, or one that is evaluated."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from ratchet.infra.inference.engine import TEACHERS
+from ratchet.infra.section import NotInKey, Section
+from ratchet.verifiers.errors import RatchetError
+
+Price = Annotated[float, Field(ge=0)]
+
+
+class Endpoint(Section):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    model: str = ""
+    """The endpoint's name of the model."""
+    base_url: NotInKey[str | tuple[str, ...] | None] = None
+    """The address, e.g. http://127.0.0.1:8000/v1, or a list of several with the same model; none: OpenAI's own."""
+    api_key_env: NotInKey[str | tuple[str, ...]] = "OPENAI_API_KEY"
+    """The environment variable with the API key, never the key itself; or a list, one per base_url."""
+    concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
+    """Largest number of open calls per address; reduced while the endpoint returns overload errors."""
+
+    @property
+    def addresses(self) -> tuple[tuple[str | None, str], ...]:
+        """Each base_url with the environment variable of its key."""
+        urls = self.base_url if isinstance(self.base_url, tuple) else (self.base_url,)
+        names = self.api_key_env if isinstance(self.api_key_env, tuple) else (self.api_key_env,) * len(urls)
+        return tuple(zip(urls, names, strict=True))
+
+    @model_validator(mode="after")
+    def _a_key_for_each(self) -> "Endpoint":
+        urls, names = (value if isinstance(value, tuple) else None for value in (self.base_url, self.api_key_env))
+        if urls == () or (names is not None and len(names) != len(urls or (None,))):
+            raise ValueError("base_url is one URL or a list, and api_key_env one name or as many as there are URLs")
+        return self
+
+
+class Teacher(Endpoint):
+    """A model that answers each problem several times: its answers vote, and its failures measure difficulty."""
+
+    expected_tokens: ClassVar[int] = 8000
+    """Per answer of a reasoning model, for the cost estimate until answers arrive."""
+
+    kind: str = "none"
+    """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
+    attempts: int = Field(default=8, ge=1, le=64)
+    """Answers per problem; difficulty is scaled to eight, as in the paper."""
+    early_stop: bool = False
+    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
+    temperature: float = 0.6
+    """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
+    top_p: float = 0.95
+    """Nucleus sampling: the probability mass that is sampled from."""
+    max_tokens: int = 32768
+    """Longest answer in tokens; the default is the paper's longest response."""
+    tokenizer: str = ""
+    """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
+    prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
+    """Of a million prompt tokens and a million response tokens, in the currency of your bill."""
+    max_cost: NotInKey[float | None] = Field(default=None, gt=0)
+    """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
+
+    @field_validator("kind")
+    @classmethod
+    def _exists(cls, kind: str) -> str:
+        try:
+            if kind != "none" and kind not in TEACHERS.shipped:
+                TEACHERS.get(kind)
+        except RatchetError as error:
+            raise ValueError(str(error)) from error
+        return kind
+
+
+class Judge(Teacher):
+    """A model that decides whether two texts say the same; settings as for a teacher, with other defaults."""
+
+    expected_tokens: ClassVar[int] = 300
+
+    attempts: int = Field(default=1, ge=1, le=64)
+    """Replies per question; the majority decides."""
+    temperature: float = 0.0
+    """Sampling temperature; 0 for a repeatable verdict."""
+    top_p: float = 1.0
+    """Nucleus sampling: the probability mass that is sampled from."""
+    max_tokens: int = 4096
+    """Longest reply in tokens."""
+
+    @model_validator(mode="after")
+    def _answers_all(self) -> "Judge":
+        if self.early_stop:
+            raise ValueError("judge.early_stop: there is no majority vote to wait for")
+        return self
