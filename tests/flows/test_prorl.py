@@ -35,7 +35,7 @@ def test_prorl_has_the_numbers_of_the_papers():
     for stage in stages:
         assert (stage.prompts_per_batch, stage.prompts_per_batch // stage.updates_per_batch) == (256, 64)
         assert (stage.clip_low, stage.clip_high, stage.temperature, stage.learning_rate) == (0.2, 0.4, 1.2, 2e-6)
-        assert (stage.kl_coefficient, stage.kl_estimator, stage.loss) == (1e-4, "k3", "grpo")
+        assert (stage.kl_coefficient, stage.advanced.kl_estimator, stage.loss) == (1e-4, "k3", "grpo")
         assert set(stage.validation) == BLEND and stage.dynamic_sampling_rounds
         assert (stage.advanced.graded, stage.advanced.total_time_limit_s) == (("code",), 5)
     assert sum(stage.steps for stage in stages) > 2000 and stages[-1].steps == 200
@@ -59,7 +59,7 @@ def test_the_second_version_has_what_was_published_of_it():
     assert [stage.steps for stage in stages if stage.truncation != "soft_overlong"] == [500] * 5
     for stage in stages:
         assert (stage.advantage, stage.clip_low, stage.clip_high) == ("reinforce_pp_baseline", 0.2, 0.28)
-        assert (stage.kl_coefficient, stage.kl_estimator) == (1e-4, "k2") and stage.mix == FIVE
+        assert (stage.kl_coefficient, stage.advanced.kl_estimator) == (1e-4, "k2") and stage.mix == FIVE
         every = [change.when.every_steps for change in stage.interventions if change.when.every_steps]
         assert all(200 <= steps <= 500 for steps in every) and stage.dynamic_sampling_rounds
     assert (second.model, second.curation, second.generate) == (first.model, first.curation, first.generate)

@@ -62,10 +62,10 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                 loss = -objective
                 if settings.kl_coefficient:
                     d = other[place - 1, ids[place]] - token
-                    estimate = {"k1": -d, "k2": d * d / 2, "k3": d.exp() - d - 1}[settings.kl_estimator]
+                    estimate = {"k1": -d, "k2": d * d / 2, "k3": d.exp() - d - 1}[settings.advanced.kl_estimator]
                     loss = loss + settings.kl_coefficient * estimate
                 probabilities = distribution[place - 1].exp()
-                loss = loss + settings.entropy_bonus * (probabilities * distribution[place - 1]).sum()
+                loss = loss + settings.advanced.entropy_bonus * (probabilities * distribution[place - 1]).sum()
                 total = total + loss / divided_by
     return total
 

@@ -78,7 +78,9 @@ def run(policy: Policy, work, until: int | None = None) -> int:
     return first
 
 
-def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model, tmp_path):
+def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(warm_start, "CHECKPOINT_EVERY", 2)
+
     def fresh() -> Policy:
         return Policy(micro_model, Hardware(), Optimizer())
 
