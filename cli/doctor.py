@@ -1,15 +1,18 @@
-"""`ratchet doctor`: can this machine run the recipes?"""
+"""`ratchet doctor`: can this machine, or a recipe's machines, run the recipes, and what may be deleted?"""
 
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from ratchet.cli.options import Home
-from ratchet.cli.terminal import console
+from ratchet.cli.options import Home, Overrides
+from ratchet.cli.options import recipe as recipe_named
+from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, memory_bytes
@@ -22,19 +25,89 @@ GIB = 2**30
 Check = tuple[bool, str, str]
 
 
-def doctor(home: Home = None) -> None:
+STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
+
+
+def doctor(
+    recipe: Annotated[str, recipe_named("Check this recipe's machines instead, in minutes.")] = "",
+    unused: Annotated[
+        bool, typer.Option("--unused", help="List what no kept run refers to: unfinished directories, artifacts.")
+    ] = False,
+    older_than: Annotated[
+        float | None,
+        typer.Option("--older-than", min=0, metavar="DAYS", help="Unused is also what only older runs refer to."),
+    ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option("--forget", metavar="RUN", help="Unused is also what only this run refers to; repeatable."),
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is unused.")] = False,
+    set_: Overrides = None,
+    home: Home = None,
+) -> None:
     """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
 
+    With a recipe: test on its machines, started as for training, everything its stages need: links, versions, disk,
+    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank. `ratchet plan` then
+    uses the measured rates.
+
+    With `--unused`: whatever a kept run made or read stays, with everything behind it. Every run is kept unless
+    `--forget` or `--older-than` names it, and any that MLflow has not received. Nothing is deleted while a run is at
+    work in the home.
+
     Example: `ratchet doctor`
+
+    Example: `ratchet doctor acereason-14b --home /shared/acereason`
+
+    Example: `ratchet doctor --unused --older-than 30 --delete`
     """
-    settings, all_good = load_settings(home), True
+    settings = load_settings(home)
+    if unused or forget or older_than is not None or delete:
+        _unused(settings, forget or (), older_than, delete)
+    elif not (_preflight(load_recipe(recipe, set_ or ()), settings) if recipe else _this_machine(settings)):
+        raise typer.Exit(1)
+
+
+def _this_machine(settings: Settings) -> bool:
+    all_good = True
     for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
             all_good &= good
-    if not all_good:
-        raise typer.Exit(1)
+    return all_good
+
+
+def _preflight(recipe: Recipe, settings: Settings) -> bool:
+    from ratchet.flows.preflight import preflight
+
+    states = []
+    for name, state, message in preflight(recipe, settings, lambda note: console.print(note, style="dim")):
+        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", message), soft_wrap=True)
+        states.append(state)
+    failed = states.count("FAIL")
+    console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))
+    return not failed
+
+
+def _unused(settings: Settings, forget: Sequence[str], older_than: float | None, delete: bool) -> None:
+    from ratchet.infra.tracking import garbage
+
+    unused = garbage.find_garbage(settings, forget, older_than)
+    table, total = columns("directory", "bytes"), 0
+    for directory in unused.directories:
+        total += (size := garbage.size_of(directory))
+        table.add_row(str(directory), f"{size:,}")
+    if unused.directories:
+        print_whole(table)
+    for run in unused.runs:
+        console.print(f"run {run.run_id} {run.name}", soft_wrap=True, markup=False)
+    for line in unused.unsent:
+        console.print(line, soft_wrap=True, markup=False)
+    if delete:
+        garbage.delete(settings, unused)
+    done = "deleted" if delete else "would be deleted; --delete does it"
+    console.print(f"{len(unused.directories)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")
 
 
 def _versions() -> Iterator[Check]:
@@ -53,7 +126,7 @@ def _machine(settings: Settings) -> Iterator[Check]:
     for name, found, least, detail, advice in (
         ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
         ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),
-        ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some space"),
+        ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some: `ratchet doctor --unused`"),
     ):
         yield found >= least, name, detail if found >= least else f"{detail} ({advice})"
 

@@ -1,4 +1,4 @@
-"""`ratchet export` and `ratchet push`: problems for another trainer, problems and checkpoints for the Hub."""
+"""`ratchet export`: problems for another trainer, problems and checkpoints for the Hub."""
 
 import shutil
 from collections import Counter
@@ -15,32 +15,41 @@ from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
+    from ratchet.infra.store.artifacts import Artifact, ArtifactStore
     from ratchet.tasks.publication import Files
 
 BATCH_ROWS = 1024
-License = Annotated[str, typer.Option("--license", help="The repository's license, as the Hub names it: `apache-2.0`.")]
 
 
 def export(
-    problems: Annotated[
-        str, artifact("A data set (`problems/…`) or a Parquet file of problems; with --format hub also a checkpoint.")
+    what: Annotated[
+        str, artifact("Problems (`problems/…`) or a Parquet file of problems; for the Hub also a checkpoint.")
     ],
     format_: Annotated[
         str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`: a repository with its card.")
     ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet to.")] = None,
-    license_: License = "other",
+    push: Annotated[
+        str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to this repository of the Hugging Face Hub.")
+    ] = "",
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository on the Hub private.")] = False,
+    license_: Annotated[
+        str, typer.Option("--license", help="The repository's license, as the Hub names it: `apache-2.0`.")
+    ] = "other",
     recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
         str, typer.Option(help="verl's reward function (default: lighteval/MATH, and taco for code).")
     ] = "",
     home: Home = None,
 ) -> None:
-    """Export curated problems for another trainer: verl's Parquet, or TRL's prompt data set.
+    """Export curated problems for another trainer (verl, TRL), or problems or a checkpoint to the Hugging Face Hub.
 
-    Problems that a format cannot express are left out and counted.
+    Problems that a format cannot express are left out and counted. A repository for the Hub has a card that describes
+    its origin; the login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
 
     Example: `ratchet export problems/math-curated-1a2b3c4d5e6f --format verl --output data/math`
+
+    Example: `ratchet export checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -55,14 +64,16 @@ def export(
     from ratchet.verifiers.domain import NotExpressible
     from ratchet.verifiers.domains import domain_of
 
-    if format_ not in (*EXPORTS, "hub") or output is None:
-        raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR.")
     store = ArtifactStore(load_settings(home).artifacts)
-    if format_ == "hub":
-        _, files = publication.repository(store, store.open(problems), license_)
-        _write(files, output)
+    if push:
+        _push(store, store.open(what), push, private, license_)
         return
-    source, schema, convert = _kept(problems, home), EXPORTS[format_].schema, EXPORTS[format_].convert
+    if format_ not in (*EXPORTS, "hub") or output is None:
+        raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR; or --push OWNER/NAME.")
+    if format_ == "hub":
+        _write(publication.repository(store, store.open(what), license_)[1], output)
+        return
+    source, schema, convert = _kept(what, store), EXPORTS[format_].schema, EXPORTS[format_].convert
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
     left_out, written = Counter[str](), Counter[str]()
     target = output / "train.parquet"
@@ -91,30 +102,14 @@ def export(
         )  # fmt: skip
 
 
-def push(
-    what: Annotated[str, artifact("Problems (`problems/…`) or a checkpoint.")],
-    repository: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="The repository; created if it does not exist.")
-    ],
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
-    license_: License = "other",
-    home: Home = None,
-) -> None:
-    """Upload a curated data set or a checkpoint to the Hugging Face Hub, with a card that describes its origin.
-
-    The login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
-
-    Example: `ratchet push checkpoint/math-60-1a2b3c4d5e6f my-org/my-model --private`
-    """
+def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: bool, license_: str) -> None:
     from huggingface_hub import CommitOperationAdd, HfApi, errors
 
     from ratchet.infra.inference.hub import hub_address
-    from ratchet.infra.store.artifacts import ArtifactStore
     from ratchet.tasks import publication
 
-    store = ArtifactStore(load_settings(home).artifacts)
-    found, hub = store.open(what), hub_address()
-    kind, files = publication.repository(store, found, license_)
+    hub = hub_address()
+    kind, files = publication.repository(store, source, license_)
     added = [
         CommitOperationAdd(name, content if isinstance(content, Path) else content.encode())
         for name, content in files.items()
@@ -122,14 +117,14 @@ def push(
     api = HfApi(endpoint=hub)
     try:
         api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
-        commit = api.create_commit(repository, added, commit_message=f"{found.ref} of Ratchet", repo_type=kind)
+        commit = api.create_commit(repository, added, commit_message=f"{source.ref} of Ratchet", repo_type=kind)
     except (errors.HTTPError, errors.HFValidationError, OSError, ValueError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise RatchetError(
-            f"The Hub at {hub} did not accept {found.ref} as {repository}: {reason.rstrip('.')}. Check the name, the "
+            f"The Hub at {hub} did not accept {source.ref} as {repository}: {reason.rstrip('.')}. Check the name, the "
             "network (HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
         ) from error
-    console.print(f"{found.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
+    console.print(f"{source.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
 
 
 def _write(files: "Files", output: Path) -> None:
@@ -147,17 +142,15 @@ def _write(files: "Files", output: Path) -> None:
     console.print(f"{len(files)} files → {output}", soft_wrap=True, markup=False)
 
 
-def _kept(problems: str, home: Path | None) -> Path:
+def _kept(problems: str, store: "ArtifactStore") -> Path:
     """The Parquet file of problems. Raises RatchetError when it is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ratchet.infra.store.artifacts import ArtifactStore
-
     path = Path(problems).expanduser()
     path = path / "kept.parquet" if path.is_dir() else path
     if not path.is_file():
-        path = ArtifactStore(load_settings(home).artifacts).open(problems).kept
+        path = store.open(problems).kept
     try:
         missing = {"problem_id", "domain", "prompt"} - set(pq.read_schema(path).names)
     except (OSError, pa.ArrowException) as error:

@@ -71,16 +71,11 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
-def show_artifacts(settings: Settings, what: str, as_json: bool) -> None:
-    """All artifacts, those of one kind, or one with its ancestry."""
-    store = ArtifactStore(settings.artifacts)
-    artifacts = list(store.all())
+def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str, as_json: bool) -> None:
+    """All of these, or those of one kind."""
     if not artifacts:
         raise RatchetError(f"There are no artifacts in {settings.home} yet. Start with `ratchet run tiny`.")
-    if what and what not in {a.kind for a in artifacts}:
-        _show_one(store, store.open(what), as_json)
-        return
-    listed = [artifact for artifact in artifacts if what in ("", artifact.kind)]
+    listed = [artifact for artifact in artifacts if kind in ("", artifact.kind)]
     if as_json:
         print_json([_facts(artifact) for artifact in listed])
         return
@@ -99,7 +94,7 @@ def _facts(artifact: Artifact) -> dict[str, Any]:
     return {"artifact": artifact.ref, **artifact.facts, "summary": artifact.summary, **shown}
 
 
-def _show_one(store: ArtifactStore, artifact: Artifact, as_json: bool) -> None:
+def show_artifact(store: ArtifactStore, artifact: Artifact, as_json: bool) -> None:
     store.check(artifact)
     manifest = artifact.manifest
     if as_json:
@@ -142,7 +137,7 @@ def _show_curation(artifact: Artifact) -> None:
             print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
         console.print(f"\nWith figures: {artifact.path / page}", soft_wrap=True, markup=False)
-    console.print("One row and what it was compared with: ratchet why SOURCE:ROW")
+    console.print("One row and what it was compared with: ratchet show SOURCE:ROW")
 
 
 def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:

@@ -16,31 +16,29 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from ratchet.cli.approve import approve
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
 from ratchet.cli.doctor import doctor
-from ratchet.cli.export import export, push
-from ratchet.cli.gc import gc
-from ratchet.cli.lineage import diff, lineage, show
-from ratchet.cli.options import DryRun, Home, Overrides, Seed, artifact, benchmark, step
+from ratchet.cli.export import export
+from ratchet.cli.options import Approve, DryRun, Home, Overrides, Reject, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
-from ratchet.cli.preflight import preflight
-from ratchet.cli.recipes import recipes
+from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
-from ratchet.cli.why import why
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
-from ratchet.infra.settings import load_settings
+from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import NotGiven, RatchetError, Waiting, in_words
+
+if TYPE_CHECKING:
+    from ratchet.tasks.pipeline_run import PlannedStep
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -49,6 +47,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+RUN, LOOK, DATA, MACHINES = "Run", "Look", "Data", "Machines"
+RENAMED = {
+    "approve": "`ratchet run RECIPE --approve` or `--reject REASON`; `ratchet show gates` lists them",
+    "diff": "`ratchet compare RUN RUN`",
+    "gc": "`ratchet doctor --unused`",
+    "judge": "`ratchet-judge`",
+    "lineage": "`ratchet show NAME`; with `--used-by`, what was made from it",
+    "preflight": "`ratchet doctor RECIPE`",
+    "push": "`ratchet export ARTIFACT --push OWNER/NAME`",
+    "recipes": "`ratchet show recipes`, or `ratchet show RECIPE`",
+    "why": "`ratchet show ROW`",
+}
 INTERRUPTED, WAITING = 130, 3
 LEAVE_AFTER_S = 20
 
@@ -79,9 +89,11 @@ def every_command(
         os.environ["RATCHET_UNSAFE"] = "1"
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def run(
     recipe: RecipeName = "tiny",
+    approve: Approve = False,
+    reject: Reject = "",
     set_: Overrides = None,
     seed: Seed = None,
     dry_run: DryRun = False,
@@ -89,15 +101,17 @@ def run(
 ) -> None:
     """Run the whole pipeline: curate, train, evaluate, report.
 
-    After a kill, the same command continues where it stopped. `--dry-run` shows what would run.
+    After a kill, the same command continues where it stopped. `--dry-run` shows what would run. A run that waits at a
+    gate (`approve` in its recipe) continues with `--approve`. The decision belongs to the content: the same content is
+    not asked about again.
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
     overrides = _overrides(set_, seed)
-    _run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides)
+    _run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def curate(
     domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
     recipe: RecipeName = "tiny",
@@ -134,7 +148,7 @@ def curate(
     _run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def train(
     recipe: RecipeName = "tiny",
     stage: Annotated[str, typer.Option("--stage", help="Train this stage only.")] = "",
@@ -145,6 +159,8 @@ def train(
         str,
         typer.Option("--machine", metavar="MxNxGPU", help="With --dry-run: estimate for this hardware (16x8xH100)."),
     ] = "",
+    approve: Approve = False,
+    reject: Reject = "",
     set_: Overrides = None,
     seed: Seed = None,
     dry_run: DryRun = False,
@@ -163,14 +179,14 @@ def train(
     if dry_run:
         estimated = show_short(resolved, stage, from_, machine, load_settings(home))
     try:
-        _run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides)
+        _run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides, decision=(approve, reject))
     except NotGiven as error:
         if not estimated:
             raise
         console.print(f"[yellow]There is no plan yet:[/] {escape(str(error))}", soft_wrap=True)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def evaluate(
     recipe: RecipeName = "tiny",
     model: Annotated[
@@ -206,25 +222,41 @@ def evaluate(
     _run_flow("evaluate", chosen, (model, generations), dry_run, home, overrides)
 
 
-@app.command()
+app.command(rich_help_panel=LOOK)(show)
+
+
+@app.command(rich_help_panel=LOOK)
 def compare(
-    evaluations: Annotated[list[str], artifact("Two evaluations or more, first to last: `evaluation/…`.")],
+    what: Annotated[list[str], artifact("Two evaluations or more, first to last (`evaluation/…`); or two runs.")],
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Compare despite different settings; the report names them.")
     ] = False,
     home: Home = None,
 ) -> None:
-    """Compare models on the same questions: paired difference with a test, and the questions gained and lost.
+    """Compare models on the same questions: paired difference with a test, and the questions gained and lost. Or show
+    how two runs differ: in their recipes, in their steps, in their scores.
+
+    A run is named by its id, its name (the newest of that name), or its id in MLflow.
 
     Example: `ratchet compare evaluation/start-1a2b3c4d5e6f evaluation/math-60-6f5e4d3c2b1a`
+
+    Example: `ratchet compare tiny-seed0-pipeline tiny-seed1-pipeline`
     """
-    if len(evaluations) < 2:
-        raise RatchetError("Name two evaluations or more. `ratchet show evaluation` lists them.")
-    arguments = (evaluations, not allow_mismatch)
+    if len(what) < 2:
+        raise RatchetError("Name two evaluations or more (`ratchet show evaluation` lists them), or two runs.")
+    from ratchet.infra.tracking.run_record import find_run, get_run
+
+    settings = load_settings(home)
+    if len(what) == 2 and any(find_run(settings, name) for name in what):
+        from ratchet.cli.show_differences import show_differences
+
+        show_differences(*(get_run(settings, name) for name in what))
+        return
+    arguments = (what, not allow_mismatch)
     _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def report(
     evaluations: Annotated[
         list[str] | None,
@@ -239,11 +271,21 @@ def report(
     _run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
-for command in (
-    show, lineage, diff, why, ui, doctor, approve, deploy, decontaminate, plan, preflight, export, push, verify,
-    recipes, gc,
-):  # fmt: skip
-    app.command()(command)
+for panel, commands in ((LOOK, (ui,)), (DATA, (verify, decontaminate, export)), (MACHINES, (doctor, plan, deploy))):
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+
+
+def _renamed(old: str, new: str) -> None:
+    """For one release: the old name of a command says its new one."""
+
+    @app.command(old, hidden=True, add_help_option=False, context_settings={"ignore_unknown_options": True})
+    def renamed(_words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+        raise RatchetError(f"`ratchet {old}` is now {new}.")
+
+
+for old, new in RENAMED.items():
+    _renamed(old, new)
 
 
 def _overrides(set_: list[str] | None, seed: int | None) -> list[str]:
@@ -259,8 +301,10 @@ def _run_flow(
     overrides: Sequence[str] = (),
     steps: Steps = Steps(),
     title: str = "",
+    decision: tuple[bool, str] = (False, ""),
 ) -> None:
-    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`."""
+    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`. `decision`: whether to approve
+    the results at which it waits, or the reason to reject them."""
     settings = load_settings(home)
     from ratchet.cli.inspection import show_plan, show_result
     from ratchet.cli.live import LiveWatcher
@@ -280,6 +324,8 @@ def _run_flow(
             return
         if faults:
             raise RatchetError("\n".join(faults))
+        if any(decision) and not _decided(plan.plan, settings, *decision):
+            return
         flow = flow.named(title) if title else flow
         # A run whose steps are all cached starts no server; one that is up shows it.
         prefect = server_address(settings) is not None or not all(step.done for step in plan.plan)
@@ -297,6 +343,21 @@ def _run_flow(
             except suspended as waiting:
                 raise Waiting(str(waiting)) from None
     show_result(caller.opened, result)
+
+
+def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:
+    """Record the decision; whether the run goes on here."""
+    from ratchet.cli.prefect_server import resumed
+    from ratchet.tasks.approval import decide
+
+    if approve and reject:
+        raise RatchetError("Give --approve or --reject, not both.")
+    approval = decide(plan, settings, approve, reject)
+    console.print(f"{approval}: {', '.join(approval.artifacts)}", soft_wrap=True, markup=False)
+    if approve and approval.flow_run and resumed(approval.flow_run, settings):
+        console.print("Prefect resumes the run.")
+        return False
+    return approve
 
 
 def _on_interrupt(kind: type[BaseException] | None, *_: object) -> None:

@@ -59,5 +59,9 @@ Overrides = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, cached outputs.")]
+Approve = Annotated[bool, typer.Option("--approve", help="Approve the results at which the run waits, and go on.")]
+Reject = Annotated[
+    str, typer.Option("--reject", metavar="REASON", help="Reject the results at which the run waits: it ends there.")
+]
 Home = Annotated[Path | None, typer.Option("--home", help="The directory of all outputs.", show_default="./.ratchet")]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON.")]

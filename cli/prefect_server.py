@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from ratchet.infra.settings import Settings, without_login
 from ratchet.infra.store.files import disk_errors
@@ -124,6 +125,24 @@ def answering(api: str, advice: str = "") -> Iterator[None]:
         login = " Set PREFECT_API_KEY, or PREFECT_API_AUTH_STRING to USER:PASSWORD." if "'401" in str(error) else ""
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RatchetError(f"A request to the Prefect server at {api} failed: {reason}.{login or advice}") from error
+
+
+def resumed(flow_run: str, settings: Settings) -> bool:
+    """Have Prefect start a suspended run again; False where it is not suspended or no server knows it."""
+    configure_prefect(settings)
+    if not (address := server_address(settings)):
+        return False
+    require_answer(address)
+    os.environ["PREFECT_API_URL"] = address
+    from prefect.exceptions import NotPausedError, ObjectNotFound
+    from prefect.flow_runs import resume_flow_run
+
+    try:
+        with answering(address):
+            resume_flow_run(UUID(flow_run))
+    except (NotPausedError, ObjectNotFound):
+        return False
+    return True
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.approvals import Approvals
+from ratchet.infra.settings import Settings
+from ratchet.infra.store.approvals import Approval, Approvals
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import prefect_page
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
@@ -21,10 +22,12 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
     run = active_run()
     approvals = Approvals(run.settings)
     if run.planning:
-        known = all(artifact.finished for artifact in artifacts)
-        if not (known and approvals.of(recipe.name, name, artifacts).approved):
-            reason = f"the run waits here for `ratchet approve {recipe.name}`"
-            run.plan.append(PlannedStep(f"approval of {name}", artifacts[0], (), False, reason))
+        finished = all(artifact.finished for artifact in artifacts)
+        approval = approvals.of(recipe.name, name, artifacts) if finished else None
+        if not (approval and approval.approved):
+            title, reason = f"approval of {name}", "the run waits here for --approve"
+            asked = approval if approval and approval.run else None
+            run.plan.append(PlannedStep(title, artifacts[0], (), False, reason, approval=asked))
         return
     approval = approvals.of(recipe.name, name, artifacts)
     if approval.approved is None:
@@ -35,14 +38,23 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
         resumed_by = prefect_page.ask(
             approval.key,
             f"The run waits for approval of {name}: {words}. Look with `ratchet show {artifacts[0].ref}` or "
-            f"`ratchet ui`; then `ratchet approve {recipe.name}`, or with --reject REASON, and the same command again.",
+            "`ratchet ui`; then give the same command again with --approve, or with --reject REASON.",
         )
         approval = approval.decided(True, resumed_by)
         approvals.save(approval)
     assert run.tracking is not None
     run.tracking.event("tags", run.root, tags={f"ratchet.approval.{name}": f"{approval}; {approval.summary}"})
     if not approval.approved:
-        raise RatchetError(
-            f"{approval}. Change the recipe, or continue anyway: `ratchet approve {approval.artifacts[0]}`."
-        )
+        raise RatchetError(f"{approval}. Change the recipe, or continue anyway: the same command with --approve.")
     run.watcher.say(f"✓ {approval}")
+
+
+def decide(plan: Sequence[PlannedStep], settings: Settings, approved: bool, reason: str = "") -> Approval:
+    """Record a person's decision at the first gate at which a run of this plan has waited, or was rejected. Raises
+    RatchetError when there is none."""
+    asked = next((step.approval for step in plan if step.approval), None)
+    if asked is None:
+        raise RatchetError("No run with these settings waits for approval. `ratchet show gates` lists all.")
+    approval = asked.decided(approved, reason=reason)
+    Approvals(settings).save(approval)
+    return approval

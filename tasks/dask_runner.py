@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ratchet.infra.store.artifacts import library_versions
 from ratchet.infra.store.files import content_key, sha256_file
+from ratchet.infra.store.versions import library_versions
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count
 from ratchet.verifiers.workers import Submit

@@ -14,7 +14,9 @@ from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.store.artifacts import Artifact, ArtifactStore, code_version
+from ratchet.infra.store.approvals import Approval
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress
@@ -84,6 +86,8 @@ class PlannedStep:
     """Raises RatchetError for a missing requirement."""
     same_as: Artifact | None = None
     """An earlier artifact with the same content."""
+    approval: Approval | None = None
+    """Of a gate at which a run has waited already."""
 
     @property
     def done(self) -> bool:

@@ -93,7 +93,7 @@ def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
             if kept.is_file() and not pq.read_metadata(kept).num_rows:
                 raise RatchetError(
                     f"training.stages: the mix of {stage.name} names {domain}, of which curation kept no problem. "
-                    "`ratchet why` gives the reason for each."
+                    "`ratchet show ROW` gives the reason for each."
                 )
 
 

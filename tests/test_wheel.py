@@ -139,7 +139,7 @@ def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, t
 
 def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
     """As in `git init; python -m venv .venv; pip install`: the commit is the user's, and says nothing of our code."""
-    home, tell = installed.parents[1], "from ratchet.infra.store.artifacts import code_version; print(code_version())"
+    home, tell = installed.parents[1], "from ratchet.infra.store.versions import code_version; print(code_version())"
     git = ["git", "-C", home, "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "pyvenv.cfg"], ["commit", "-qm", "mine"]):
         subprocess.run([*git, *command], check=True)

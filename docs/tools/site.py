@@ -79,6 +79,7 @@ def _on_site(source: str, page: str, linked: set[str], link: re.Match[str]) -> s
 def cli() -> str:
     """Every command with its arguments and options, as typer writes them; the list of commands with whole sentences."""
     command = typer.main.get_command(app)
+    command.commands = {name: each for name, each in command.commands.items() if not each.hidden}
     context = typer.Context(command, info_name="ratchet")
     text = get_docs_for_click(obj=command, ctx=context, name="ratchet").replace("# `ratchet`", "# Command line", 1)
     listed = [
@@ -93,7 +94,7 @@ def recipe() -> str:
     """Every section of a recipe, with each field's type, default and meaning; rarely needed ones are folded."""
     lines = [
         "# Recipe fields", "",
-        "A recipe is one YAML file. Unknown keys are errors that name the nearest valid key. `ratchet recipes NAME`",
+        "A recipe is one YAML file. Unknown keys are errors that name the nearest valid key. `ratchet show NAME`",
         "prints a shipped recipe with all that it extends, and `--full` adds every default.", "",
         "Fields marked ° only say where or how fast work is done. They are part of no artifact's key: changing one",
         "runs nothing again. Rarely needed fields are in a section's `advanced`, folded here.", "",

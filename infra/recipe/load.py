@@ -88,7 +88,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     found = "empty" if data is None else "a list" if isinstance(data, list) else "plain text"
     raise RatchetError(
         f"{file} is not a recipe: it is {found}. A recipe has sections (name, model, curation, training, evaluation); "
-        "`ratchet recipes tiny` prints one. Data is given with --input."
+        "`ratchet show tiny` prints one. Data is given with --input."
     )
 
 
@@ -176,7 +176,7 @@ def _resolve(path: str | Path, directory: Path) -> Path:
     hint = nearest(str(path), beside) or nearest(name.split("recipes/")[-1], shipped)
     hint = hint or nearest(name.split("/")[-1], shipped)
     raise RatchetError(
-        f"No recipe {str(path)!r} in {directory.resolve()}.{hint} `ratchet recipes` lists the shipped ones."
+        f"No recipe {str(path)!r} in {directory.resolve()}.{hint} `ratchet show recipes` lists the shipped ones."
     )
 
 

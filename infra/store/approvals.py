@@ -24,7 +24,7 @@ class Approval(BaseModel, frozen=True):
     artifacts: tuple[str, ...]
     summary: str = ""
     run: str = ""
-    """The beginning of the names of the last run that waited here."""
+    """The beginning of the names of the last run that waited here; empty if none has."""
     flow_run: str = ""
     """The suspended run's id in Prefect."""
     approved: bool | None = None
@@ -59,20 +59,6 @@ class Approvals:
     def all(self) -> list[Approval]:
         """Oldest first."""
         return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
-
-    def open(self, which: str) -> Approval:
-        """The gate at which this recipe or run waits, also by the beginning of an artifact's name; or a rejected one by
-        an artifact's whole name. Raises RatchetError for no match or several."""
-        waiting = [each for each in self.all() if each.approved is None]
-        found = [e for e in waiting if which == e.recipe or f"{which}-".startswith(f"{e.run}-")]
-        found = found or [e for e in waiting if any(a.startswith(which) for a in e.artifacts)]
-        found = found or [e for e in self.all() if e.approved is False and which in e.artifacts]
-        if len(found) == 1:
-            return found[0]
-        there = ", ".join(f"{each.artifacts[0]} ({each.gate} of {each.run})" for each in found or waiting)
-        if found:
-            raise RatchetError(f"{which!r} matches {len(found)} gates: {there}. Name one of the artifacts.")
-        raise RatchetError(f"No waiting run matches {which!r}. {f'Waiting: {there}.' if there else 'None waits.'}")
 
     def save(self, approval: Approval) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -11,19 +11,14 @@ Work in progress is in `<root>/.drafts`, under a lock that dies with its process
 an interrupted step cannot look finished.
 """
 
-import fcntl
-import hashlib
 import json
 import os
-import platform
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, distribution, version
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +31,14 @@ from ratchet.infra.store.files import (
     HALF_WRITTEN,
     content_key,
     disk_errors,
+    exclusive,
     hash_once,
     is_locked,
+    json_hash,
     replace_directory,
     sha256_file,
 )
+from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 
 MANIFEST = "manifest.json"
@@ -137,7 +135,7 @@ class Artifact:
             return content_key([(self.path.name, files[self.path.name])])
         if whole:
             recorded = [self.manifest[name] for name in ("parameters", "counts")] + [self.manifest.get("summary")]
-            return _json_hash([sorted(files.items()), *recorded])
+            return json_hash([sorted(files.items()), *recorded])
         part = READ.get(self.kind, "")
         return content_key([(n.removeprefix(part), sha256) for n, sha256 in files.items() if n.startswith(part)])
 
@@ -158,31 +156,33 @@ def artifact_key(
     }  # fmt: skip
     made_of |= {"own_code": code} if code else {}
     unknown = any(content.startswith(UNKNOWN) for content in contents)
-    return (UNKNOWN if unknown else "") + _json_hash(made_of)
+    return (UNKNOWN if unknown else "") + json_hash(made_of)
 
 
-def _json_hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
-    """The artifact named by `kind/name-key12`, by the beginning of that or of its key (six digits or more), by its
-    name, or by a path in it. Raises RatchetError for no match or several."""
-    artifacts, path = list(artifacts), Path(what).expanduser().resolve()
+def matches(what: str, artifacts: Sequence[Artifact]) -> list[Artifact]:
+    """Those named by `kind/name-key12`, by the beginning of that or of their key (six digits or more), by their name,
+    or by a path in them: by the first of these rules that names any."""
+    path = Path(what).expanduser().resolve()
     rules: tuple[Callable[[Artifact], bool], ...] = (
         lambda a: what in (a.ref, a.key) or a.path.resolve() in (path, *path.parents),
         lambda a: len(what) >= 6 and a.key.startswith(what),
         lambda a: what in (a.name, f"{a.kind}/{a.name}"),
         lambda a: a.ref.startswith(what),
     )
-    found = next((found for rule in rules if (found := [artifact for artifact in artifacts if rule(artifact)])), [])
-    if len(found) > 1:
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        listed = ", ".join(artifact.ref for artifact in found[-SHOWN:])
-        raise RatchetError(f"{what!r} matches {len(found)} artifacts: {listed}{more}. Name one.")
-    if not found:
-        raise RatchetError(f"No artifact {what!r} in {root}. `ratchet show` lists the artifacts.")
-    return found[0]
+    return next((named for rule in rules if (named := [artifact for artifact in artifacts if rule(artifact)])), [])
+
+
+def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
+    """The artifact that `matches`. Raises RatchetError for none or several."""
+    match matches(what, list(artifacts)):
+        case [artifact]:
+            return artifact
+        case []:
+            raise RatchetError(f"No artifact {what!r} in {root}. `ratchet show` lists the artifacts.")
+        case several:
+            more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
+            listed = ", ".join(artifact.ref for artifact in several[-SHOWN:])
+            raise RatchetError(f"{what!r} matches {len(several)} artifacts: {listed}{more}. Name one.")
 
 
 @dataclass
@@ -350,7 +350,7 @@ class ArtifactStore:
         path = self._drafts / f"{target.kind}-{target.name}-{target.key[:12]}"
         with disk_errors(self.root):
             path.mkdir(parents=True, exist_ok=True)
-        with _exclusive(_lock_of(path), target):
+        with exclusive(_lock_of(path), f"is making {target.ref}"):
             if not resumable:
                 shutil.rmtree(path)
                 path.mkdir()
@@ -411,51 +411,3 @@ class ArtifactStore:
 
 def _lock_of(draft: Path) -> Path:
     return draft.with_name(draft.name.removesuffix(".replaced") + ".lock")
-
-
-@contextmanager
-def _exclusive(lock_file: Path, target: Artifact) -> Iterator[None]:
-    """One process at a time makes an artifact. The kernel frees the lock when its holder dies."""
-    with open(lock_file, "a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise RatchetError(
-                f"Another run (process {lock.read().strip() or '?'}) is making {target.ref}. Wait for it, or stop it."
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
-
-
-@cache
-def code_version() -> str:
-    """The git commit (with `+changes` when the tree differs from it) where git tracks this file; otherwise the
-    installed version and, of a wheel, the first digits of the hash of its files."""
-    here = Path(__file__).resolve()
-    git = ["git", "-C", str(here.parents[2])]
-    try:
-        for question in (["ls-files", "--error-unmatch", str(here)], ["rev-parse", "HEAD"]):
-            reply = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
-        return reply[:12] + ("+changes" if changed.stdout.strip() else "")
-    except (OSError, subprocess.CalledProcessError):
-        both = installed, _ = distribution("ratchet-rl"), distribution("ratchet-verifiers")
-        files = [file for each in both for file in each.files or () if file.parts[0] == "ratchet" and file.hash]
-        digest = _json_hash(sorted(f"{file},{file.hash}" for file in files))
-        of_wheel = Path(str(installed.locate_file("ratchet/infra/store/artifacts.py"))).resolve() == here
-        return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")
-
-
-@cache
-def library_versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "deepspeed", "pyarrow", "datasketch", "python-flint", "py3langid",
-                    "prefect", "mlflow"):  # fmt: skip
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ratchet.verifiers.errors import RatchetError
 
@@ -27,6 +28,23 @@ def is_locked(path: Path) -> bool:
         except BlockingIOError:
             return True
         return False
+
+
+@contextmanager
+def exclusive(lock_file: Path, does: str) -> Iterator[None]:
+    """Hold a lock that the kernel frees when its holder dies. Raises RatchetError when another process, which `does`
+    the same, holds it."""
+    with open(lock_file, "a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "?"
+            raise RatchetError(f"Another run (process {holder}) {does}. Wait for it, or stop it.") from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
 
 
 @contextmanager
@@ -79,6 +97,10 @@ def replace_directory(draft: Path, final: Path) -> None:
 def sha256_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def content_key(files: Sequence[tuple[str, str]]) -> str:

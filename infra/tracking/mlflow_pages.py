@@ -133,7 +133,7 @@ def _listed(title: str, lines: Iterable[str], longest: int) -> str:
     lines, text = list(lines), f"**{title}**\n"
     for number, line in enumerate(lines):
         if len(text) + len(line) > longest:
-            return f"{text}\n- and {len(lines) - number} more: `ratchet lineage` has all"
+            return f"{text}\n- and {len(lines) - number} more: `ratchet show` has all"
         text += f"\n- {line}"
     return text if lines else ""
 

@@ -10,7 +10,9 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 
+from ratchet.cli.main import app
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError, in_words
@@ -18,7 +20,17 @@ from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["plan", "preflight", "verify", "decontaminate", "why", "export", "push", "recipes", "gc"]
+COMMANDS += ["plan", "verify", "decontaminate", "export"]
+
+
+def test_the_help_groups_the_commands_and_an_old_name_says_its_new_one():
+    shown = in_process("--help")
+    assert all(title in shown for title in ("─ Run ─", "─ Look ─", "─ Data ─", "─ Machines ─"))
+    visible = [name for name, command in typer.main.get_command(app).commands.items() if not command.hidden]  # pyright: ignore
+    assert len(visible) == 14
+    for old, words in (("why", ["tiny-math:3", "--run", "x"]), ("gc", ["--delete"]), ("lineage", ["--help"])):
+        with pytest.raises(RatchetError, match=f"`ratchet {old}` is now `ratchet "):
+            in_process(old, *words)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -59,7 +71,7 @@ def test_every_command_teaches_with_an_example(command):
         ),
         (["export", "problems/none", "--format", "ratchet", "--output", "x"], "No artifact 'problems/none'"),
         (["show"], "There are no artifacts"),
-        (["why", "some text"], "has curated anything"),
+        (["show", "some text"], "has curated anything"),
     ],
 )
 def test_a_mistake_gets_one_message(tmp_path, arguments, message):
@@ -132,16 +144,16 @@ def test_a_prefect_server_that_refuses_is_named(tmp_path, monkeypatch):
 
 
 def test_the_shipped_recipes_are_listed_and_what_is_printed_is_a_recipe(tmp_path):
-    listed = in_process("recipes")
+    listed = in_process("show", "recipes")
     assert {"tiny", "acereason-7b", "ablations/base"} <= {line.split()[0] for line in listed.splitlines()}
     assert "128 H100s" in listed and all(read_recipe(name).get("needs") for name in shipped_recipes())
     for arguments in (["ablations/prolonged"], ["tiny", "--full"], ["tiny", "--set", "seed=7"]):
-        (tmp_path / "mine.yaml").write_text(in_process("recipes", *arguments))
+        (tmp_path / "mine.yaml").write_text(in_process("show", *arguments))
         overrides = ["seed=7"] if "--set" in arguments else []
         assert load_recipe(tmp_path / "mine.yaml") == load_recipe(arguments[0], overrides)
     assert "extends" not in (tmp_path / "mine.yaml").read_text()
     with pytest.raises(RatchetError, match="Did you mean 'tiny'"):
-        in_process("recipes", "tinny")
+        in_process("show", "tinny.yaml")
 
 
 def test_the_version_and_the_help_come_at_once(ratchet):
@@ -163,7 +175,7 @@ def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
     artifact.mkdir(parents=True)
     (artifact / "manifest.json").write_text("{}")
     assert "tiny-prorl" in completed("run", "tiny") and "acereason" not in completed("run", "tiny")
-    for command_of_a_recipe in (("plan",), ("preflight",), ("verify", "math", "--recipe")):
+    for command_of_a_recipe in (("plan",), ("doctor",), ("verify", "math", "--recipe")):
         assert "tiny-prorl" in completed(*command_of_a_recipe, "tiny-")
     assert "math500" in completed("evaluate", "tiny", "--benchmarks", "math")
     assert "majority_vote" in completed("curate", "math", "--only", "maj")

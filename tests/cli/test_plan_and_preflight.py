@@ -1,4 +1,4 @@
-"""`ratchet plan` and `ratchet preflight` as a person calls them."""
+"""`ratchet plan` and `ratchet doctor RECIPE` as a person calls them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ratchet.cli.preflight import endpoints
+from ratchet.flows.preflight import endpoints
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
@@ -62,7 +62,7 @@ def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
 def test_what_cannot_be_planned_says_why(tmp_path):
     with pytest.raises(RatchetError, match="known GPUs are H100"):
         in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
-    for command in ("plan", "preflight"):
+    for command in ("plan", "doctor"):
         with pytest.raises(RatchetError, match="has no stages"):
             in_process(command, "examples/math_files", "--home", tmp_path)
 
@@ -92,7 +92,7 @@ def read(output: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
     """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
-    done = ratchet("preflight", MINI, "--home", finished_home)
+    done = ratchet("doctor", MINI, "--home", finished_home)
     assert done.returncode == 0, done.stdout + done.stderr
     found = read(done.stdout)
     assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
@@ -107,7 +107,7 @@ def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
         "m.distributions = found\n"
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
+    done = ratchet("doctor", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
     assert done.returncode == 1
     assert [name for name, state in read(done.stdout).items() if state == "FAIL"] == ["versions"], done.stdout
     assert str(ROOT) not in done.stderr

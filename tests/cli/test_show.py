@@ -33,11 +33,11 @@ def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_pa
     made, other = finished(store, "math"), finished(store, "math-rules")
     for what in (made.ref, made.key, made.key[:6], "math", "problems/math", made.path, made.kept):
         assert made.ref in in_process("show", what, "--home", tmp_path)
-    assert other.ref in in_process("lineage", "problems/math-r", "--home", tmp_path)
+    assert other.ref in in_process("show", "problems/math-r", "--home", tmp_path)
     with pytest.raises(RatchetError, match=rf"'problems/mat' matches 2 artifacts: .*{re.escape(other.ref)}.*Name one"):
         in_process("show", "problems/mat", "--home", tmp_path)
     with pytest.raises(RatchetError, match="No artifact 'nope'"):
-        in_process("lineage", "nope", "--home", tmp_path)
+        in_process("show", "nope", "--home", tmp_path)
 
 
 def test_the_reason_of_a_dropped_row_is_whole_in_a_narrow_terminal(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def _of_ratchet(words: list[str], whole: bool) -> str:
         if name.startswith("-") and name not in {option for parameter in command.params for option in parameter.opts}:
             return f"no option {name}"
         if not name.startswith("-"):
-            if name not in command.commands:
+            if name not in command.commands or command.commands[name].hidden:
                 return f"no command {name}"
             command = command.commands[name]
             context = typer.Context(command, parent=context, info_name=name)
@@ -80,7 +80,8 @@ def test_what_is_wrong_with_a_command_is_seen():
     wrong = {
         ("ratchet", "rum", "tiny"): "no command rum",
         ("ratchet", "run", "tiny", "--dry"): "No such option: --dry",
-        ("ratchet", "lineage"): "Missing parameter: what",
+        ("ratchet", "curate"): "Missing parameter: domain",
+        ("ratchet", "why", "tiny"): "no command why",
         ("ratchet", "--quick", "run"): "no option --quick",
         ("make", "coffee"): "no target coffee",
         ("python", "-m", "benchmarks.nothing"): "no file benchmarks/nothing.py",
@@ -89,4 +90,4 @@ def test_what_is_wrong_with_a_command_is_seen():
     }
     found = {words: fault(Command("page.md", " ".join(words), words, True)) for words in wrong}
     assert all(said in found[words] for words, said in wrong.items()), found
-    assert fault(Command("page.md", "ratchet lineage", ("ratchet", "lineage"), in_block=False)) == ""
+    assert fault(Command("page.md", "ratchet curate", ("ratchet", "curate"), in_block=False)) == ""

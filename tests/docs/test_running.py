@@ -69,7 +69,7 @@ def tiny(tmp_path_factory) -> Path:
     names that pages use."""
     directory = tmp_path_factory.mktemp("tiny")
     settings = shlex.join(argument for setting in SMALL for argument in ("--set", setting))
-    (directory / "tiny.yaml").write_text(ran(f"ratchet recipes tiny {settings}", directory))
+    (directory / "tiny.yaml").write_text(ran(f"ratchet show tiny {settings}", directory))
     (directory / "RECIPE.yaml").symlink_to("tiny.yaml")
     rows = [
         {"problem": f"Tom has {n} boxes of {n + 2} pens. How many pens?", "answer": f"{n * (n + 2)}"} for n in range(60)

@@ -75,17 +75,17 @@ def test_the_terminal_goes_from_a_raw_file_to_the_scores_and_back(finished_home,
     copy = tmp_path / "elsewhere.parquet"
     copy.write_bytes(raw.path.read_bytes())
     for what in (raw.path, copy, raw.key[:10]):
-        output = in_process("lineage", what, "--down", "--home", finished_home)
+        output = in_process("show", what, "--used-by", "--home", finished_home)
         assert re.search(r"evaluation/code-32-\w+  mini-math pass@1", output) and "scores reached." in output
     score = next(a for a in known.known.values() if a.ref.startswith("evaluation/code-32"))
-    back = in_process("lineage", "evaluation/code", "--home", finished_home)
+    back = in_process("show", "evaluation/code", "--home", finished_home)
     assert f"{raw.path}  sha256 {raw.key}" in back and "checkpoint/math-24" in back and score.ref in back
-    assert raw.key in in_process("lineage", "mini-seed1-pipeline", "--home", finished_home)
+    assert raw.key in in_process("show", "mini-seed1-pipeline", "--home", finished_home)
     with pytest.raises(RatchetError, match=r"'code-32' matches 2 artifacts: checkpoint/code-32.*Name one"):
-        in_process("lineage", "code-32", "--home", finished_home)
+        in_process("show", "code-32", "--home", finished_home)
     with pytest.raises(RatchetError, match="was made from"):
         copy.write_bytes(b"another")
-        in_process("lineage", copy, "--home", finished_home)
+        in_process("show", copy, "--home", finished_home)
 
 
 def test_from_a_raw_file_three_clicks_lead_to_the_scores(mlflow, known):

@@ -147,7 +147,7 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
 
     after = by_step(ready_home)
     row = pq.read_table(after["math-curated"].kept).to_pylist()[0]
-    story = in_process("why", f"{row['source']}:{row['source_id']}", "--home", ready_home)
+    story = in_process("show", f"{row['source']}:{row['source_id']}", "--home", ready_home)
     assert f"curated: it is in {after['math-curated'].ref}" in story, "the chain of this run goes through what it found"
     behind = {a.ref for a in store_of(ready_home).ancestors([after["mini"]])}
     assert {before.ref, after["math-decontaminate"].ref} <= behind
@@ -164,14 +164,14 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     assert sorted(again) == [1, 2, 3, 4], "stages that were found are on the curve too"
 
     first, second = (min(finished_home.glob("tracking/*.jsonl")).stem, root.data.tags["ratchet.run"])
-    output = in_process("diff", first, second, "--home", ready_home)
+    output = in_process("compare", first, second, "--home", ready_home)
     assert re.search(r"First: decontaminate math\s+A\s+B\s+coverage\s+0\.4\s+0\.35", output)
     assert "Changed only by their inputs: curated math, report mini\n" in output
     assert "With the same content in the end: decontaminate math, curated math, contamination\n" in output
     assert "24 of 28 steps are the same" in output and "code-32 mini-math pass@1" in output
-    read = in_process("lineage", after["math-deduplicate"].ref, "--home", ready_home)
+    read = in_process("show", after["math-deduplicate"].ref, "--home", ready_home)
     assert before.ref in read and after["math-decontaminate"].ref in read, "it was made of what both are"
-    output = in_process("lineage", after["math-decontaminate"].ref, "--down", "--home", ready_home)
+    output = in_process("show", after["math-decontaminate"].ref, "--used-by", "--home", ready_home)
     assert after["math-deduplicate"].ref in output and "evaluation/code-32" in output
 
 
@@ -211,7 +211,7 @@ def test_why_tells_of_every_dropped_row_what_took_it(finished_home):
             output.setdefault((row["step"], row["rule"]), row)
     assert len(output) > 20
     for (step, rule), row in output.items():
-        story = in_process("why", f"{row['source']}:{row['source_id']}", "--home", finished_home)
+        story = in_process("show", f"{row['source']}:{row['source_id']}", "--home", finished_home)
         assert f"✗ {step}: dropped by {rule}" in story and "_raw.parquet" in story
         evidence = json.loads(row["evidence"])
         if "item" in evidence and rule == "ngram":
@@ -227,13 +227,13 @@ def test_why_tells_of_every_dropped_row_what_took_it(finished_home):
 def test_why_finds_a_row_by_its_id_and_by_its_words(finished_home):
     curated = by_step(finished_home)["math-curated"]
     row = pq.read_table(curated.kept).to_pylist()[0]
-    by_id = in_process("why", row["problem_id"][:12], "--home", finished_home)
+    by_id = in_process("show", row["problem_id"][:12], "--home", finished_home)
     assert f"curated: it is in {curated.ref}" in " ".join(by_id.split()) and "teacher passes" in " ".join(by_id.split())
-    by_words = in_process("why", row["prompt"].upper(), "--home", finished_home, "--recipe", "mini")
+    by_words = in_process("show", row["prompt"].upper(), "--home", finished_home, "--recipe", "mini")
     assert f"problem {row['problem_id']}" in by_words
     for what, message in (("0000000000ff", "is no row of run"), ("utterly unheard of phrases", "says anything like")):
         with pytest.raises(RatchetError, match=message):
-            in_process("why", what, "--home", finished_home)
+            in_process("show", what, "--home", finished_home)
 
 
 def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finished_home):

@@ -88,14 +88,16 @@ def answers(api: str) -> bool:
 def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_home):
     for decide in ("terminal", "page"):
         name = f"math-24-{decide}"
-        run = server.start("pipeline/pipeline-mini", overrides=[f"name={name}", "approve=[math-24]"])
+        overrides = [f"name={name}", "approve=[math-24]"]
+        run = server.start("pipeline/pipeline-mini", overrides=overrides)
         assert "Crashed" not in server.wait(run, "Suspended")
         if decide == "terminal":
-            server.command("ratchet.cli.main", "approve", name, "--home", finished_home)
+            settings = [word for override in overrides for word in ("--set", override)]
+            server.command("ratchet.cli.main", "run", MINI, *settings, "--approve", "--home", finished_home)
         else:
             server.ask(f"flow_runs/{run}/resume")
         assert "Failed" not in server.wait(run, "Completed")
-    said = server.command("ratchet.cli.main", "approve", "--home", finished_home)
+    said = server.command("ratchet.cli.main", "show", "gates", "--home", finished_home)
     assert "math-24 approved by whoever resumed the run in Prefect" in said
 
 

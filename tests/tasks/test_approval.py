@@ -8,7 +8,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks.approval import gate
+from ratchet.tasks.approval import decide, gate
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.errors import RatchetError, Waiting
 from tests.flows.conftest import in_process
@@ -44,40 +44,36 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
     return (settings.journals / f"{run.tracking.run_id}.jsonl").read_text()
 
 
+def decided(home: Path, problems: Artifact, approved: bool, reason: str = "") -> None:
+    """What `ratchet run --approve` and `--reject` do before the run."""
+    settings = load_settings(home)
+    with plan_run(RECIPE, settings) as run:
+        gate(RECIPE, "curated", [problems])
+    decide(run.plan, settings, approved, reason)
+
+
 def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, tmp_path):
     first = made("1", "a")
     come_to(tmp_path, first, "math-44")  # no gate of this recipe's
     with pytest.raises(Waiting, match=r"approval of curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
         come_to(tmp_path, first)
-    assert "curated" in in_process("approve", "--home", tmp_path) and "waits" in in_process(
-        "approve", "--home", tmp_path
-    )
-    in_process("approve", "tiny", "--home", tmp_path)
+    listed = in_process("show", "gates", "--home", tmp_path)
+    assert "curated" in listed and "waits" in listed
+    decided(tmp_path, first, True)
     journal = come_to(tmp_path, first)
     assert "ratchet.approval.curated" in journal and "curated approved by" in journal
     come_to(tmp_path, made("1", "b"))  # the same content
 
+    second = made("2", "c")
+    with pytest.raises(RatchetError, match="No run with these settings waits"):
+        decided(tmp_path, second, True)  # nobody was asked yet
     with pytest.raises(Waiting):
-        come_to(tmp_path, made("2", "c"))
-    in_process("approve", "tiny-seed0-pipeline", "--reject", "too few", "--home", tmp_path)
-    with pytest.raises(
-        RatchetError, match=r"curated rejected by .*: too few.* `ratchet approve problems/math-cccccccccccc`"
-    ):
-        come_to(tmp_path, made("2", "c"))
-    with pytest.raises(RatchetError, match="No waiting run matches"):
-        in_process("approve", "problems/math-ccc", "--home", tmp_path)  # what was rejected needs its whole name
-    in_process("approve", "problems/math-cccccccccccc", "--home", tmp_path)
-    come_to(tmp_path, made("2", "c"))
-
-
-def test_what_waits_must_be_named_clearly(made, tmp_path):
-    with pytest.raises(RatchetError, match=r"'tiny'\. None waits"):
-        in_process("approve", "tiny", "--home", tmp_path)
-    for content, key in (("1", "a"), ("2", "b")):
-        with pytest.raises(Waiting):
-            come_to(tmp_path, made(content, key))
-    with pytest.raises(RatchetError, match=r"matches 2 gates.*aaaaaaaaaaaa .*bbbbbbbbbbbb .*Name one"):
-        in_process("approve", "tiny", "--home", tmp_path)
+        come_to(tmp_path, second)
+    decided(tmp_path, second, False, "too few")
+    with pytest.raises(RatchetError, match=r"curated rejected by .*: too few.* the same command with --approve"):
+        come_to(tmp_path, second)
+    decided(tmp_path, second, True)
+    come_to(tmp_path, second)
 
 
 def test_a_damaged_decision_is_named(made, tmp_path):
@@ -87,14 +83,14 @@ def test_a_damaged_decision_is_named(made, tmp_path):
     for text, fault in (('{"recipe": "ti', "the file: Invalid JSON"), ('{"recipe": "tiny"}', "gate: Field required")):
         file.write_text(text)
         with pytest.raises(RatchetError, match=rf"{file.name}: {fault}.*delete it and decide again"):
-            in_process("approve", "--home", tmp_path)
+            in_process("show", "gates", "--home", tmp_path)
 
 
 def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
     problems = made("1", "a")
     with plan_run(RECIPE, load_settings(tmp_path)) as plan:
         gate(RECIPE, "curated", [problems])
-    assert [step.not_done for step in plan.plan] == ["the run waits here for `ratchet approve tiny`"]
+    assert [step.not_done for step in plan.plan] == ["the run waits here for --approve"]
 
 
 def test_a_gate_is_before_something_that_there_is():

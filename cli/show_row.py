@@ -1,23 +1,20 @@
-"""`ratchet why`: the history of one row, from its raw file to the step that dropped it or to the curated set."""
+"""The history of one row, from its raw file to the step that dropped it or to the curated set, as it is printed."""
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
 from rich import box
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.options import Home
-from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import clean, columns, console
-from ratchet.infra.settings import load_settings
-
-if TYPE_CHECKING:
-    from ratchet.cli.row_history import Chain, Visit
-    from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.data_curation.decontamination.overlaps import shared_runs
+from ratchet.data_curation.tokens import tokenise
+from ratchet.infra.settings import Settings
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.tasks.row_history import Chain, Visit, chains, copies, find, other_row, visits
 
 SHOWN = 5
 """Rows shown when several are the same problem."""
@@ -26,37 +23,19 @@ TEACHER = ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty")
 MARK = "bold black on yellow"
 
 
-def why(
-    what: Annotated[
-        str, typer.Argument(metavar="PROBLEM_ID | TEXT", help="An id, some of the text, or SOURCE:ROW of a raw file.")
-    ],
-    run: Annotated[
-        str | None, typer.Option("--run", help="A run, by its id or name (default: the last of each domain).")
-    ] = None,
-    recipe: Annotated[str | None, recipe_named("The last run of this recipe.", "--recipe")] = None,
-    home: Home = None,
-) -> None:
-    """Show what happened to one row: its file, each step's decision, and matching texts side by side.
-
-    Example: `ratchet why 'How far from its start does it stop?'`
-    """
-    from ratchet.cli.row_history import chains, find
-    from ratchet.infra.store.artifacts import ArtifactStore
-
-    settings = load_settings(home)
-    found, likeness = find(chains(settings, run, recipe), what)
+def show_row(settings: Settings, what: str, run: str | None, recipe: str | None) -> None:
+    """Each step's decision about the rows that `what` names, with matching texts side by side."""
+    rows, likeness = find(chains(settings, run, recipe), what)
     if likeness < 1:
         console.print(f"No row contains all of this text; the nearest contains {likeness:.0%} of it.\n", style="yellow")
-    for chain, row in found[:SHOWN]:
+    for chain, row in rows[:SHOWN]:
         _show(chain, row, ArtifactStore(settings.artifacts))
-    if len(found) > SHOWN:
-        others = ", ".join(f"{row['source']}:{row['source_id']}" for _, row in found[SHOWN : SHOWN + 20])
-        console.print(f"{len(found) - SHOWN} more rows: {others}", markup=False)
+    if len(rows) > SHOWN:
+        others = ", ".join(f"{row['source']}:{row['source_id']}" for _, row in rows[SHOWN : SHOWN + 20])
+        console.print(f"{len(rows) - SHOWN} more rows: {others}", markup=False)
 
 
-def _show(chain: "Chain", row: dict[str, Any], store: "ArtifactStore") -> None:
-    from ratchet.cli.row_history import copies, visits
-
+def _show(chain: Chain, row: dict[str, Any], store: ArtifactStore) -> None:
     history = list(visits(chain, row))
     console.print(Text.assemble(("problem ", "bold"), (row["problem_id"] or "(it could not be read)", "bold cyan")))
     console.print(f"  row {row['source_id']} of {chain.file(row['source'])}", soft_wrap=True, markup=False)
@@ -81,7 +60,7 @@ def _show(chain: "Chain", row: dict[str, Any], store: "ArtifactStore") -> None:
     console.print()
 
 
-def _facts(visit: "Visit") -> Text:
+def _facts(visit: Visit) -> Text:
     """The evidence of a visit: short values in brackets, long ones below."""
     facts = {name: value for name, value in visit.evidence.items() if name not in SHOWN_ELSEWHERE}
     if "item" in visit.evidence:
@@ -99,10 +78,8 @@ def _facts(visit: "Visit") -> Text:
     return facts_text
 
 
-def _explain(visit: "Visit", store: "ArtifactStore") -> None:
+def _explain(visit: Visit, store: ArtifactStore) -> None:
     """The match beside the row, the span a rule found, or the votes."""
-    from ratchet.cli.row_history import other_row
-
     evidence, prompt = visit.evidence, visit.row.get("prompt")
     if prompt and (other := other_row(visit, store)):
         console.print(_side_by_side(prompt, *other, visit.artifact.manifest["parameters"].get("ngram", 1)))
@@ -119,9 +96,6 @@ def _explain(visit: "Visit", store: "ArtifactStore") -> None:
 
 def _side_by_side(prompt: str, name: str, other: str, ngram: int) -> Table:
     """Both texts, with every shared run of tokens marked."""
-    from ratchet.data_curation.decontamination.overlaps import shared_runs
-    from ratchet.data_curation.tokens import tokenise
-
     tokens = tokenise([prompt, other])
     (a, b, end), spans = tokens.bounds.tolist(), ([], [])
     shortest = max(min(ngram, b - a, end - b), 1)

@@ -1,61 +1,43 @@
-"""`ratchet preflight`: whether a recipe's machines can do its work, found out in minutes."""
+"""Whether a recipe's machines can do its work, found out in minutes: `ratchet doctor RECIPE`."""
 
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.text import Text
-
-from ratchet.cli.options import Home, Overrides
-from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import console
+from ratchet.flows.curate import curate_each
+from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
-from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.settings import Settings, load_settings
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.settings import Settings
+from ratchet.infra.store.journal import read_lines
+from ratchet.infra.tracking.events import mlflow_address
+from ratchet.tasks.pipeline_run import plan_run
+from ratchet.training.machine import KILLED, LINES, measured_file
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
+from ratchet.verifiers.serving.local_pool import open_pool
 
-STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 GONE_S = 90
 """In which a group should end after one of its ranks was killed."""
 CHECK_S = 10.0
 Line = tuple[str, str, str]
-"""Name, state and message."""
+"""Name, state (OK, FAIL or SKIP) and message."""
 
 
-def preflight(recipe: RecipeName = "tiny", set_: Overrides = None, home: Home = None) -> None:
-    """Test on the recipe's machines, started as for training, everything its stages need: links, versions, disk,
-    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank.
-
-    Prints a line per check, OK or FAIL with what to do; the exit status is 1 after a FAIL. `ratchet plan` then uses
-    the measured rates.
-
-    Example: `ratchet preflight acereason-14b --home /shared/acereason`
-    """
-    settings, resolved = load_settings(home), load_recipe(recipe, set_ or ())
-    if not resolved.training.stages:
-        raise RatchetError(f"The recipe {resolved.name} has no stages to check.")
-    states = []
-    for name, state, message in chain(endpoints(resolved, settings), _on_machines(resolved, settings)):
-        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", message), soft_wrap=True)
-        states.append(state)
-    failed = states.count("FAIL")
-    console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))
-    if failed:
-        raise typer.Exit(1)
+def preflight(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
+    """Test on the recipe's machines, started as for training, everything its stages need. `ratchet plan` then uses the
+    measured rates. `say` gets a message for each wait. Raises RatchetError for a recipe without stages."""
+    if not recipe.training.stages:
+        raise RatchetError(f"The recipe {recipe.name} has no stages to check.")
+    yield from endpoints(recipe, settings)
+    yield from _on_machines(recipe, settings, say)
 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
-    from ratchet.infra.inference.engine import TEACHERS
-    from ratchet.infra.tracking.events import mlflow_address
-    from ratchet.verifiers.serving.local_pool import open_pool
-
     def tracking(address: str) -> None:
         import httpx
 
@@ -85,11 +67,8 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             yield name, "OK", "answers"
 
 
-def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
+def _on_machines(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
     """The group's own lines. It is started twice: the first run ends with the kill of one of its ranks."""
-    from ratchet.infra.store.journal import read_lines  # pyarrow
-    from ratchet.training.machine import KILLED, LINES, measured_file
-
     hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)
     work = measured.parent / "work"
     shutil.rmtree(work, ignore_errors=True)
@@ -114,7 +93,7 @@ def _on_machines(recipe: Recipe, settings: Settings) -> Iterator[Line]:
         try:
             launcher.check(hardware.machines)
             recipe.training.engine.check(settings.python)
-            with launcher.launch(group, lambda note: console.print(note, style="dim")) as running:
+            with launcher.launch(group, say) as running:
                 while (code := running.poll()) is None:
                     yield from new_lines()
                     time.sleep(0.2)
@@ -145,9 +124,6 @@ def _reason(work: Path, ended: str) -> str:
 
 def _curated(recipe: Recipe, settings: Settings) -> dict[str, str]:
     """The curated problems that exist already, by domain."""
-    from ratchet.flows.curate import curate_each
-    from ratchet.tasks.pipeline_run import plan_run
-
     try:
         with plan_run(recipe, settings):
             problems = curate_each(recipe)

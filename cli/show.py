@@ -1,0 +1,121 @@
+"""`ratchet show`: artifacts, runs, files, rows of raw data, recipes, and gates."""
+
+import os.path
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.text import Text
+
+from ratchet.cli.options import AsJson, Home, Overrides, artifact
+from ratchet.cli.options import recipe as recipe_named
+from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
+from ratchet.infra.settings import Settings, load_settings
+from ratchet.verifiers.errors import RatchetError
+
+PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+"""YAML without anchors, so that each section can be edited alone."""
+ROW = re.compile(r".+:\d+|[0-9a-f]{6,16}|.*\s.*", re.DOTALL)
+"""`SOURCE:ROW`, the beginning of a problem_id, or words of a text."""
+
+
+def show(
+    what: Annotated[
+        str,
+        artifact(
+            "An artifact or the beginning of its name or key; a kind of artifact; a run; a file; a recipe; "
+            "`recipes`; `gates`; or a row: its `problem_id`, SOURCE:ROW, or some of its text."
+        ),
+    ] = "",
+    used_by: Annotated[bool, typer.Option("--used-by", help="What was made from it, down to the scores.")] = False,
+    run: Annotated[
+        str | None, typer.Option("--run", help="A row: in this run (default: the last of each domain).")
+    ] = None,
+    recipe: Annotated[str | None, recipe_named("A row: in the last run of this recipe.", "--recipe")] = None,
+    full: Annotated[bool, typer.Option("--full", help="A recipe: every field, defaults included.")] = False,
+    set_: Overrides = None,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Show what there is: artifacts and what they were made from, a run, what happened to a row, a recipe.
+
+    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
+
+    Example: `ratchet show 'How far from its start does it stop?'`
+
+    Example: `ratchet show tiny > mine.yaml`
+    """
+    settings = load_settings(home)
+    if what == "recipes":
+        _list_recipes()
+    elif what == "gates":
+        _list_gates(settings)
+    elif run or recipe:
+        _row(settings, what, run, recipe)
+    elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
+        data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
+        console.file.write(yaml.dump(data, Dumper=PLAIN, sort_keys=False, allow_unicode=True, width=110))
+    else:
+        _show(settings, what, used_by, as_json)
+
+
+def _show(settings: Settings, what: str, used_by: bool, as_json: bool) -> None:
+    from ratchet.cli.inspection import lineage_tree, list_artifacts, show_artifact
+    from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore, matches, resolve
+    from ratchet.infra.store.lineage import Lineage, scores
+    from ratchet.infra.tracking.run_record import find_run
+
+    store = ArtifactStore(settings.artifacts)
+    artifacts = list(store.all())
+    if not what or what in {artifact.kind for artifact in artifacts}:
+        list_artifacts(settings, artifacts, what, as_json)
+        return
+    stored = resolve(what, artifacts, store.root) if matches(what, artifacts) else None
+    if stored and not used_by:
+        show_artifact(store, stored, as_json)
+        return
+    if as_json:
+        raise RatchetError("--json is for artifacts: all, those of a kind, or one.")
+    record, lineage = None if stored else find_run(settings, what), Lineage(store)
+    named = record or os.path.isfile(what) or matches(what, list(lineage.known.values()))
+    if not named and ROW.fullmatch(what):
+        _row(settings, what, None, None)
+        return
+    if record:
+        console.print(f"{record.name} {record.run_id}", markup=False)
+        given = [origin for end in record.ends for origin in lineage.behind(end) if origin.kind in GIVEN_KINDS]
+        tops = list({origin.key: origin for origin in given}.values()) if used_by else record.ends
+    else:
+        tops = [lineage.find(what)]
+    print_whole(lineage_tree(lineage, tops, down=used_by))
+    if used_by:
+        reached = {score.key for top in tops for score in scores([top, *lineage.ahead(top)])}
+        console.print(f"\n{len(reached)} scores reached.")
+
+
+def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> None:
+    from ratchet.cli.show_row import show_row
+
+    show_row(settings, what, run, recipe)
+
+
+def _list_recipes() -> None:
+    names = shipped_recipes()
+    width = max(map(len, names))
+    for name in names:
+        facts = read_recipe(name)
+        console.print(Text.assemble((f"{name:{width}} ", "bold"), facts.get("description", "")), soft_wrap=True)
+        console.print(Text(f"{'':{width}} {facts.get('needs', '')}", style="dim"), soft_wrap=True)
+
+
+def _list_gates(settings: Settings) -> None:
+    from ratchet.infra.store.approvals import Approvals
+
+    table = columns("run", "gate", "decision", "results")
+    for approval in Approvals(settings).all():
+        decision = "waits" if approval.approved is None else str(approval)
+        table.add_row(approval.run, approval.gate, decision, approval.summary)
+    print_whole(table)

@@ -1,0 +1,53 @@
+"""How two runs differ, as it is printed."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.infra.tracking.run_record import RunRecord
+from ratchet.tasks.run_differences import Facts, differences, score_pairs
+
+
+def show_differences(a: RunRecord, b: RunRecord) -> None:
+    """In their recipes, in their steps, in their scores."""
+    found = differences(a, b)
+    for run, mark in ((a, "A"), (b, "B")):
+        overrides = f"  {run.tags['ratchet.overrides']}" if "ratchet.overrides" in run.tags else ""
+        console.print(Text.assemble((f"{mark}  ", "bold"), f"{run.name} {run.run_id}{overrides}"))
+    _table("Recipes", found.recipes)
+    changed = [(title, facts) for title, facts in found.own.items() if facts]
+    for number, (title, facts) in enumerate(changed):
+        _table(f"{'Also changed' if number else 'First'}: {title}", facts)
+    _list("Changed only by their inputs", [title for title, facts in found.own.items() if not facts] or ["none"])
+    _list("With the same content in the end", found.same_content)
+    _list("Only in A", found.only[0])
+    _list("Only in B", found.only[1])
+    console.print(f"{len(found.shared) - len(found.own)} of {len(found.shared)} steps are the same.")
+    table, pairs = columns("score", "A", "B"), score_pairs(found.shared)
+    for one, other in pairs:
+        metrics = [evaluation.manifest["metrics"] for evaluation in (one, other)]
+        for name in metrics[0]:
+            if name.endswith("/pass_at_1") and name in metrics[1]:
+                title = f"{one.name} {name.removesuffix('/pass_at_1')} pass@1"
+                table.add_row(title, *(f"{each[name]:.3f} ± {each[f'{name}_standard_error']:.3f}" for each in metrics))
+    if table.row_count:
+        console.print()
+        print_whole(table)
+        one, other = pairs[-1]
+        if one.key != other.key:
+            console.print(f"Paired, with a test: ratchet compare {one.ref} {other.ref}", soft_wrap=True)
+
+
+def _list(title: str, names: Sequence[str]) -> None:
+    if names:
+        console.print(f"\n[bold]{title}[/]: {', '.join(names)}", soft_wrap=True)
+
+
+def _table(title: str, facts: Facts) -> None:
+    console.print(f"\n[bold]{title}[/]" + ("" if facts else ": the same"))
+    if facts:
+        table = columns("", "A", "B")
+        for name, a, b in facts:
+            table.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in (a, b)))
+        print_whole(table)

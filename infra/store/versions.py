@@ -1,0 +1,40 @@
+"""Which code and which libraries made an artifact."""
+
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+
+from ratchet.infra.store.files import json_hash
+
+
+@cache
+def code_version() -> str:
+    """The git commit (with `+changes` when the tree differs from it) where git tracks this file; otherwise the
+    installed version and, of a wheel, the first digits of the hash of its files."""
+    here = Path(__file__).resolve()
+    git = ["git", "-C", str(here.parents[2])]
+    try:
+        for question in (["ls-files", "--error-unmatch", str(here)], ["rev-parse", "HEAD"]):
+            reply = subprocess.run([*git, *question], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+        return reply[:12] + ("+changes" if changed.stdout.strip() else "")
+    except (OSError, subprocess.CalledProcessError):
+        both = installed, _ = distribution("ratchet-rl"), distribution("ratchet-verifiers")
+        files = [file for each in both for file in each.files or () if file.parts[0] == "ratchet" and file.hash]
+        digest = json_hash(sorted(f"{file},{file.hash}" for file in files))
+        of_wheel = Path(str(installed.locate_file("ratchet/infra/store/versions.py"))).resolve() == here
+        return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")
+
+
+@cache
+def library_versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in ("torch", "transformers", "deepspeed", "pyarrow", "datasketch", "python-flint", "py3langid",
+                    "prefect", "mlflow"):  # fmt: skip
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,63 @@
+"""How two runs differ: in their recipes, in their steps, in their scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ratchet.infra.keys import flat
+from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact
+from ratchet.infra.tracking.run_record import RunRecord, RunStep
+
+Facts = Sequence[tuple[str, Any, Any]]
+"""Name, and its value in each of the two runs; None where it has none."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    recipes: Facts
+    own: Mapping[str, Facts]
+    """Of each changed step, by title: its own parameters, version and files; empty if only its inputs changed."""
+    same_content: Sequence[str]
+    """Changed steps with the same content in the end."""
+    only: tuple[Sequence[str], Sequence[str]]
+    """Steps of one run alone."""
+    shared: Sequence[tuple[RunStep, RunStep]]
+
+
+def differences(a: RunRecord, b: RunRecord) -> Differences:
+    steps_a, steps_b = ({step.title: step for step in run.steps} for run in (a, b))
+    shared = [(step, steps_b[title]) for title, step in steps_a.items() if title in steps_b]
+    changed = {a.title: (a.output, b.output) for a, b in shared if a.output.key != b.output.key}
+    return Differences(
+        recipes=_different(flat(dict(a.recipe)), flat(dict(b.recipe))),
+        own={title: _own_differences(*outputs) for title, outputs in changed.items()},
+        same_content=[t for t, (a, b) in changed.items() if a.finished and b.finished and a.content() == b.content()],
+        only=([t for t in steps_a if t not in steps_b], [t for t in steps_b if t not in steps_a]),
+        shared=shared,
+    )
+
+
+def score_pairs(shared: Sequence[tuple[RunStep, RunStep]]) -> list[tuple[Artifact, Artifact]]:
+    """The evaluations that both runs have finished."""
+    outputs = [(a.output, b.output) for a, b in shared if a.output.kind == "evaluation"]
+    return [(a, b) for a, b in outputs if a.finished and b.finished]
+
+
+def _own_differences(a: Artifact, b: Artifact) -> Facts:
+    if not (a.finished and b.finished):
+        return [("finished", a.finished, b.finished)]
+    return _different(dict(_own(a)), dict(_own(b)))
+
+
+def _own(artifact: Artifact) -> Iterator[tuple[str, Any]]:
+    manifest = artifact.manifest
+    yield from flat(manifest["parameters"]).items()
+    yield "version of the step", manifest["step_version"]
+    yield from ((f"code of {module}", digest) for module, digest in manifest.get("own_code", {}).items())
+    for facts in manifest["inputs"]:
+        if facts["kind"] in GIVEN_KINDS:
+            yield f"{'sha256 of ' if facts['kind'] == FILE_KIND else ''}{facts['name']}", facts["key"]
+
+
+def _different(a: Mapping[str, Any], b: Mapping[str, Any]) -> Facts:
+    return [(name, a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
