@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ratchet.evaluation.answers import MANY_WITHOUT, answer_by, without_answers
+from ratchet.evaluation.grading import MANY_WITHOUT, answer_by, without_answers
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.problem import Problem, problem_id

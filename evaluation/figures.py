@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from ratchet.evaluation.boundaries import Task
+from ratchet.evaluation.gains import Task
 from ratchet.evaluation.tables import Benchmarks, Series
 from ratchet.infra.pages import FIRST, INK, LAST, MUTED, Drawing
 from ratchet.infra.pages.drawing import count_axis, draw

@@ -1,16 +1,18 @@
 """A verdict for every generation, and classes of equal answers."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ratchet.evaluation.answers import answer_by
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.infra.inference.protocol import says_nothing
+from ratchet.infra.recipe.evaluation import ANSWER_PATTERNS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking, boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
@@ -32,6 +34,13 @@ RIGHT = 0
 """The class of all answers that the verifier accepts."""
 MAX_CLASSES = 64
 """Wrong answers that a new one is compared with; beyond them, only by text."""
+
+
+MANY_WITHOUT = 0.2
+"""Share of responses without an answer above which an evaluation warns."""
+EXAMPLES, EXAMPLE_CHARACTERS = 3, 200
+_NEXT_QUESTION = re.compile(r"\n(?:Q|Question|Problem) ?\d* ?:")
+_MARKUP = re.compile(r"\*\*|__|`")
 
 
 class Grading:
@@ -132,3 +141,34 @@ def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
                     rivals.append(answer)
             classes.append(RIGHT + 1 + by_text[text])
     return classes
+
+
+def answer_by(pattern: str, response: str) -> str | None:
+    """The answer as a benchmark's community writes it: the last match of a preset or a regular expression with one
+    group, after the thinking; None without one. White space is folded first, and empty lines are dropped: runs of it
+    make such patterns slow.
+
+    Where a base model goes on with a question of its own, in the style of its few-shot prompt, only the text before
+    that is read.
+    """
+    if pattern == "boxed":
+        return boxed_answer(response)
+    text = "\n".join(
+        folded for line in (after_thinking(response) or "").splitlines() if (folded := " ".join(line.split()))
+    )
+    own = _NEXT_QUESTION.search(text)
+    matches = list(re.finditer(ANSWER_PATTERNS.get(pattern, pattern), text[: own.start()] if own else text))
+    answer = _MARKUP.sub("", matches[-1][1] or "").strip() if matches else ""
+    return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
+
+
+def without_answers(pattern: str, responses: Iterable[str]) -> dict[str, Any]:
+    """Of responses in which `pattern` finds no answer: the ends of three as `examples`, and `preset`, the first that
+    reads most of them (None if none does), with the share that it `reads`."""
+    texts = list(responses)
+    shares = {name: sum(answer_by(name, text) is not None for text in texts) / len(texts)
+              for name in ("boxed", *ANSWER_PATTERNS) if name != pattern}  # fmt: skip
+    preset = next((name for name, share in shares.items() if share > 0.5), None)
+    ends = [" ".join((after_thinking(text) or text).split())[-EXAMPLE_CHARACTERS:] for text in texts]
+    shown = list(dict.fromkeys(filter(None, ends)))[:EXAMPLES]
+    return {"examples": shown, "preset": preset, "reads": shares[preset] if preset else None}

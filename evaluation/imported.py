@@ -25,17 +25,8 @@ from ratchet.verifiers.problem import Problem
 
 ROWS_AT_ONCE = 256
 IDS = ("problem_id", *PUBLISHED_IDS, "custom_id")
-STATEMENTS = (
-    "question",
-    "problem",
-    "question_content",
-    "prompt",
-    "query",
-    "full_prompt",
-    "example",
-    "input",
-    "messages",
-)
+STATEMENTS = ("question", "problem", "question_content", "prompt", "query", "full_prompt", "example", "input",
+              "messages")  # fmt: skip
 RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
              "solution", "predictions", "prediction", "model_output", "generated_text", "resps",
              "output_list", "text")  # fmt: skip
@@ -140,15 +131,13 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
             "(docs/evaluation.md lists the known formats)."
         )
     texts = _list(own[name], where, name)
-    ends, counts, thoughts = (
+    facts = (
         next((_list(own[key], where, key) for key in keys if own.get(key) is not None), [])
         for keys in (ENDINGS, LENGTHS, THOUGHTS)
     )
+    ends, counts, thoughts = (values if len(values) == len(texts) else [None] * len(texts) for values in facts)
     said = []
-    for number, text in enumerate(texts):
-        end, count, thought = (
-            values[number] if len(values) == len(texts) else None for values in (ends, counts, thoughts)
-        )
+    for text, end, count, thought in zip(texts, ends, counts, thoughts, strict=True):
         reason = FINISHED.get(str(end).lower(), "error" if end == "error" else "unknown")
         text = with_thought("" if text is None else str(text), str(thought or ""), reason != "length")
         tokens = len(count) if isinstance(count, list) else count
@@ -205,10 +194,8 @@ def _statements(row: Mapping[str, Any]) -> list[str]:
         for name in STATEMENTS:
             value = place.get(name)
             if isinstance(value, list | tuple):  # a chat: the last user turn
-                turns = [
-                    turn.get("content") for turn in value if isinstance(turn, Mapping) and turn.get("role") == "user"
-                ]
-                value = turns[-1] if turns else None
+                turns = (turn for turn in reversed(value) if isinstance(turn, Mapping) and turn.get("role") == "user")
+                value = next(turns, {}).get("content")
             if isinstance(value, str) and value.strip():
                 return [value]
     return []
@@ -230,11 +217,11 @@ class _Finder:
         self.longest_first = sorted(self.by_statement, key=len, reverse=True)
 
     def problem(self, row: Mapping[str, Any]) -> str | None:
-        asked = [_folded(text) for text in _statements(row)]
-        if found := next((self.by_statement[text] for text in asked if text in self.by_statement), None):
-            return found
-        if found := next((self.by_statement[s] for text in asked for s in self.longest_first if s and s in text), None):
-            return found
+        for text in map(_folded, _statements(row)):
+            if text in self.by_statement:
+                return self.by_statement[text]
+            if found := next((self.by_statement[s] for s in self.longest_first if s and s in text), None):
+                return found
         names = _ids(row)
         if "custom_id" in row:  # unique in a batch, so with a sample number: `aime-60-3`, `aime-60_sample3`
             names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))

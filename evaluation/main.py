@@ -16,18 +16,16 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.answers import MANY_WITHOUT, without_answers
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
+from ratchet.evaluation.benchmarks import cluster_of, content_hash, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
-from ratchet.evaluation.grading import GRADED_SCHEMA, Grading
+from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
 from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
@@ -47,6 +45,8 @@ from ratchet.verifiers.serving.local_pool import open_pool
 GENERATIONS, SCORES, PROGRESS = "generations.parquet", "scores.json", "progress.jsonl"
 QUESTIONS = "questions.parquet"
 SAMPLING = {"temperature", "top_p", "max_tokens"}
+SCORED_COLUMNS = ["benchmark", "problem_id", "sample", "finish_reason", "tokens", "outcome", "decided_by",
+                  "answer_class", "empty"]  # fmt: skip
 OF_PROBLEM = ("problem_id", "source", "source_id", "source_url", "released")
 QUESTIONS_SCHEMA = pa.schema(
     [
@@ -94,8 +94,8 @@ def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
     path = plan.spec.work_dir / GENERATIONS
     with (
         disk_errors(path),
-        replacing(path) as draft,
-        pq.ParquetWriter(draft, GRADED_SCHEMA, compression="zstd") as writer,
+        replacing(path) as file,
+        pq.ParquetWriter(file, GRADED_SCHEMA, compression="zstd") as writer,
     ):
         for table in graded:
             writer.write_table(table)
@@ -105,7 +105,7 @@ def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generati
     if plan.spec.model.generations:
         return nullcontext(ImportedGenerations(plan))
     if plan.spec.model.endpoint:
-        return EndpointGenerations(plan, waiting=partial(_note, plan.spec.work_dir))
+        return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
     return SampledGenerations(spec_path, plan)
 
 
@@ -150,18 +150,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
 
 
 def _write_scores(work_dir: Path, plan: Plan) -> None:
-    columns = [
-        "benchmark",
-        "problem_id",
-        "sample",
-        "finish_reason",
-        "tokens",
-        "outcome",
-        "decided_by",
-        "answer_class",
-        "empty",
-    ]
-    rows = pq.read_table(work_dir / GENERATIONS, columns=columns).to_pandas()
+    rows = pq.read_table(work_dir / GENERATIONS, columns=SCORED_COLUMNS).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}
     for benchmark in plan.spec.evaluation.benchmarks:
@@ -169,8 +158,8 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
         released = [problem.released.isoformat() for problem in problems if problem.released]
         benchmarks[name] = {
             "domain": benchmark.domain,
-            "content_hash": plan.content_hashes[name],
-            "prompt": plan.templates[name],
+            "content_hash": content_hash(problems),
+            "prompt": plan.templates(benchmark),
             "published_questions": benchmark.advanced.questions,
             "public_since": str(day) if (day := benchmark.advanced.released) else None,
             "set_aside": plan.spec.set_aside.get(name, {}),
@@ -183,44 +172,33 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),
             "answer_pattern": benchmark.advanced.answer_pattern,
-            "without_answers": _without_answers(work_dir, benchmark, plan.judged_prefixes[name]),
-            **_metrics(work_dir, benchmark, problems, plan.judged_prefixes[name]),
+            **_read_from_texts(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
+    scores = without_nan({**_asked(plan), "benchmarks": benchmarks})
     with disk_errors(work_dir):
-        write_atomically(
-            work_dir / SCORES, json.dumps(without_nan({**_asked(plan), "benchmarks": benchmarks}), indent=1)
-        )
+        write_atomically(work_dir / SCORES, json.dumps(scores, indent=1))
 
 
-def _without_answers(work_dir: Path, benchmark: Benchmark, prefix: str) -> dict[str, Any] | None:
-    """`answers.without_answers` where they are more than a fifth of the judged responses, for domains whose answers are
-    read by a pattern; else None."""
-    if not domain_of(benchmark.domain).compares_math:
-        return None
-    judged = [("benchmark", "==", benchmark.name), ("outcome", "!=", Outcome.INFRA_ERROR.value)]
-    outcomes = pq.read_table(work_dir / GENERATIONS, columns=["outcome", "finish_reason"], filters=judged)
-    unread = [("outcome", "==", Outcome.UNPARSEABLE.value), ("finish_reason", "!=", "length")]
-    texts = pq.read_table(work_dir / GENERATIONS, columns=["text"], filters=[*judged[:1], *unread])["text"].to_pylist()
-    if len(texts) <= MANY_WITHOUT * len(outcomes):
-        return None
-    return without_answers(benchmark.advanced.answer_pattern, [prefix + text for text in texts])
+def _read_from_texts(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:
+    """`without_answers` if those are more than a fifth of the judged responses, for domains whose answers are read by a
+    pattern; and the domain's own `metrics`. Reads no more texts than they need."""
+    domain, scored = domain_of(benchmark.domain), dict[str, Any](without_answers=None)
 
+    def judged(columns: list[str], *more: tuple[str, str, str]) -> list[dict[str, Any]]:
+        filters = [("benchmark", "==", benchmark.name), ("outcome", "!=", Outcome.INFRA_ERROR.value), *more]
+        return pq.read_table(work_dir / GENERATIONS, columns=columns, filters=filters).to_pylist()
 
-def _metrics(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:
-    """The domain's own metrics of the judged responses."""
-    domain, by_id = domain_of(benchmark.domain), {problem.problem_id: problem for problem in problems}
-    if type(domain).metrics is Domain.metrics:
-        return {}  # without reading the texts
-    judged = [("benchmark", "==", benchmark.name), ("outcome", "!=", Outcome.INFRA_ERROR.value)]
-    columns = ["problem_id", "text", "finish_reason"]
-    rows = pq.read_table(work_dir / GENERATIONS, columns=columns, filters=judged).to_pylist()
-    responses = ["" if row["finish_reason"] == "length" else prefix + row["text"] for row in rows]
-    pairs = zip([by_id[row["problem_id"]] for row in rows], responses, strict=True)
-    return {"metrics": dict(domain.metrics(list(pairs)))}
-
-
-def _note(work_dir: Path, text: str) -> None:
-    _progress(work_dir, {"note": text})
+    if domain.compares_math:
+        unread = judged(["text"], ("outcome", "==", Outcome.UNPARSEABLE.value), ("finish_reason", "!=", "length"))
+        if len(unread) > MANY_WITHOUT * len(judged(["problem_id"])):
+            texts = [prefix + row["text"] for row in unread]
+            scored["without_answers"] = without_answers(benchmark.advanced.answer_pattern, texts)
+    if type(domain).metrics is not Domain.metrics:
+        by_id, rows = {p.problem_id: p for p in problems}, judged(["problem_id", "text", "finish_reason"])
+        responses = ["" if row["finish_reason"] == "length" else prefix + row["text"] for row in rows]
+        pairs = zip([by_id[row["problem_id"]] for row in rows], responses, strict=True)
+        scored["metrics"] = dict(domain.metrics(list(pairs)))
+    return scored
 
 
 def _progress(work_dir: Path, record: dict[str, Any]) -> None:
@@ -246,14 +224,10 @@ def main(spec_path: Path) -> int:
         message = str(error) if expected else traceback.format_exc()
         print(message, file=sys.stderr)
         if work_dir and work_dir.is_dir():
-            try:
+            with suppress(OSError):  # a full disk; exit code and standard error still report the failure
                 _status(work_dir, "failed", message)
-            except OSError as full:  # a full disk; exit code and standard error still report the failure
-                print(f"{work_dir / STATUS}: {full}", file=sys.stderr)
         return 2 if expected else 1
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m ratchet.evaluation.main SPEC.json")
     sys.exit(main(Path(sys.argv[1])))

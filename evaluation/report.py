@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from ratchet.evaluation import figures, responses, tables
-from ratchet.evaluation.boundaries import FEWEST_TASKS, Trained, boundaries_of, gain_correlation
 from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
-from ratchet.evaluation.question_list import question_table
+from ratchet.evaluation.gains import FEWEST_TASKS, Trained, gain_correlation, gains_of, question_table
 from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
@@ -47,13 +46,9 @@ def read_scores(label: str, directory: str | Path) -> Evaluated:
 
 
 def write_report(
-    evaluations: Sequence[tuple[str, str | Path]],
-    directory: str | Path,
-    *,
-    title: str,
-    sections: Sequence[Section] = (),
-    trained: Trained | None = None,
-) -> list[Path]:
+    evaluations: Sequence[tuple[str, str | Path]], directory: str | Path, *, title: str,
+    sections: Sequence[Section] = (), trained: Trained | None = None,
+) -> list[Path]:  # fmt: skip
     """Write `report.html` (self-contained), `report.md`, `figures/*.png`, `responses/*.html`, and for several
     evaluations `questions.csv`, into `directory`; returns the files.
 
@@ -74,10 +69,7 @@ def write_report(
 
 
 def compose(
-    evaluations: Sequence[Evaluated],
-    title: str,
-    sections: Sequence[Section] = (),
-    trained: Trained | None = None,
+    evaluations: Sequence[Evaluated], title: str, sections: Sequence[Section] = (), trained: Trained | None = None
 ) -> tuple[Document, dict[str, str]]:
     """The document, folded sections last, and the files that it links to, by name. Empty sections are left out."""
     labels = [evaluation.label for evaluation in evaluations]
@@ -87,16 +79,16 @@ def compose(
     benchmarks = by_benchmark(evaluations)
     directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
     picks = _picks(benchmarks, directories)
-    found = boundaries_of(benchmarks, directories, trained)
+    found = gains_of(benchmarks, directories, trained)
     regimes = {b.tasks[0].benchmark: b.tasks[0].regime.regime for b in found if b.tasks[0].regime}
-    parts = [task for boundary in found for task in boundary.tasks[1:] or boundary.tasks]
+    parts = [task for gains in found for task in gains.tasks[1:] or gains.tasks]
     k = min((task.k for task in parts), default=1)
     ks = sorted({1, k})
     first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
         "scores": tables.each(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
-        "tasks": tables.task_rows([task for boundary in found for task in boundary.tasks[1:]]),
+        "tasks": tables.task_rows([task for gains in found for task in gains.tasks[1:]]),
         "by_k": tables.each(benchmarks, tables.k_rows),
         "responses": tables.each(benchmarks, tables.response_rows),
         "lengths": tables.each(benchmarks, tables.length_rows),
@@ -164,13 +156,7 @@ def headline(name: str, series: Series) -> list[Headline]:
     for k, detail in details.items():
         end, gain = scores["pass_at"][k], gain_between(series, k)
         values = [series[0][1]["pass_at"].get(k), end] if gain else [end]
-        cards.append(
-            Headline(
-                f"{name}: pass@{k}",
-                " → ".join(number(point["value"] if point else None) for point in values),
-                tables.change(gain) if gain else f"95 %: {interval(end['low'], end['high'])}",
-                detail,
-                gain.improved if gain else None,
-            )
-        )
+        shown = " → ".join(number(point["value"] if point else None) for point in values)
+        change = tables.change(gain) if gain else f"95 %: {interval(end['low'], end['high'])}"
+        cards.append(Headline(f"{name}: pass@{k}", shown, change, detail, gain.improved if gain else None))
     return cards

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ratchet.evaluation.benchmarks import content_hash, load_problems
+from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.keys import in_key
-from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.load import explain
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import user_message
@@ -106,15 +106,11 @@ class Plan:
         """Each benchmark's prompt format."""
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.evaluation.benchmarks}
 
-    @cached_property
-    def templates(self) -> dict[str, dict[str, str]]:
-        """Each benchmark's templates, with the domain's defaults, and its response prefix."""
-        found = {}
-        for benchmark in self.spec.evaluation.benchmarks:
-            own, asked = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
-            filled = {name: asked.templates.get(name, template) for name, template in own.items()}
-            found[benchmark.name] = {**filled, "response_prefix": asked.response_prefix}
-        return found
+    def templates(self, benchmark: Benchmark) -> dict[str, str]:
+        """A benchmark's templates, with the domain's defaults, and its response prefix."""
+        own, prompt = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
+        filled = {name: prompt.templates.get(name, template) for name, template in own.items()}
+        return {**filled, "response_prefix": prompt.response_prefix}
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
@@ -162,20 +158,16 @@ class Plan:
         """The store of each benchmark's generations."""
         return {name: GenerationStore(self.spec.store_dir, name, self._decides(name)) for name in self.problems}
 
-    @cached_property
-    def content_hashes(self) -> dict[str, str]:
-        return {name: content_hash(problems) for name, problems in self.problems.items()}
-
     def _decides(self, benchmark: str) -> dict[str, Any]:
         """Everything that decides a generation, except for the prompt, which is in each request's key, and the batch,
         which changes a text only by rounding."""
-        engine = self.spec.training.engine
-        own = {} if self.spec.model.endpoint else own_code([ENGINES.path(engine.kind)])
+        engine, endpoint = self.spec.training.engine, self.spec.model.endpoint
+        own = {} if endpoint else own_code([ENGINES.path(engine.kind)])
         return {
             "model": self.spec.model.identity,
-            "engine": "endpoint" if self.spec.model.endpoint else in_key(engine),
+            "engine": "endpoint" if endpoint else in_key(engine),
             **({"own_code": own} if own else {}),
-            "dtype": None if self.spec.model.endpoint else self.hardware.dtype,
+            "dtype": None if endpoint else self.hardware.dtype,
             "benchmark": benchmark,
             "sampling": asdict(self.sampling),
             "seed": SEED,

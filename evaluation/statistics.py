@@ -90,11 +90,8 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
     `UNSEEN_WHOLE` clusters to each side; else `unseen_half`, wider, replaces it (`python -m benchmarks.coverage`).
     """
     gains = np.asarray(gains, dtype=np.float64)
-    mean, error, sums = (
-        float(gains.mean()),
-        standard_error_across_clusters(gains, clusters),
-        cluster_sums(gains, clusters),
-    )
+    mean, error = float(gains.mean()), standard_error_across_clusters(gains, clusters)
+    sums = cluster_sums(gains, clusters)
     if np.isnan(error):
         return NAN, NAN
     low, high = student_interval(mean, error, sums.size)
@@ -125,7 +122,7 @@ def effective_clusters(clusters: Sequence[Hashable]) -> float:
 def cluster_sums(values: np.ndarray, clusters: Sequence[Hashable]) -> np.ndarray:
     """The sum of each cluster's values, in order of first appearance."""
     numbers = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
-    return np.bincount([numbers[cluster] for cluster in clusters], values, minlength=len(numbers))
+    return np.bincount([numbers[cluster] for cluster in clusters], values)
 
 
 def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from ratchet.evaluation.boundaries import Task, supported_k
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
+from ratchet.evaluation.gains import Task, supported_k
 from ratchet.infra.pages import unmarked
 
 Row = dict[str, Any]
@@ -154,11 +154,9 @@ def contamination_rows(scores: Scores) -> list[Row]:
     found = scores["contamination"]
     if not found or not found["flagged"]:
         return []
-    return [{
-        "flagged": len(found["flagged"]),
-        "pass@1, all": estimate(scores["pass_at"]["1"]),
-        "pass@1, without the flagged": estimate(found["pass_at_without"]["1"]),
-    }]  # fmt: skip
+    whole, without = scores["pass_at"]["1"], found["pass_at_without"]["1"]
+    names = ("flagged", "pass@1, all", "pass@1, without the flagged")
+    return [dict(zip(names, (len(found["flagged"]), estimate(whole), estimate(without)), strict=True))]
 
 
 def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> list[Row]:
@@ -168,11 +166,9 @@ def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> lis
         label, scores = series[-1]
         for topic in scores.get(name, ()):
             row: Row = {
-                "benchmark": f"{benchmark}, {label}",
-                name[:-1]: topic["topic"],
-                "questions": topic["questions"],
-            }
-            row |= {"accuracy": estimate(topic), "95 % interval": interval(topic["low"], topic["high"])}
+                "benchmark": f"{benchmark}, {label}", name[:-1]: topic["topic"], "questions": topic["questions"],
+                "accuracy": estimate(topic), "95 % interval": interval(topic["low"], topic["high"]),
+            }  # fmt: skip
             if topic["adjusted"] is not None:
                 row["at equal difficulty"] = with_error(topic["adjusted"], topic["adjusted_standard_error"])
             rows.append(row)

@@ -21,7 +21,7 @@ from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.evaluation.boundaries import Trained
+    from ratchet.evaluation.gains import Trained
 
 REPORT = Step("report", 8, "report")
 

@@ -18,14 +18,12 @@ MAX_MISMATCH = 0.01
 def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
     """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
     `<domain>/<name>`."""
-    found = {}
     domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
+    found = {} if domains else _sampling(metrics)
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
         warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
         found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
-    if not domains:
-        found = _sampling(metrics)
     if metrics.get("mismatch_kl", 0.0) > MAX_MISMATCH:
         found["mismatch"] = (
             f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "

@@ -101,6 +101,8 @@ def soft_overlong(length: int, limit: int, buffer: int) -> float:
 
 
 def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
+    """The rollouts of each problem, which follow one another, with rewards and advantages."""
+
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
         return rollout.outcome is not Outcome.INFRA_ERROR and not masked

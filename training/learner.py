@@ -1,8 +1,10 @@
 """From a batch of groups to new weights: micro-batches, the stage's loss, updates and their metrics."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -64,15 +66,18 @@ class Learner:
         into as many parts by prompt, and the trainer's log-probabilities are computed before the first update. Raises
         RatchetError if the policy has diverged, or is not what the engine sampled from.
         """
-        parts = [groups[part :: self.stage.updates_per_batch] for part in range(self.stage.updates_per_batch)]
-        if len(parts) == 1:
+        updates = self.stage.updates_per_batch
+        parts = [groups[part::updates] for part in range(updates)]
+        if updates == 1:
             self._check_on_policy(groups)
         early = self._early_share(groups)
         self._measure(self._waiting if early else groups, temperature)
-        work = [self._samples(self._waiting if early else part) for part in parts]
-        work = [self._policy.micro_batches(samples) if samples else [] for samples in work]
-        if len(parts) > 1:
-            work = [[self._with_old(batch, temperature) for batch in batches] for batches in work]
+        work = [self._micro_batches(self._waiting if early else part) for part in parts]
+        if updates > 1:
+            work = [
+                [replace(b, old_logprobs=_old(b, self._policy.score(b, temperature)[0])) for b in batches]
+                for batches in work
+            ]
         norms, first_rate = [], self.learning_rate(self._updates)
         for part, batches in zip(parts, work, strict=True):
             self._updates += 1
@@ -90,20 +95,20 @@ class Learner:
                 )
         metrics = self._watch.metrics() | early
         self._watch, self._early, self._waiting, self._undivided = _TokenWatch(self._domains), [], [], None
-        self._check_mismatch(metrics)
-        coefficient = {"entropy_coefficient": self._entropy} if self.stage.advanced.entropy_target is not None else {}
-        self._adapt_entropy(metrics.get("entropy"))
+        self._check_mismatch(metrics.get("mismatch_kl", 0.0))
+        if self.stage.advanced.entropy_target is not None:
+            metrics["entropy_coefficient"] = self._entropy
+            self._adapt_entropy(metrics.get("entropy"), self.stage.advanced.entropy_target)
         return {
-            **metrics, **coefficient, **advantage_scales(groups, self._domains),
-            "grad_norm": sum(norms) / len(norms) if norms else 0.0, "learning_rate": first_rate,
-            "skipped_updates": float(len(parts) - len(norms)),
+            **metrics, **advantage_scales(groups, self._domains), "learning_rate": first_rate,
+            "grad_norm": sum(norms) / len(norms) if norms else 0.0, "skipped_updates": float(updates - len(norms)),
         }  # fmt: skip
 
     def old_logprobs(self, groups: Sequence[Group], temperature: float) -> list[Group]:
         """The groups with the current policy's log-probabilities, to be learned from later. Collective."""
         samples = [Sample(i, r.prompt, r.response) for i, r in enumerate(r for g in groups for r in g.rollouts)]
         mine: dict[int, np.ndarray] = {}
-        for batch in self._policy.micro_batches(samples) if samples else []:
+        for batch in self._policy.micro_batches(samples) if samples else ():
             scores = self._policy.score(batch, temperature)[0].cpu().numpy()
             mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
         parts = ranks.gather(mine)  # a response is on one rank, or divided over ranks in order
@@ -157,21 +162,20 @@ class Learner:
         for members in groups:
             old = members.old_logprobs or (None,) * len(members.rollouts)
             each = zip(members.rollouts, members.advantages.values, members.valid, old, strict=True)
-            for rollout, advantage, valid, before in each:
+            for r, advantage, valid, before in each:
                 if valid and bool(advantage or all_valid) == learned:
-                    given = (rollout.prompt, rollout.response, advantage, rollout.logprobs, before, rollout.domain)
-                    samples.append(Sample(len(samples), *given))
+                    samples.append(Sample(len(samples), r.prompt, r.response, advantage, r.logprobs, before, r.domain))
         return samples
 
     def _measure(self, groups: Sequence[Group], temperature: float) -> None:
         """The metrics of every valid token at the tokens without a gradient, by a forward pass. Collective."""
-        samples = self._samples(groups, learned=False)
-        for batch in self._policy.micro_batches(samples) if samples else []:
+        for batch in self._micro_batches(groups, learned=False):
             now, entropies = self._policy.score(batch, temperature)
             self._watch.observe(now, _old(batch, now), entropies, batch)
 
-    def _with_old(self, batch: MicroBatch, temperature: float) -> MicroBatch:
-        return replace(batch, old_logprobs=_old(batch, self._policy.score(batch, temperature)[0]))
+    def _micro_batches(self, groups: Sequence[Group], learned: bool = True) -> list[MicroBatch]:
+        samples = self._samples(groups, learned)
+        return self._policy.micro_batches(samples) if samples else []
 
     def _loss(self, counts: Mapping[str, int] | None, temperature: float) -> TokenLoss:
         """The stage's loss with its additional terms. `counts`: valid tokens and responses of the optimizer step; None:
@@ -184,21 +188,21 @@ class Learner:
             reference = None
             if stage.kl_coefficient and policy.reference is not None:
                 reference = policy.reference.score(batch, temperature)
-            given = LossInputs(
+            inputs = LossInputs(
                 logprobs=logprobs, old_logprobs=old, sampled_logprobs=batch.sampled_logprobs,
                 reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, local_lengths=batch.lengths,
                 lengths=batch.whole_lengths, sum_over_sharers=policy.sum_over_sharers,
             )  # fmt: skip
-            found = self._policy_loss(given, stage)
-            self._check_outputs(found, given)
-            values = found.values
+            outputs = self._policy_loss(inputs, stage)
+            self._check_outputs(outputs, inputs)
+            values = outputs.values
             taught = batch.mask * (batch.weights != 0)  # with a bonus and without, the same tokens are averaged
-            for name, metric in found.metrics.items():
+            for name, metric in outputs.metrics.items():
                 watch.add(name, metric, taught)
             if stage.importance_cap is not None:
                 log_ratios = old - batch.sampled_logprobs
-                if found.ratio == "response":
-                    log_ratios = given.sequence_mean(log_ratios)
+                if outputs.ratio == "response":
+                    log_ratios = inputs.sequence_mean(log_ratios)
                 weights = importance_weights(log_ratios, stage.importance_cap)
                 values = values * weights
                 watch.add("importance_weight", weights, taught)
@@ -209,45 +213,42 @@ class Learner:
             if self._entropy:
                 values = values - self._entropy * entropies
             if stage.advanced.mismatch_limit is not None and stage.advanced.mismatch_action == "mask":
-                masked = given.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.advanced.mismatch_limit
+                masked = inputs.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.advanced.mismatch_limit
                 values = values.masked_fill(masked, 0.0)
                 watch.add("mismatch_masked", masked.float(), taught)
             watch.observe(now, old, entropies.detach(), batch, learned=True)
             if counts is None:
-                self._undivided = found.per
-            total = counts[found.per] if counts else 1
-            return part_of_step(values, batch.mask, total * found.divisor, policy.ranks)
+                self._undivided = outputs.per
+            total = counts[outputs.per] if counts else 1
+            return part_of_step(values, batch.mask, total * outputs.divisor, policy.ranks)
 
         return loss
 
-    def _check_outputs(self, found: LossOutputs, given: LossInputs) -> None:
+    def _check_outputs(self, outputs: LossOutputs, inputs: LossInputs) -> None:
         """Anything but one number per token would be broadcast silently."""
-        tensors = {"values": found.values, "divisor": found.divisor, **found.metrics}
-        wrong = [n for n, t in tensors.items() if isinstance(t, torch.Tensor) and t.shape != given.logprobs.shape]
-        if wrong or TOKEN_METRICS & found.metrics.keys():
+        tensors = {"values": outputs.values, "divisor": outputs.divisor, **outputs.metrics}
+        wrong = [n for n, t in tensors.items() if isinstance(t, torch.Tensor) and t.shape != inputs.logprobs.shape]
+        if wrong or TOKEN_METRICS & outputs.metrics.keys():
             raise RatchetError(
                 f"stage {self.stage.name}: the loss {self.stage.loss} must return one number per token, and no metric "
                 f"called {', '.join(sorted(TOKEN_METRICS))}; see {', '.join(wrong) or 'its metrics'}"
             )
 
-    def _check_mismatch(self, metrics: Metrics) -> None:
+    def _check_mismatch(self, mismatch_kl: float) -> None:
         limit = self.stage.advanced.mismatch_limit
-        if limit is None or self.stage.advanced.mismatch_action == "mask":
-            return
-        if metrics.get("mismatch_kl", 0.0) > limit:
+        if limit is not None and self.stage.advanced.mismatch_action != "mask" and mismatch_kl > limit:
             raise RatchetError(
-                f"stage {self.stage.name}: sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per "
-                f"token (mismatch_limit: {limit:g}), so the responses are not the policy's. The last "
-                "checkpoint is from before. Are the engine's weights and type the trainer's? "
-                "`mismatch_action: mask` leaves out single responses instead."
+                f"stage {self.stage.name}: sampling engine and trainer differ by {mismatch_kl:.3g} nats per token "
+                f"(mismatch_limit: {limit:g}), so the responses are not the policy's. The last checkpoint is from "
+                "before. Are the engine's weights and type the trainer's? `mismatch_action: mask` leaves out single "
+                "responses instead."
             )
 
-    def _adapt_entropy(self, entropy: float | None) -> None:
-        target = self.stage.advanced.entropy_target
-        if target is None or entropy is None:
-            return
-        self._adapted = adapted_entropy_coefficient(self._adapted, entropy, target, ENTROPY_STEP, MAX_ENTROPY_WEIGHT)
-        self._entropy = self._adapted if entropy < target else 0.0
+    def _adapt_entropy(self, entropy: float | None, target: float) -> None:
+        if entropy is not None:  # without gradient nothing is measured
+            adapted = adapted_entropy_coefficient(self._adapted, entropy, target, ENTROPY_STEP, MAX_ENTROPY_WEIGHT)
+            self._adapted = adapted
+            self._entropy = self._adapted if entropy < target else 0.0
 
 
 def _old(batch: MicroBatch, now: torch.Tensor) -> torch.Tensor:
@@ -261,7 +262,7 @@ class _TokenWatch:
     def __init__(self, domains: Sequence[str]) -> None:
         self._domains = domains
         self._sums: dict[str, tuple[float, float]] = {}  # of values, of their tokens
-        self._learned = {"trained_tokens": 0.0}
+        self._trained = defaultdict(float, trained_tokens=0.0)  # tokens with a gradient
         self._largest = {"mismatch_largest": 0.0, "ratio_deviation": 0.0}
 
     def add(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
@@ -279,8 +280,7 @@ class _TokenWatch:
             parts[f"{domain}/"] = batch.mask * own.to(batch.mask.device)
         for prefix, mask in parts.items():
             self.add(f"{prefix}entropy", entropies, mask)
-            name = f"{prefix}trained_tokens"
-            self._learned[name] = self._learned.get(name, 0.0) + learned * float(mask.sum())
+            self._trained[f"{prefix}trained_tokens"] += learned * float(mask.sum())
         difference = (old - batch.sampled_logprobs).double() * batch.mask
         self.add("mismatch_kl", mismatch(difference, torch.zeros_like(difference)), batch.mask)
         ratio = ((now - old).exp() - 1) * batch.mask
@@ -290,11 +290,10 @@ class _TokenWatch:
 
     def metrics(self) -> Metrics:
         """Means over all ranks' tokens, if any, and the largest differences. Collective."""
-        everyone = ranks.gather((self._sums, self._largest, self._learned))
-        found: Metrics = {}
-        for name in dict.fromkeys(name for sums, _, _ in everyone for name in sums):
-            total, tokens = map(sum, zip(*(sums.get(name, (0.0, 0.0)) for sums, _, _ in everyone), strict=True))
-            found |= {name: total / tokens} if tokens else {}
-        found |= {name: max(largest[name] for _, largest, _ in everyone) for name in self._largest}
-        names = dict.fromkeys(name for _, _, learned in everyone for name in learned)
-        return found | {name: sum(learned.get(name, 0.0) for _, _, learned in everyone) for name in names}
+        sums, largest, trained = zip(*ranks.gather((self._sums, self._largest, self._trained)), strict=True)
+        means: Metrics = {}
+        for name in dict.fromkeys(chain.from_iterable(sums)):
+            total, tokens = map(sum, zip(*(each.get(name, (0.0, 0.0)) for each in sums), strict=True))
+            means |= {name: total / tokens} if tokens else {}
+        counts = {name: sum(each[name] for each in trained) for name in dict.fromkeys(chain.from_iterable(trained))}
+        return means | {name: max(each[name] for each in largest) for name in self._largest} | counts

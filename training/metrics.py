@@ -5,6 +5,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -56,11 +58,12 @@ def _describe(groups: Sequence[Group]) -> Metrics:
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
     judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
     lengths = [len(r.response) for r in rollouts]
-    own: dict[str, list[float]] = {}
-    for members in groups:
-        for name, value in members.advantages.metrics.items():
-            own.setdefault(name, []).append(value)
-    facts = {name: fmean(values) for name, values in own.items()} | {
+    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
+    outcomes = Counter(r.outcome for r in rollouts)
+    of_advantages = [g.advantages.metrics for g in groups]
+    names = dict.fromkeys(chain.from_iterable(of_advantages))
+    return {
+        **{name: fmean(each[name] for each in of_advantages if name in each) for name in names},
         "reward": fmean(rewards) if rewards else 0.0,
         "pass_rate": fmean(judged) if judged else 0.0,
         "response_tokens": fmean(lengths),
@@ -68,14 +71,12 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "zero_variance_groups": fmean(g.advantages.zero_variance for g in groups),
         "all_passed_groups": fmean(g.all_passed for g in groups),
         "all_failed_groups": fmean(g.all_failed for g in groups),
+        **{f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)},
+        "rewritten": fmean(passed) if passed else 0.0,
+        "unevaluated": fmean(r.decided_by == "unevaluated" for r in rollouts),
+        **{f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome},
+        "infra_errors": float(outcomes[Outcome.INFRA_ERROR]),
     }
-    facts |= {f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)}
-    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
-    facts["rewritten"] = fmean(passed) if passed else 0.0
-    facts["unevaluated"] = fmean(r.decided_by == "unevaluated" for r in rollouts)
-    outcomes = Counter(r.outcome for r in rollouts)
-    facts |= {f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome}
-    return {**facts, "infra_errors": float(outcomes[Outcome.INFRA_ERROR])}
 
 
 def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:
@@ -90,30 +91,18 @@ def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics
 
 def samples_to_read(groups: Sequence[Group], step: int, tokenizer: Any) -> list[dict[str, Any]]:
     """Three rollouts of each domain to read: the best, the worst, and a truncated one, if any."""
-    shown = [(kind, *place) for part in by_domain(groups).values() for kind, place in _shown(part).items()]
-    return [{"step": step, "shown": kind, **_row(members, i, tokenizer)} for kind, members, i in shown]
-
-
-def _shown(groups: Sequence[Group]) -> dict[str, tuple[Group, int]]:
-    scored = [(g, i) for g in groups for i in range(len(g.rollouts)) if g.valid[i]]
-
-    def score(place: tuple[Group, int]) -> tuple[float, float]:
-        return place[0].rewards[place[1]], place[0].advantages.values[place[1]]
-
-    shown = {"best": max(scored, key=score), "worst": min(scored, key=score)} if scored else {}
-    truncated = [(g, i) for g in groups for i, r in enumerate(g.rollouts) if r.truncated]
-    return shown | ({"truncated": truncated[0]} if truncated else {})
-
-
-def _row(members: Group, i: int, tokenizer: Any) -> dict[str, Any]:
-    rollout = members.rollouts[i]
-    return {
-        "domain": rollout.domain,
-        "problem_id": rollout.problem_id,
-        "outcome": rollout.outcome.value,
-        "reward": members.rewards[i],
-        "advantage": members.advantages.values[i],
-        "tokens": len(rollout.response),
-        "prompt": tokenizer.decode(rollout.prompt),
-        "response": tokenizer.decode(rollout.response),
-    }
+    rows = []
+    for part in by_domain(groups).values():
+        scored = [each for g in part for each in zip(g.rewards, g.advantages.values, g.rollouts, g.valid, strict=True)]
+        valid, truncated = [each for each in scored if each[3]], [each for each in scored if each[2].truncated]
+        shown = {"best": max(valid, key=itemgetter(0, 1)), "worst": min(valid, key=itemgetter(0, 1))} if valid else {}
+        shown |= {"truncated": truncated[0]} if truncated else {}
+        rows += [
+            {
+                "step": step, "shown": kind, "domain": r.domain, "problem_id": r.problem_id, "outcome": r.outcome.value,
+                "reward": reward, "advantage": advantage, "tokens": len(r.response),
+                "prompt": tokenizer.decode(r.prompt), "response": tokenizer.decode(r.response),
+            }
+            for kind, (reward, advantage, r, _) in shown.items()
+        ]  # fmt: skip
+    return rows

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ratchet.evaluation.answers import answer_by, without_answers
+from ratchet.evaluation.grading import answer_by, without_answers
 from ratchet.evaluation.tables import warnings
 from ratchet.infra.recipe.evaluation import Benchmark
 

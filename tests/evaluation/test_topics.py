@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ratchet.evaluation.benchmarks import difficulty_of, topics_of
-from ratchet.evaluation.topics import by_topic as by_topic_of
+from ratchet.evaluation.scores import by_topic as by_topic_of
 from ratchet.verifiers.problem import Problem
 
 

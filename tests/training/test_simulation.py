@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from ratchet.training.simulation import Decoder, response_lengths, sample
+from ratchet.training.estimate import Decoder, response_lengths, sample
 
 UNIT = Decoder(fixed=1.0, weights=0.0, cached=0.0, row=0.0, prompt=0.0)
 """A second an iteration."""

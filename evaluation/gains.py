@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.comparison import Counts, PairedDifference, paired_difference, question_changes
+from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
 from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.evaluation.regimes import RegimeFound, regime
 from ratchet.evaluation.scores import Curves
@@ -22,6 +22,8 @@ from ratchet.evaluation.scores import Curves
 LARGEST_K = 128
 FEWEST_TASKS = 5  # for a correlation
 SPLITS = 50
+SHOWN = 240  # characters of a question in `question_table`
+CHANGES = ("newly solved", "newly lost", "solved before and after", "never solved")
 
 Trained = Mapping[str, Mapping[str, frozenset[float]]]
 """The training set: by domain, its tasks, each with its levels; no tasks for a domain whose problems do not state
@@ -119,7 +121,7 @@ def tasks_of(
 
 
 @dataclass(frozen=True)
-class Boundary:
+class BenchmarkGains:
     """A benchmark at several checkpoints of a training run."""
 
     labels: Sequence[str]
@@ -130,11 +132,11 @@ class Boundary:
     """Rows of `questions.parquet`, by problem_id."""
 
 
-def boundaries_of(
+def gains_of(
     benchmarks: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]],
     directories: Mapping[str, Path],
     trained: Trained | None,
-) -> list[Boundary]:
+) -> list[BenchmarkGains]:
     """Each benchmark with two comparable checkpoints; `directories` of the evaluations by label."""
     found = []
     for name, series in benchmarks.items():
@@ -145,8 +147,31 @@ def boundaries_of(
         questions = asked.to_pandas().set_index("problem_id")
         tasks = tasks_of(name, same, questions, trained)
         if tasks[0].counts[0]:
-            found.append(Boundary([label for label, _ in same], tasks, questions))
+            found.append(BenchmarkGains([label for label, _ in same], tasks, questions))
     return found
+
+
+def question_table(gains: BenchmarkGains) -> pd.DataFrame:
+    """One row per question: `change` from the first checkpoint to the last, whether that is `significant` for the
+    question alone, and `right, LABEL` of `graded, LABEL` responses at each checkpoint."""
+    whole, *parts = gains.tasks
+    task_of = {question: part.name for part in parts for question in part.counts[0]}
+    found, asked = whole.changes, gains.questions.reindex(whole.changes.index)
+    change = np.select(
+        [found.newly_solved, found.newly_lost, found.passed + found.passed_after > 0], CHANGES[:3], CHANGES[3]
+    )
+    rows = pd.DataFrame(
+        {
+            "benchmark": whole.benchmark, "domain": whole.domain,
+            "task": [task_of.get(str(question), whole.name) for question in found.index],
+            "level": asked.difficulty, "change": change, "significant": found.q_value < SIGNIFICANT,
+            "source": asked.source, "source_id": asked.source_id, "question": asked.prompt.str.slice(0, SHOWN),
+        }
+    )  # fmt: skip
+    for label, counts in zip(gains.labels, whole.counts, strict=True):
+        rows[f"right, {label}"] = [counts[str(question)][0] for question in found.index]
+        rows[f"graded, {label}"] = [counts[str(question)][1] for question in found.index]
+    return rows.rename_axis("problem_id").reset_index()
 
 
 class Correlation(NamedTuple):

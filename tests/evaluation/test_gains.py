@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from ratchet.evaluation import figures, tables
-from ratchet.evaluation.boundaries import FEWEST_TASKS, Boundary, gain_correlation, tasks_of
-from ratchet.evaluation.question_list import question_table
+from ratchet.evaluation.gains import FEWEST_TASKS, BenchmarkGains, gain_correlation, question_table, tasks_of
 
 QUESTIONS = pd.DataFrame(
     {
@@ -83,7 +82,7 @@ def test_what_is_out_of_distribution():
 def test_every_question_is_listed_with_what_became_of_it():
     series = [scores(0, 4, 8, 0), scores(3, 0, 8, 0), scores(8, 0, 8, 0)]
     found = tasks(series)
-    rows = question_table(Boundary(["start", "mid", "end"], found, QUESTIONS)).to_dict("records")
+    rows = question_table(BenchmarkGains(["start", "mid", "end"], found, QUESTIONS)).to_dict("records")
     assert [row["change"] for row in rows] == ["newly solved", "newly lost", "solved before and after", "never solved"]
     assert rows[0]["task"] == "graph color" and rows[0]["level"] == "5" and rows[0]["significant"]
     assert [rows[0][f"right, {label}"] for label in ("start", "mid", "end")] == [0, 3, 8]
