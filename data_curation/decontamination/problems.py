@@ -5,6 +5,7 @@ The preset `paper` (AceReason, section 3.1) drops a row for one shared n-gram; m
 results are recorded in every row's metadata.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, Findings, find, named
 from ratchet.data_curation.decontamination.self_test import self_test
+from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.urls import problem_key
@@ -64,9 +66,14 @@ class Decontaminator:
         }
 
 
-def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontamination) -> Split:
-    """`Decontaminator.split` of one table, with its facts in the summary."""
-    decontaminator = Decontaminator(benchmarks, settings)
+def decontaminate(
+    table: pa.Table, benchmarks: pa.Table | Sequence[pa.Table], settings: Decontamination = Decontamination()
+) -> Split:
+    """`Decontaminator.split` of a table of one domain, with the facts about the items in the summary. The n-gram is by
+    default the domain's."""
+    items = benchmarks if isinstance(benchmarks, pa.Table) else pa.concat_tables(benchmarks)
+    ngram = settings.ngram or plan_of(domain_in(table)).ngram
+    decontaminator = Decontaminator(items, settings.model_copy(update={"ngram": ngram}))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
 

@@ -135,7 +135,7 @@ def test_release_date_and_address():
         "code", "old and unlike anything", "new and unlike anything", "no date here at all", "same address",
         "at a mirror", released=[date(2024, 8, 1), date(2024, 8, 2), None, None, date(2024, 8, 1)],
         source_url=[None, None, "https://leetcode.com/problems/other/",
-                    "https://leetcode.cn/problems/two-sum/description/", "https://vjudge.net/problem/CodeForces-1520A"],
+                    "https://leetcode.cn/problems/two-sum/description/", "https://m1.codeforces.com/contest/1520/problem/A"],
     )  # fmt: skip
     urls = ["https://leetcode.com/problems/two-sum/", "https://codeforces.com/contest/1520/problem/A"]
     items = problems("code", "held out", "held out too", source_url=urls)

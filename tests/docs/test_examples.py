@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from benchmarks import rules as corpus
-from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.inference.engine import TEACHERS, chosen_engine
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.curation import Rules, Teacher
+from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.verifiers import domain as domains
+from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
 from tests.data_curation.conftest import problems
@@ -74,13 +74,11 @@ def test_the_rule_of_the_page_takes_what_its_corpus_says():
 
 
 def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
-    monkeypatch.setenv(domains.OWN_DOMAINS, "")
+    monkeypatch.setenv(OWN_DOMAINS, "")
     beside("short_math", fenced("howto/rule.md", "python")[1])
-    domains.use_domains(Recipe(name="mine", domains=("short_math:ShortMath",)))
-    rules = plan_of("short-math").rules
-    split = filter_by_rules(
-        problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"]), rules, Rules()
-    )
+    use_domains(Recipe(name="mine", domains=("short_math:ShortMath",)))
+    rows = problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"])
+    split = filter_by_rules(rows)
     assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
 
 
