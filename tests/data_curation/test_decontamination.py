@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, find, shared_runs
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.curation import Decontamination
@@ -167,9 +167,10 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
         shared = [len(grams(text) & grams(item)) for item in items]
         size = len(text.split()) - n + 1
         coverage = [k / min(len(grams(item)), size) if k else 0.0 for k, item in zip(shared, items, strict=True)]
-        best, facts = int(findings.overlaps.item[row]), findings.overlaps
-        assert facts.coverage[row] == max(coverage) and facts.items_hit[row] == sum(k > 0 for k in shared)
-        assert best < 0 or (coverage[best], shared[best]) == (facts.coverage[row], facts.shared[row])
+        facts = findings.facts.get(row, CLEAN)
+        assert facts["coverage"] == round(max(coverage), 4)
+        assert facts.get("items_hit", 0) == sum(k > 0 for k in shared)
+        assert "item" not in facts or shared[int(facts["item"])] == facts["shared_ngrams"]
         assert (row in findings.rejections) == (max(shared) > 0 or any(held(text, item, n) for item in items))
         if row in findings.rejections:
             evidence = findings.rejections[row].evidence
